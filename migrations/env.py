@@ -1,4 +1,8 @@
-"""Alembic's entry: one migrator at a time, one transaction per migration, no wait for a lock without an end."""
+"""Alembic's entry point.
+
+There is one migrator at a time, one transaction per migration, and every wait for a lock has an
+end.
+"""
 
 import os
 
@@ -44,7 +48,10 @@ def _migrate(connection: Connection) -> None:
 
 
 def _migrate_alone(connection: Connection) -> None:
-    """Hold an advisory lock of the session, which outlives the transactions of the single migrations."""
+    """Migrate under an advisory lock of the session.
+
+    The lock outlives the transactions of the single migrations.
+    """
     # lock_timeout bounds the wait for advisory locks as well, so it is set twice.
     connection.execute(text(f"SET lock_timeout = '{QUEUE_TIMEOUT_S}s'"))
     connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})

@@ -1,7 +1,8 @@
-"""The ``headroom`` command: finds the one module that a command needs and loads nothing else.
+"""Entry point of the ``headroom`` command.
 
-Each command is a module with ``add_arguments(parser)`` and ``run(options) -> exit code``; it is imported when it is asked for,
-so that a cold ``headroom fit`` loads no web framework and no database driver.
+It finds the one module that a command needs and loads nothing else. Each command is a module with
+``add_arguments(parser)`` and ``run(options) -> exit code``; it is imported when it is asked for, so
+that a cold ``headroom fit`` loads no web framework and no database driver.
 """
 
 import sys
@@ -11,7 +12,12 @@ from importlib import import_module
 
 from service.base.errors import InvalidRequestError
 from service.terminal.arguments import ERROR, Parser
-from service.terminal.errors import PIPE_CLOSED, let_go, open_closed, tell
+from service.terminal.errors import (
+    PIPE_CLOSED,
+    detach_broken_streams,
+    reopen_closed_streams,
+    report_error,
+)
 
 COMMANDS = {
     "up": "start everything, embedded, in the foreground",
@@ -23,7 +29,9 @@ COMMANDS = {
     "fit": "does a workload fit on a GPU? answers offline",
     "how-many": "how many GPUs does it need? answers offline",
     "plan": "which GPUs, how many, in which layout? answers offline",
-    "ceilings": "how large may a batch, a sequence, a load, an adapter or a model be? answers offline",
+    "ceilings": (
+        "how large may a batch, a sequence, a load, an adapter or a model be? answers offline"
+    ),
     "models": "list, show, store and delete models",
     "clusters": "list, show, store and delete clusters",
     "reservations": "list, show, make and release reservations of GPUs",
@@ -40,8 +48,11 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 fits or done, 1 does not fit and nothing else, 2 an error told on stderr."""
-    open_closed()
+    """Run one command and return its exit code.
+
+    0 fits or done, 1 does not fit and nothing else, 2 an error told on stderr.
+    """
+    reopen_closed_streams()
     try:
         code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
         # At exit, a reader that has left would be a warning of Python's and a code of its own.
@@ -51,32 +62,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         code = PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - Python would leave with 1, which means "does not fit"
-        tell(error)
+        report_error(error)
         code = ERROR
-    let_go()
+    detach_broken_streams()
     return code
 
 
-def _dispatch(given: Sequence[str]) -> int:
-    if not given or given[0] in {"-h", "--help"}:
-        sys.stdout.write(_overview())
-        return 0 if given else ERROR
-    name = "version" if given[0] == "--version" else given[0]
+def _dispatch(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in {"-h", "--help"}:
+        sys.stdout.write(_render_overview())
+        return 0 if arguments else ERROR
+    name = "version" if arguments[0] == "--version" else arguments[0]
     if name not in COMMANDS:
-        raise InvalidRequestError(_unknown(name))
+        raise InvalidRequestError(_describe_unknown(name))
     module = import_module(f"service.cli.commands.{name.replace('-', '_')}")
     parser = Parser(prog=f"headroom {name}", description=module.__doc__)
     module.add_arguments(parser)
-    code: int = module.run(parser.parse_args(given[1:]))
+    code: int = module.run(parser.parse_args(arguments[1:]))
     return code
 
 
-def _overview() -> str:
+def _render_overview() -> str:
     lines = [f"  {name:<12} {text}" for name, text in COMMANDS.items()]
-    return "\n".join(["usage: headroom COMMAND …", "", *lines, "", "`headroom COMMAND --help` shows what a command takes.", ""])
+    return "\n".join(
+        [
+            "usage: headroom COMMAND …",
+            "",
+            *lines,
+            "",
+            "`headroom COMMAND --help` shows what a command takes.",
+            "",
+        ],
+    )
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     near = get_close_matches(name, COMMANDS, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"there is no command {name!r}.{hint} Commands: {', '.join(COMMANDS)}."

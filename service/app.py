@@ -1,4 +1,7 @@
-"""Composition root of the web process: here, and only here, the real parts are chosen."""
+"""Composition root of the web process.
+
+Here, and only here, the real dependencies are chosen.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,12 +15,12 @@ from litestar.types import ASGIApp
 from prometheus_client import disable_created_metrics
 from sqlalchemy import Engine
 
-from service.access.hosts import access_for
+from service.access.hosts import get_default_access
 from service.api.application import Lifespan, make_application
-from service.api.http.auth import Access, Guard, Tokens
-from service.api.http.dependencies import Parts
-from service.api.http.rate_limits import quota_of, rate_of
-from service.api.metrics.registry import Build, Metrics
+from service.api.http.auth import Access, Guard, TokenVerifier
+from service.api.http.dependencies import Dependencies
+from service.api.http.rate_limits import make_quota_charge, make_rate_throttle
+from service.api.metrics.registry import BuildInfo, Metrics
 from service.api.resources import (
     accuracy,
     calibrations,
@@ -37,31 +40,41 @@ from service.api.resources.measurements import jobs as measurements
 from service.api.resources.measurements import withdrawals
 from service.base.errors import StartupError
 from service.catalog import models as catalogue
-from service.db.migrate import head_revision
+from service.db.migrate import get_head_revision
 from service.db.session import make_engine, make_sessions
 from service.estimator.estimate import PlanCache
-from service.jobs.notify import BackgroundBell, Bell, connect_to_ring, no_bell
+from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
 from service.runtime.settings import Settings
 from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
-from service.usecases.access.keys import KeyBook
+from service.usecases.access.keys import KeyCache
 from service.usecases.access.rate_limits import make_throttle
-from service.usecases.jobs.environments import running_environments
+from service.usecases.jobs.environments import list_running_environments
 from service.usecases.learning import calibrations as stored_calibrations
-from service.usecases.learning.accuracy import learnt
-from service.usecases.learning.corrections import CorrectionBook
-from service.usecases.learning.shipped_priors import shipped_members
-from service.usecases.operations.health import check
-from service.usecases.operations.metrics_snapshot import Registrar, Slow, take_census
+from service.usecases.learning.accuracy import read_learning_statistics
+from service.usecases.learning.corrections import CorrectionCache
+from service.usecases.learning.shipped_priors import load_shipped_members
+from service.usecases.operations.health import check_readiness
+from service.usecases.operations.metrics_snapshot import (
+    BackgroundReader,
+    MetricsCache,
+    take_metrics_snapshot,
+)
 from service.usecases.operations.refresh import Refresher
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs import models as stored_models
-from service.usecases.stored_specs.spec_cache import SpecBook, catalogue_model, stored_model
+from service.usecases.stored_specs.spec_cache import (
+    SpecCache,
+    load_catalogue_model,
+    load_stored_model,
+)
 from service.web import pages
 
 REFRESH_INTERVAL_S = 1.0
 FIRST_REFRESH_S = 2.0
-"""How long a process waits for keys and calibrations before it answers; a database that is away holds no start up longer."""
+"""How long a process waits for keys and calibrations before it answers; a database that is away
+holds no start up longer.
+"""
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
     gpus.router,
@@ -84,84 +97,114 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
 
 
 def create_app(settings: Settings) -> ASGIApp:
-    """Return the web application; it connects to nothing before it is asked or started."""
-    engine = make_engine(settings.require_database_url(), application_name="headroom-api", pool_size=settings.pool_size)
+    """Return the web application.
+
+    It connects to nothing before it is asked or started.
+    """
+    engine = make_engine(
+        settings.require_database_url(),
+        application_name="headroom-api",
+        pool_size=settings.pool_size,
+    )
     sessions = make_sessions(engine)
     # When a counter began tells nothing that its process's start does not, and doubles the series.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library annotates half of itself
-    build = Build(version=version("gpu-headroom"), schema=head_revision() or "")
+    build = BuildInfo(version=version("gpu-headroom"), schema=get_head_revision() or "")
     metrics = Metrics(build=build, shared_dir=settings.metrics_dir)
-    bell = _bell(settings, on_failure=metrics.count_failed_ring)
-    ping_redis = None if bell is None else bell.ping
-    specs = _specs(sessions)
-    corrections = CorrectionBook(
-        read_changed=partial(stored_calibrations.changed_since, sessions),
-        read_environments=partial(running_environments, sessions, gone_after_s=settings.lease_s),
-        shipped=shipped_members,
+    notifier = _make_notifier(settings, on_failure=metrics.count_failed_notification)
+    ping_redis = None if notifier is None else notifier.ping
+    specs = _make_specs(sessions)
+    corrections = CorrectionCache(
+        read_changed=partial(stored_calibrations.list_changed_since, sessions),
+        read_environments=partial(
+            list_running_environments, sessions, gone_after_s=settings.lease_s
+        ),
+        shipped=load_shipped_members,
     )
-    book = KeyBook(read_keys=partial(stored_keys.read_live, sessions), note_use=partial(stored_keys.note_use, sessions))
+    key_cache = KeyCache(
+        read_keys=partial(stored_keys.read_live_keys, sessions),
+        record_use=partial(stored_keys.record_use, sessions),
+    )
     throttle = make_throttle(settings.redis_url)
-    tokens = _tokens(settings)
-    parts = Parts(
+    tokens = _make_token_verifier(settings)
+    deps = Dependencies(
         settings=settings,
         version=build.version,
         sessions=sessions,
-        ring=no_bell if bell is None else bell.ring,
+        notify=skip_notification if notifier is None else notifier.notify,
         specs=specs,
         corrections=corrections,
         plans=PlanCache(),
         metrics=metrics,
-        read_servers=Registrar(
-            partial(take_census, sessions, gone_after_s=settings.lease_s, learnt=Slow(partial(learnt, sessions))),
+        read_snapshot=MetricsCache(
+            partial(
+                take_metrics_snapshot,
+                sessions,
+                gone_after_s=settings.lease_s,
+                learnt=BackgroundReader(partial(read_learning_statistics, sessions)),
+            ),
             ping_redis=ping_redis,
         ).read,
-        readiness=partial(check, engine, ping_redis=ping_redis),
+        readiness=partial(check_readiness, engine, ping_redis=ping_redis),
         guard=Guard(
-            Access(settings.access or access_for(settings.host)),
-            find=book.find,
-            throttle=rate_of(throttle),
+            Access(settings.access or get_default_access(settings.host)),
+            find=key_cache.find,
+            throttle=make_rate_throttle(throttle),
             tokens=tokens,
         ),
-        charge=quota_of(throttle),
-        refresh_keys=book.refresh,
-        write_down=partial(stored_keys.write_down, sessions),
+        charge=make_quota_charge(throttle),
+        refresh_keys=key_cache.refresh,
+        record_change=partial(stored_keys.record_change, sessions),
     )
-    refresher = Refresher((book.refresh, specs.refresh, corrections.refresh), interval_s=REFRESH_INTERVAL_S)
+    refresher = Refresher(
+        (key_cache.refresh, specs.refresh, corrections.refresh), interval_s=REFRESH_INTERVAL_S
+    )
     refreshers = [refresher]
     if tokens is not None:
         # An issuer that hangs must not keep the keys from being read.
         refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))
-    return make_application(parts, handlers=ROUTERS, lifespan=(_lifespan(refreshers, bell, engine),))
-
-
-def _bell(settings: Settings, *, on_failure: Callable[[], None]) -> BackgroundBell | None:
-    if settings.redis_url is None:
-        return None
-    connection = connect_to_ring(settings.redis_url)
-    return BackgroundBell(Bell(connection, job_timeout_s=settings.probe_deadline_s + 30, on_failure=on_failure))
-
-
-def _tokens(settings: Settings) -> Tokens | None:
-    if settings.oidc_issuer is None or settings.oidc_audience is None:
-        return None
-    try:
-        from service.usecases.access.tokens import make_tokens  # noqa: PLC0415 - what it needs is an extra
-    except ModuleNotFoundError as error:
-        message = f"HEADROOM_OIDC_ISSUER is set, and {error.name} is not installed: pip install 'gpu-headroom[oidc]'"
-        raise StartupError(message) from error
-    return make_tokens(settings, issuer=settings.oidc_issuer, audience=settings.oidc_audience)
-
-
-def _specs(sessions: Sessions) -> SpecBook:
-    return SpecBook(
-        read_catalogue=catalogue_model,
-        read_stored=partial(stored_model, sessions),
-        read_versions=partial(stored_models.versions, sessions),
-        known_names=catalogue.model_names,
+    return make_application(
+        deps, handlers=ROUTERS, lifespan=(_make_lifespan(refreshers, notifier, engine),)
     )
 
 
-def _lifespan(refreshers: Sequence[Refresher], bell: BackgroundBell | None, engine: Engine) -> Lifespan:
+def _make_notifier(
+    settings: Settings, *, on_failure: Callable[[], None]
+) -> BackgroundNotifier | None:
+    if settings.redis_url is None:
+        return None
+    connection = connect_to_notify(settings.redis_url)
+    return BackgroundNotifier(
+        Notifier(connection, job_timeout_s=settings.probe_deadline_s + 30, on_failure=on_failure)
+    )
+
+
+def _make_token_verifier(settings: Settings) -> TokenVerifier | None:
+    if settings.oidc_issuer is None or settings.oidc_audience is None:
+        return None
+    try:
+        from service.usecases.access.tokens import make_token_cache  # noqa: PLC0415 - what it needs is an extra
+    except ModuleNotFoundError as error:
+        message = (
+            f"HEADROOM_OIDC_ISSUER is set, and {error.name} is not installed: pip install "
+            "'gpu-headroom[oidc]'"
+        )
+        raise StartupError(message) from error
+    return make_token_cache(settings, issuer=settings.oidc_issuer, audience=settings.oidc_audience)
+
+
+def _make_specs(sessions: Sessions) -> SpecCache:
+    return SpecCache(
+        read_catalogue=load_catalogue_model,
+        read_stored=partial(load_stored_model, sessions),
+        read_versions=partial(stored_models.read_versions, sessions),
+        known_names=catalogue.list_model_names,
+    )
+
+
+def _make_lifespan(
+    refreshers: Sequence[Refresher], notifier: BackgroundNotifier | None, engine: Engine
+) -> Lifespan:
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
         for refresher in refreshers:
@@ -173,8 +216,8 @@ def _lifespan(refreshers: Sequence[Refresher], bell: BackgroundBell | None, engi
         finally:
             for refresher in refreshers:
                 refresher.stop()
-            if bell is not None:
-                bell.close()
+            if notifier is not None:
+                notifier.close()
             engine.dispose()
             # A signal that ends this process leaves it no other moment to send what it has.
             spans.stop()

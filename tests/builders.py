@@ -1,4 +1,7 @@
-"""Values of the estimator for tests; every argument has a default that does not matter to the test."""
+"""Values of the estimator for tests.
+
+Every argument has a default that does not matter to the test.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -58,35 +61,53 @@ def a_gpt2(**changes: Any) -> Architecture:  # noqa: ANN401 - each field of the 
 def a_mixture(**changes: Any) -> Architecture:  # noqa: ANN401 - each field of the spec has its own type
     """Return a small mixture of experts with changes."""
     dense = asdict(TINY)
-    experts = {"num_experts": 8, "num_experts_per_token": 2, "expert_intermediate_size": dense["intermediate_size"]}
+    experts = {
+        "num_experts": 8,
+        "num_experts_per_token": 2,
+        "expert_intermediate_size": dense["intermediate_size"],
+    }
     routing = {"family": "mixtral", "router": "softmax_fp32", "renormalised": True}
     return build_moe(MoeSpec(**(dense | experts | routing | changes)))
 
 
 def a_training(*, precision: str = "bf16_mixed", **changes: Any) -> TrainWorkload:  # noqa: ANN401 - each field has its own type
-    """Return a training step of two sequences of 128 tokens with changes; ``precision`` names a policy."""
-    given: dict[str, Any] = {"sequence_length": 128, "micro_batch_size": 2, "precision": POLICIES[precision]}
-    return TrainWorkload(**(given | changes))
+    """Return a training step of two sequences of 128 tokens.
+
+    ``precision`` names a policy.
+    """
+    defaults: dict[str, Any] = {
+        "sequence_length": 128,
+        "micro_batch_size": 2,
+        "precision": POLICIES[precision],
+    }
+    return TrainWorkload(**(defaults | changes))
 
 
 def a_serving(**changes: Any) -> ServeWorkload:  # noqa: ANN401 - each field has its own type
-    """Return a replica with two sequences of 100 + 28 tokens with changes."""
-    given: dict[str, Any] = {"num_sequences": 2, "prompt_tokens": 100, "output_tokens": 28}
-    return ServeWorkload(**(given | changes))
+    """Return a replica with two sequences of 100 + 28 tokens."""
+    defaults: dict[str, Any] = {"num_sequences": 2, "prompt_tokens": 100, "output_tokens": 28}
+    return ServeWorkload(**(defaults | changes))
 
 
 def a_device(*, usable_bytes: int = 79 * GIB) -> Device:
     """Return a GPU of 80 GiB."""
-    return Device(name="a-gpu", capacity_bytes=max(80 * GIB, usable_bytes), usable_bytes=usable_bytes)
+    return Device(
+        name="a-gpu", capacity_bytes=max(80 * GIB, usable_bytes), usable_bytes=usable_bytes
+    )
 
 
-def a_sharded_layout(num_ranks: int, *, stage: int = 3, sharding: Sharding = Sharding.DEEPSPEED) -> Layout:
+def a_sharded_layout(
+    num_ranks: int, *, stage: int = 3, sharding: Sharding = Sharding.DEEPSPEED
+) -> Layout:
     """Return data parallelism with sharded states."""
     return Layout(data_parallel=num_ranks, zero_stage=stage, sharding=sharding)
 
 
 def a_config(**changes: object) -> Mapping[str, object]:
-    """Return a small llama's config.json with changes; a change to ``...`` leaves the field out."""
+    """Return a small llama's config.json with changes.
+
+    A change to ``...`` leaves the field out.
+    """
     config: dict[str, object] = {
         "model_type": "llama",
         "vocab_size": 512,

@@ -1,4 +1,7 @@
-"""A pynvml that plays a machine: the functions that the worker asks, under pynvml's names. Handles are the fake GPUs."""
+"""A fake pynvml that plays a machine.
+
+It has the functions that the worker calls, under pynvml's names. Handles are the fake GPUs.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,11 +13,11 @@ _V2 = 0x02000028
 
 
 class FakeNvmlError(Exception):
-    """What the fake raises, as pynvml would."""
+    """The library's error, as in pynvml."""
 
 
 class FakeMismatchError(Exception):
-    """What the binding raises where the driver is older than a function."""
+    """The binding's error where the driver is older than a function."""
 
 
 @dataclass(kw_only=True)
@@ -33,22 +36,27 @@ class FakeGpu:
 
 
 def memory_info(gpu: FakeGpu, version: int | None = None) -> SimpleNamespace | None:
-    """Play both versions: the first counts what the driver keeps for itself as used."""
+    """Return the memory in either version of the call.
+
+    The first counts what the driver keeps for itself as used.
+    """
     if version == _V2 and not gpu.knows_v2:
         return None
-    kept = 0 if version == _V2 else GIB
-    return SimpleNamespace(total=gpu.total, used=gpu.used + kept, free=gpu.total - gpu.used - kept)
+    driver_bytes = 0 if version == _V2 else GIB
+    return SimpleNamespace(
+        total=gpu.total, used=gpu.used + driver_bytes, free=gpu.total - gpu.used - driver_bytes
+    )
 
 
 def running_processes(gpu: FakeGpu) -> list[SimpleNamespace] | None:
-    """Play the list of processes."""
+    """Return the list of processes."""
     if gpu.processes is None:
         return None
     return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in gpu.processes.items()]
 
 
 class FakeNvml:
-    """The module; every call is kept by name."""
+    """The fake module, which records every call by name."""
 
     NVMLError = FakeNvmlError
     NVMLLibraryMismatchError = FakeMismatchError
@@ -58,7 +66,7 @@ class FakeNvml:
         """Play these GPUs."""
         self.gpus = list(gpus)
         self.calls: list[str] = []
-        every = [one for gpu in gpus for one in (gpu, *gpu.instances)]
+        all_gpus = [item for gpu in gpus for item in (gpu, *gpu.instances)]
         self._plays: dict[str, Callable[..., Any]] = {
             "nvmlInit": lambda: has_driver or None,
             "nvmlShutdown": lambda: True,
@@ -66,11 +74,17 @@ class FakeNvml:
             "nvmlSystemGetCudaDriverVersion": lambda: 13000,
             "nvmlDeviceGetCount": lambda: len(gpus),
             "nvmlDeviceGetHandleByIndex": lambda index: gpus[index],
-            "nvmlDeviceGetHandleByUUID": lambda uuid: next((gpu for gpu in every if gpu.uuid == uuid), None),
+            "nvmlDeviceGetHandleByUUID": lambda uuid: next(
+                (gpu for gpu in all_gpus if gpu.uuid == uuid), None
+            ),
             "nvmlDeviceGetMigMode": lambda gpu: [1, 1] if gpu.instances else [0, 0],
             "nvmlDeviceGetMaxMigDeviceCount": lambda _gpu: 7,
-            "nvmlDeviceGetMigDeviceHandleByIndex": lambda gpu, place: (*gpu.instances, *[None] * 7)[place],
-            "nvmlDeviceGetGpuInstanceId": lambda one: 1 + next(g.instances.index(one) for g in gpus if one in g.instances),
+            "nvmlDeviceGetMigDeviceHandleByIndex": lambda gpu, place: (*gpu.instances, *[None] * 7)[
+                place
+            ],
+            "nvmlDeviceGetGpuInstanceId": lambda item: (
+                1 + next(g.instances.index(item) for g in gpus if item in g.instances)
+            ),
             "nvmlDeviceGetComputeInstanceId": lambda _instance: 0,
             "nvmlDeviceGetUUID": lambda gpu: gpu.uuid,
             "nvmlDeviceGetName": lambda gpu: gpu.name,
@@ -78,11 +92,16 @@ class FakeNvml:
             "nvmlDeviceGetMemoryInfo": memory_info,
             "nvmlDeviceGetComputeRunningProcesses": running_processes,
             "nvmlDeviceGetPowerUsage": lambda gpu: gpu.power_mw,
-            "nvmlDeviceGetUtilizationRates": lambda gpu: gpu.utilization and SimpleNamespace(gpu=gpu.utilization, memory=0),
+            "nvmlDeviceGetUtilizationRates": lambda gpu: (
+                gpu.utilization and SimpleNamespace(gpu=gpu.utilization, memory=0)
+            ),
         }
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return the function of this name; None as its answer means "not supported"."""
+        """Return the function of this name.
+
+        None as its answer means "not supported".
+        """
         if name not in self._plays:
             raise AttributeError(name)
 

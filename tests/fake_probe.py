@@ -1,10 +1,11 @@
 """A probe that does what the request's script says: ``python -m tests.fake_probe``.
 
-Steps: ``{"say": {"phase": …, "fraction": …}}``, ``{"sample": bytes}``, ``{"touch": path}`` (the file then holds the process
-id), ``{"wait_for": path}``, ``{"raw": text}``, ``{"stderr": text}``, ``{"fail": message}``, ``{"exit": status}``,
-``{"child": path}`` (starts a process that outlives a probe that does not care, its id in the file), ``{"deaf": true}``
-(ignores SIGTERM), ``{"keep": text}`` (in every file that was asked for), ``{"misreport": bytes}`` (says that much more than
-it kept). After the last step it answers.
+Steps: ``{"say": {"phase": …, "fraction": …}}``, ``{"sample": bytes}``, ``{"touch": path}`` (the
+file then holds the process id), ``{"wait_for": path}``, ``{"raw": text}``, ``{"stderr": text}``,
+``{"fail": message}``, ``{"exit": status}``, ``{"child": path}`` (starts a process that outlives a
+probe that does not care, its id in the file), ``{"deaf": true}`` (ignores SIGTERM), ``{"keep":
+text}`` (in every file that was asked for), ``{"misreport": bytes}`` (says that much more than it
+kept). After the last step it answers.
 """
 
 import os
@@ -19,7 +20,7 @@ from msgspec import structs
 from service.jobs.codec import decode_request, encode_line
 from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, Progress, Sample
 from tests.job_builders import a_result
-from worker.probes.artifacts import Shelf
+from worker.probes.artifacts import ArtifactWriter
 
 Step = dict[str, object]
 
@@ -29,27 +30,36 @@ def main() -> int:
     request = decode_request(sys.stdin.buffer.read())
     script = (request.model.hf_config or {}).get("script", [])
     assert isinstance(script, list)
-    shelf, more = Shelf(files=request.files), 0
+    artifacts, surplus = ArtifactWriter(files=request.files), 0
     for number, step in enumerate(script):
         match step:
             case {"keep": str() as text}:
                 for name in request.files:
-                    shelf.keeper(name)(text)  # type: ignore[misc]  # it was asked for
-            case {"misreport": int() as more}:
+                    artifacts.make_saver(name)(text)  # type: ignore[misc]  # it was asked for
+            case {"misreport": int() as surplus}:
                 pass
             case _:
                 status = _play(step, number=number, total=len(script))
                 if status is not None:
                     return status
-    kept = tuple(structs.replace(file, packed_bytes=file.packed_bytes + more) for file in shelf.kept)
-    _write(structs.replace(a_result(), files=kept))
+    files = tuple(
+        structs.replace(file, packed_bytes=file.packed_bytes + surplus) for file in artifacts.saved
+    )
+    _write(structs.replace(a_result(), files=files))
     return 0
 
 
 def _play(step: Step, *, number: int, total: int) -> int | None:
     match step:
-        case {"say": dict() as words}:
-            _write(Progress(phase=str(words["phase"]), done=number, total=total, fraction=float(words["fraction"])))
+        case {"say": dict() as progress}:
+            _write(
+                Progress(
+                    phase=str(progress["phase"]),
+                    done=number,
+                    total=total,
+                    fraction=float(progress["fraction"]),
+                ),
+            )
         case {"sample": int() as size}:
             _write(Sample(t_s=float(number), kind="process_rss", bytes=size))
         case {"touch": str() as path}:

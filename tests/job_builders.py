@@ -1,4 +1,7 @@
-"""Values of the job protocol for tests; every argument has a default that does not matter to the test."""
+"""Values of the job protocol for tests.
+
+Every argument has a default that does not matter to the test.
+"""
 
 import gzip
 from hashlib import sha256
@@ -52,7 +55,9 @@ def a_request(
 ) -> MeasureRequest:
     """Return a training request; ``script`` is what tests.fake_probe does with it."""
     return MeasureRequest(
-        model=ModelSource(architecture={}, hf_config={"script": script or []}, name=name, revision=1),
+        model=ModelSource(
+            architecture={}, hf_config={"script": script or []}, name=name, revision=1
+        ),
         task=TrainTask(workload=TrainWorkload(sequence_length=8)),
         layout=Layout(),
         device=device,
@@ -73,9 +78,11 @@ def an_artifact(content: bytes = b"history") -> PackedArtifact:
     )
 
 
-def a_probe_request(script: list[dict[str, object]] | None = None, *, deadline_s: float = 60.0) -> ProbeRequest:
+def a_probe_request(
+    script: list[dict[str, object]] | None = None, *, deadline_s: float = 60.0
+) -> ProbeRequest:
     """Return what a probe reads."""
-    return a_request(script=script).probe_request(deadline_s=deadline_s)
+    return a_request(script=script).make_probe_request(deadline_s=deadline_s)
 
 
 def a_result(*, allocated_bytes: int = 1000, extrapolated: bool = False) -> ProbeResult:
@@ -84,6 +91,8 @@ def a_result(*, allocated_bytes: int = 1000, extrapolated: bool = False) -> Prob
         environment={"torch": "2.13.0", "allocator": "none"},
         peaks=Peaks(allocated_bytes=allocated_bytes),
         instants=INSTANTS,
-        probes=(ProbeReading(num_layers=1, micro_batch_size=1, sequence_length=8, instants=INSTANTS),),
+        probes=(
+            ProbeReading(num_layers=1, micro_batch_size=1, sequence_length=8, instants=INSTANTS),
+        ),
         extrapolated=extrapolated,
     )

@@ -1,4 +1,4 @@
-"""Tests of what happens while one transaction waits for another."""
+"""Waits for a transaction that is blocked by another one."""
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
@@ -6,14 +6,17 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.db.session import transaction
 from tests.waiting import eventually
 
-_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type "
+    "= 'Lock'"
+)
 
 
-def until_somebody_waits(sessions: sessionmaker[Session]) -> None:
-    """Return as soon as a transaction on this test's database waits for a lock."""
+def wait_for_blocked_transaction(sessions: sessionmaker[Session]) -> None:
+    """Wait until a transaction on this test's database waits for a lock."""
 
-    def somebody_waits() -> bool:
+    def is_blocked() -> bool:
         with transaction(sessions) as session:
             return bool(session.execute(text(_WAITING)).scalar_one())
 
-    eventually(somebody_waits)
+    eventually(is_blocked)

@@ -4,7 +4,10 @@ import psutil
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process is gone; one whose parent has only not looked yet is."""
+    """Return whether a process is gone or a zombie.
+
+    A zombie's parent has only not looked yet.
+    """
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

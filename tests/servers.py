@@ -1,4 +1,8 @@
-"""Real servers for tests: one Postgres and one Redis per run, a migrated database of its own for every test that asks."""
+"""Real servers for tests.
+
+There is one Postgres and one Redis per run, and a migrated database of its own for every test that
+asks.
+"""
 
 import shutil
 import tempfile
@@ -17,9 +21,9 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.migrate import upgrade
 from service.db.session import make_engine, make_sessions
-from service.embedded.postgres import running_postgres
-from service.embedded.redis import running_redis
-from service.runtime.settings import psycopg_url
+from service.embedded.postgres import run_postgres
+from service.embedded.redis import run_redis
+from service.runtime.settings import parse_psycopg_url
 
 TEMPLATE = "headroom_template"
 # A test's data need not outlive a power cut.
@@ -28,7 +32,10 @@ _UNSAFE_BUT_FAST = ("fsync", "synchronous_commit", "full_page_writes")
 
 @pytest.fixture(scope="session")
 def servers_dir() -> Iterator[Path]:
-    """Return a directory with a short name: the path of a Unix socket holds 107 bytes, and pytest's own are long."""
+    """Return a directory with a short name.
+
+    The path of a Unix socket holds 107 bytes, and pytest's own are long.
+    """
     path = Path(tempfile.mkdtemp(prefix="headroom-"))
     yield path
     shutil.rmtree(path)
@@ -37,7 +44,7 @@ def servers_dir() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgres_server(servers_dir: Path) -> Iterator[str]:
     """Return the URL of a running Postgres whose owner may create databases."""
-    with running_postgres(servers_dir / "pg") as url:
+    with run_postgres(servers_dir / "pg") as url:
         for setting in _UNSAFE_BUT_FAST:
             _administer(url, sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(setting)))
         _administer(url, sql.SQL("SELECT pg_reload_conf()"))
@@ -47,13 +54,16 @@ def postgres_server(servers_dir: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def redis_server(servers_dir: Path) -> Iterator[str]:
     """Return the URL of a running Redis."""
-    with running_redis(servers_dir / "redis") as url:
+    with run_redis(servers_dir / "redis") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def migrated_template(postgres_server: str) -> str:
-    """Return the name of a database that was built by the migrations; nobody may connect to it."""
+    """Return the name of a database that was built by the migrations.
+
+    Nobody may connect to it.
+    """
     _administer(postgres_server, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
     upgrade(_in_database(postgres_server, TEMPLATE))
     return TEMPLATE
@@ -61,14 +71,14 @@ def migrated_template(postgres_server: str) -> str:
 
 @pytest.fixture
 def empty_database_url(postgres_server: str) -> Iterator[str]:
-    """Return the URL of a database without a schema, which is this test's alone."""
+    """Return the URL of this test's own database, without a schema."""
     with fresh_database(postgres_server, "template1") as url:
         yield url
 
 
 @pytest.fixture
 def database_url(postgres_server: str, migrated_template: str) -> Iterator[str]:
-    """Return the URL of a migrated database, which is this test's alone."""
+    """Return the URL of this test's own database, migrated."""
     with fresh_database(postgres_server, migrated_template) as url:
         yield url
 
@@ -76,7 +86,9 @@ def database_url(postgres_server: str, migrated_template: str) -> Iterator[str]:
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     """Return an engine on this test's database."""
-    engine = make_engine(psycopg_url("DATABASE_URL", database_url), application_name="headroom-test")
+    engine = make_engine(
+        parse_psycopg_url("DATABASE_URL", database_url), application_name="headroom-test"
+    )
     yield engine
     engine.dispose()
 
@@ -97,7 +109,10 @@ def redis_url(redis_server: str) -> str:
 
 @contextmanager
 def fresh_database(server: str, template: str) -> Iterator[str]:
-    """Yield the URL of a copy of a database that nobody is connected to, and drop it."""
+    """Yield the URL of a copy of a database, and drop it.
+
+    Nobody may be connected to the original.
+    """
     name = f"test_{uuid4().hex}"
     identifiers = {"name": sql.Identifier(name), "template": sql.Identifier(template)}
     _administer(server, sql.SQL("CREATE DATABASE {name} TEMPLATE {template}").format(**identifiers))

@@ -1,4 +1,7 @@
-"""A small Headroom made of real processes: Postgres, Redis, a reconcile loop and workers with a scripted probe."""
+"""A small Headroom made of real processes.
+
+They are Postgres, Redis, a reconcile loop and workers with a scripted probe.
+"""
 
 import os
 import signal
@@ -14,14 +17,15 @@ import psutil
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.records.measurements import StoredMeasurement
-from service.jobs.notify import Ring, no_bell
+from service.jobs.notify import Notify, skip_notification
 from service.jobs.states import Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import measurements
 from tests.job_builders import a_request
 from tests.waiting import eventually
 
-# Short enough that a test sees a lease run out, long enough that a busy machine does not lose one by itself.
+# Short enough that a test sees a lease run out, long enough that a busy machine does not lose one
+# by itself.
 TIMES = {
     "HEADROOM_LEASE_S": "3",
     "HEADROOM_HEARTBEAT_S": "0.5",
@@ -43,11 +47,17 @@ class System:
     stack: ExitStack
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def start_worker(self, *arguments: str, redis_url: str | None = None) -> "subprocess.Popen[bytes]":
+    def start_worker(
+        self, *arguments: str, redis_url: str | None = None
+    ) -> "subprocess.Popen[bytes]":
         """Start a worker whose probe plays the script of its request."""
         probe = f"{sys.executable} -m tests.fake_probe"
-        environment = self.environment if redis_url is None else {**self.environment, "REDIS_URL": redis_url}
-        return self._start(environment, "-m", "worker", "--device", "cpu", "--probe-command", probe, *arguments)
+        environment = (
+            self.environment if redis_url is None else {**self.environment, "REDIS_URL": redis_url}
+        )
+        return self._start(
+            environment, "-m", "worker", "--device", "cpu", "--probe-command", probe, *arguments
+        )
 
     def start_real_worker(self) -> "subprocess.Popen[bytes]":
         """Start a worker that runs real models."""
@@ -58,14 +68,21 @@ class System:
         return self._start(self.environment, "-m", "service", "reconcile")
 
     def start_api(self, listener: socket.socket) -> "subprocess.Popen[bytes]":
-        """Start the API on a socket that outlives it, as a supervisor or a proxy would have it."""
-        number = listener.fileno()
-        return self._start(self.environment, "-m", "service", "serve", "--fd", str(number), pass_fds=(number,))
+        """Start the API on a socket that outlives it.
 
-    def submit(self, script: Script, *, ring: Ring = no_bell) -> UUID:
+        A supervisor or a proxy would hold the socket so.
+        """
+        number = listener.fileno()
+        return self._start(
+            self.environment, "-m", "service", "serve", "--fd", str(number), pass_fds=(number,)
+        )
+
+    def submit(self, script: Script, *, ring: Notify = skip_notification) -> UUID:
         """Ask for a measurement that plays ``script``."""
         request = a_request(script=script)
-        return measurements.submit(self.sessions, request, key="k", settings=Settings(), ring=ring).id
+        return measurements.submit(
+            self.sessions, request, key="k", settings=Settings(), notify=ring
+        ).id
 
     def read(self, job_id: UUID) -> StoredMeasurement:
         """Return a job as it is now."""
@@ -82,33 +99,44 @@ class System:
         return int(note.read_text())
 
     def statuses(self, job_id: UUID) -> list[tuple[str, int]]:
-        """Return the story of a job: each status and the attempt that it belongs to."""
-        events = measurements.events_after(self.sessions, job_id, seq=0).events
-        return [(str(one.data["status"]), int(str(one.data["attempt"]))) for one in events if one.kind == "status"]
+        """Return the statuses of a job in order, each with its attempt."""
+        events = measurements.list_events_after(self.sessions, job_id, seq=0).events
+        return [
+            (str(event.data["status"]), int(str(event.data["attempt"])))
+            for event in events
+            if event.kind == "status"
+        ]
 
-    def _start(self, environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
+    def _start(
+        self, environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()
+    ) -> "subprocess.Popen[bytes]":
         process = subprocess.Popen([sys.executable, *arguments], env=environment, pass_fds=pass_fds)
         self.stack.callback(_end, process)
         self.processes.append(process)
         return process
 
 
-def horse_of(worker: "subprocess.Popen[bytes]") -> int:
-    """Return the process that a worker has forked for its job."""
+def find_job_process(worker: "subprocess.Popen[bytes]") -> int:
+    """Return the id of a worker's forked job process."""
     eventually(lambda: psutil.Process(worker.pid).children(), within_s=IN_TIME_S)
     return int(psutil.Process(worker.pid).children()[0].pid)
 
 
-def environment_for(database_url: str) -> dict[str, str]:
+def build_environment(database_url: str) -> dict[str, str]:
     """Return the environment of our processes."""
     return {**os.environ, **TIMES, "DATABASE_URL": database_url}
 
 
-def succeeded_once(system: System, job_id: UUID, *, attempt: int) -> bool:
-    """Tell whether a job has succeeded exactly once, in this attempt."""
+def has_succeeded_once(system: System, job_id: UUID, *, attempt: int) -> bool:
+    """Return whether a job has succeeded exactly once, in this attempt."""
     job = system.read(job_id)
     ends = [status for status, _ in system.statuses(job_id) if Status(status).is_terminal]
-    return job.status is Status.SUCCEEDED and ends == ["succeeded"] and job.result is not None and job.result.attempt == attempt
+    return (
+        job.status is Status.SUCCEEDED
+        and ends == ["succeeded"]
+        and job.result is not None
+        and job.result.attempt == attempt
+    )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

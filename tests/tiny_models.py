@@ -1,4 +1,7 @@
-"""A small config of every model_type that can be read: wide enough that no number hides behind rounding, and quick to run."""
+"""A small config of every model_type that can be read.
+
+They are wide enough that no number hides behind rounding, and quick to run.
+"""
 
 from collections.abc import Mapping
 
@@ -53,7 +56,9 @@ _CLIP_VISION: Config = {
     "patch_size": 14,
     "projection_dim": 64,
 }
-_QWEN_TEXT = _ROTARY | {"rope_scaling": {"type": "mrope", "rope_type": "default", "mrope_section": [4, 6, 6]}}
+_QWEN_TEXT = _ROTARY | {
+    "rope_scaling": {"type": "mrope", "rope_type": "default", "mrope_section": [4, 6, 6]}
+}
 _QWEN_VISION: Config = {
     "depth": 2,
     "num_heads": 4,
@@ -89,7 +94,8 @@ TINY: Mapping[str, Config] = {
     "camembert": _LEARNED,
     "clip": {
         "projection_dim": 64,
-        "text_config": _LEARNED | {"model_type": "clip_text_model", "max_position_embeddings": 77, "projection_dim": 64},
+        "text_config": _LEARNED
+        | {"model_type": "clip_text_model", "max_position_embeddings": 77, "projection_dim": 64},
         "vision_config": _CLIP_VISION,
     },
     "codegen": _GPT | {"rotary_dim": 16},
@@ -134,8 +140,15 @@ TINY: Mapping[str, Config] = {
         "hidden_dim": 256,
         "max_position_embeddings": 512,
     },
-    "exaone4": _GROUPED | {"num_hidden_layers": 4, "sliding_window": 16, "sliding_window_pattern": 2},
-    "falcon": {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "alibi": False},
+    "exaone4": _GROUPED
+    | {"num_hidden_layers": 4, "sliding_window": 16, "sliding_window_pattern": 2},
+    "falcon": {
+        "vocab_size": 1000,
+        "hidden_size": 128,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "alibi": False,
+    },
     "falcon_mamba": _MAMBA,
     "gemma": _GROUPED,
     "gemma2": _GROUPED | {"sliding_window": 256, "query_pre_attn_scalar": 32},
@@ -144,15 +157,23 @@ TINY: Mapping[str, Config] = {
         "image_token_index": 990,
         "boi_token_index": 991,
         "eoi_token_index": 992,
-        "text_config": _GROUPED | {"model_type": "gemma3_text", "sliding_window": 256, "sliding_window_pattern": 2},
-        "vision_config": _CLIP_VISION | {"model_type": "siglip_vision_model", "vision_use_head": False},
+        "text_config": _GROUPED
+        | {"model_type": "gemma3_text", "sliding_window": 256, "sliding_window_pattern": 2},
+        "vision_config": _CLIP_VISION
+        | {"model_type": "siglip_vision_model", "vision_use_head": False},
     },
     "gemma3_text": _GROUPED | {"sliding_window": 256, "sliding_window_pattern": 2},
     "glm": _GROUPED | {"pad_token_id": 0},
     "glm4": _GROUPED | {"pad_token_id": 0},
     "glm4_moe": _GROUPED
     | _EXPERTS
-    | {"n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1},
+    | {
+        "n_routed_experts": 4,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "n_group": 1,
+        "topk_group": 1,
+    },
     "gpt2": _GPT,
     "gpt_bigcode": _GPT | {"multi_query": True},
     "gpt_neo": {
@@ -185,7 +206,12 @@ TINY: Mapping[str, Config] = {
     },
     "llama": _ROTARY,
     "llama4_text": _GROUPED
-    | {"intermediate_size_mlp": 256, "num_local_experts": 4, "num_experts_per_tok": 1, "num_hidden_layers": 4},
+    | {
+        "intermediate_size_mlp": 256,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 1,
+        "num_hidden_layers": 4,
+    },
     "llava": {
         "image_token_index": 990,
         "image_seq_length": 16,
@@ -241,7 +267,8 @@ TINY: Mapping[str, Config] = {
     "qwen2_vl": {
         "image_token_id": 990,
         "text_config": _QWEN_TEXT | {"model_type": "qwen2_vl_text"},
-        "vision_config": _QWEN_VISION | {"model_type": "qwen2_vl", "embed_dim": 64, "hidden_size": 128, "mlp_ratio": 2},
+        "vision_config": _QWEN_VISION
+        | {"model_type": "qwen2_vl", "embed_dim": 64, "hidden_size": 128, "mlp_ratio": 2},
     },
     "qwen3": _GROUPED,
     "qwen3_moe": _GROUPED | _EXPERTS | {"num_experts": 4},

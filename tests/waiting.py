@@ -1,4 +1,7 @@
-"""Waiting in tests: for a condition, with a deadline, never for a while."""
+"""Waiting in tests: for a condition, with a deadline.
+
+Tests never sleep for a fixed time.
+"""
 
 import time
 from collections.abc import Callable
@@ -7,7 +10,7 @@ _PAUSE_S = 0.02
 
 
 def eventually(condition: Callable[[], object], *, within_s: float = 20.0) -> None:
-    """Return as soon as the condition holds; fail when it does not in time."""
+    """Wait until the condition holds; fail when it does not in time."""
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:

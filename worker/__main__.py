@@ -1,4 +1,7 @@
-"""Composition root of workers: ``python -m worker --device cpu``, or one for each GPU: ``python -m worker --gpus all``."""
+"""Entry point of CPU and GPU workers.
+
+``python -m worker --device cpu`` runs one worker, ``python -m worker --gpus all`` one for each GPU.
+"""
 
 import argparse
 import os
@@ -13,19 +16,19 @@ from service.jobs.contract import ProbeDevice
 from service.jobs.notify import refuse_pickle
 from service.runtime import logs
 from service.runtime.settings import Settings
-from service.telemetry.spans import is_wanted
-from service.terminal.arguments import Parser, one_of, shown
-from service.terminal.errors import tell
+from service.telemetry.spans import is_tracing_enabled
+from service.terminal.arguments import Parser, format_choices, make_choice_reader
+from service.terminal.errors import report_error
 from service.usecases.jobs.workers import WorkerInfo
 from service.usecases.stored import Sessions
-from worker.gpus import Post, Supervisor
-from worker.loop import Shift
-from worker.machine import NoGpuError, describe, has_gpu
+from worker.gpus import GpuWorker, Supervisor
+from worker.loop import WorkerLoop
+from worker.machine import NoGpuError, describe_worker, has_gpu
 from worker.nvml.gpus import Gpu, list_gpus
 from worker.nvml.idle import IdleGpu
-from worker.nvml.library import NvmlUnavailableError, opened
-from worker.nvml.visible import UnknownGpuError, chosen_gpus
-from worker.tasks import Workplace
+from worker.nvml.library import NvmlUnavailableError, open_nvml
+from worker.nvml.visible import UnknownGpuError, select_gpus
+from worker.tasks import WorkerContext
 
 PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
 PROBE_PACKAGES = ("torch", "transformers", "peft")
@@ -36,25 +39,30 @@ DEVICES = ("cpu", "trace", "cuda", AUTO)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Work until a signal, or with ``--burst`` until no job is queued."""
-    options = _parser().parse_args(arguments)
+    options = _build_parser().parse_args(arguments)
     try:
         settings = Settings.from_env(os.environ)
         logs.configure(level=settings.log_level, log_format=settings.log_format)
         refuse_pickle()
-        is_wanted(os.environ)  # What cannot be is refused here, and not in each attempt.
+        is_tracing_enabled(os.environ)  # What cannot be is refused here, and not in each attempt.
         if options.gpus is not None:
-            return supervise(options, _gpus(options.gpus))
-        make_shift(settings, device_called(options.device), probe_command=options.probe_command).work(burst=options.burst)
+            return supervise(options, _require_gpus(options.gpus))
+        make_worker_loop(
+            settings, resolve_device(options.device), probe_command=options.probe_command
+        ).work(burst=options.burst)
     except StartupError as error:
-        tell(error)
+        report_error(error)
         return EXIT_CANNOT_START
     return 0
 
 
-def device_called(word: str) -> ProbeDevice:
-    """Return the device that ``--device`` means: ``auto`` is a GPU where there is one, else this processor."""
-    if word != AUTO:
-        return ProbeDevice(word)
+def resolve_device(name: str) -> ProbeDevice:
+    """Return the device that ``--device`` names.
+
+    ``auto`` is a GPU where there is one, else this processor.
+    """
+    if name != AUTO:
+        return ProbeDevice(name)
     return ProbeDevice.CUDA if has_gpu() else ProbeDevice.CPU
 
 
@@ -63,32 +71,36 @@ def supervise(options: argparse.Namespace, gpus: Sequence[Gpu]) -> int:
     command = [sys.executable, "-m", "worker", "--device", ProbeDevice.CUDA.value]
     if options.probe_command:
         command += ["--probe-command", shlex.join(options.probe_command)]
-    return Supervisor(command=command, environ=os.environ, posts=[Post(gpu=gpu) for gpu in gpus]).run()
+    return Supervisor(
+        command=command, environ=os.environ, workers=[GpuWorker(gpu=gpu) for gpu in gpus]
+    ).run()
 
 
-def _gpus(said: str) -> tuple[Gpu, ...]:
+def _require_gpus(selection: str) -> tuple[Gpu, ...]:
     try:
-        with opened() as api:
-            return chosen_gpus(said, list_gpus(api), os.environ)
+        with open_nvml() as api:
+            return select_gpus(selection, list_gpus(api), os.environ)
     except (NvmlUnavailableError, UnknownGpuError) as error:
-        message = f"--gpus {said}: {error}"
+        message = f"--gpus {selection}: {error}"
         raise StartupError(message) from error
 
 
-def _describe(device: ProbeDevice) -> WorkerInfo:
+def _describe_worker(device: ProbeDevice) -> WorkerInfo:
     try:
-        return describe(device)
+        return describe_worker(device)
     except NoGpuError as error:
         raise StartupError(str(error)) from error
 
 
-def make_shift(settings: Settings, device: ProbeDevice, *, probe_command: Sequence[str]) -> Shift:
-    """Return a worker of ``device`` that is ready to work."""
+def make_worker_loop(
+    settings: Settings, device: ProbeDevice, *, probe_command: Sequence[str]
+) -> WorkerLoop:
+    """Build a worker of ``device`` that is ready to work."""
     if not probe_command:
         _require_packages(PROBE_PACKAGES)
-    info = _describe(device)
-    return Shift(
-        workplace=Workplace(
+    info = _describe_worker(device)
+    return WorkerLoop(
+        context=WorkerContext(
             settings=settings,
             name=info.name,
             device=device,
@@ -109,41 +121,56 @@ def _open_sessions(settings: Settings, application_name: str, *, pool_size: int)
             settings.require_database_url(),
             application_name=application_name,
             pool_size=pool_size,
-            # A worker that is frozen inside a transaction holds its job's row, and nobody could take the job from it.
+            # A worker that is frozen inside a transaction holds its job's row, and nobody could
+            # take the job from it.
             idle_in_transaction_timeout_s=max(1, int(settings.lease_s / 3)),
-        )
+        ),
     )
 
 
 def _require_packages(names: Sequence[str]) -> None:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        message = f"a worker runs real models and needs {', '.join(missing)}; install with: pip install 'gpu-headroom[worker]'"
+        message = (
+            f"a worker runs real models and needs {', '.join(missing)}; install with: pip install "
+            "'gpu-headroom[worker]'"
+        )
         raise StartupError(message)
 
 
-def _parser() -> Parser:
+def _build_parser() -> Parser:
     parser = Parser(prog="headroom worker", description="Run the measurements that are queued.")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument(
         "--device",
-        type=one_of(DEVICES),
-        metavar=shown(DEVICES),
+        type=make_choice_reader(DEVICES),
+        metavar=format_choices(DEVICES),
         default=ProbeDevice.CPU.value,
-        help="what this worker measures on; auto: the GPU where there is one, else the processor (default: %(default)s)",
+        help=(
+            "what this worker measures on; auto: the GPU where there is one, else the processor "
+            "(default: %(default)s)"
+        ),
     )
-    where.add_argument(
+    target.add_argument(
         "--gpus",
         metavar="all|0,1|UUID,…",
-        help="run one worker for each of these GPUs and start again those that die; numbers count what CUDA shows",
+        help=(
+            "run one worker for each of these GPUs and start again those that die; numbers count "
+            "what CUDA shows"
+        ),
     )
-    parser.add_argument("--burst", action="store_true", help="leave when no job is queued (one worker only)")
+    parser.add_argument(
+        "--burst", action="store_true", help="leave when no job is queued (one worker only)"
+    )
     parser.add_argument(
         "--probe-command",
         type=shlex.split,
         default=(),
         metavar="COMMAND",
-        help="run this in place of `python -m worker.probes`; it reads a request on stdin and writes JSON lines",
+        help=(
+            "run this in place of `python -m worker.probes`; it reads a request on stdin and "
+            "writes JSON lines"
+        ),
     )
     return parser
 

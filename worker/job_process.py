@@ -1,4 +1,4 @@
-"""A process forked for one job, so that whatever happens to the job does not happen to the worker."""
+"""A forked process for one job, which isolates the worker from it."""
 
 import os
 import select
@@ -6,40 +6,47 @@ import signal
 from collections.abc import Callable
 from typing import NoReturn
 
-from service.runtime.logs import logger
+from service.runtime.logs import get_logger
 from worker.process import die_with_parent
 
-_log = logger(__name__)
+_log = get_logger(__name__)
 
 
-class Horse:
-    """A forked process that runs one function and ends; it dies with the process that forked it."""
+class JobProcess:
+    """A forked process that runs one function and ends.
+
+    It dies with the process that forked it.
+    """
 
     def __init__(self, work: Callable[[], None]) -> None:
         """Fork; in the child run ``work`` and never return."""
         parent = os.getpid()
-        # Only the child keeps the writing end, and exec closes it: its end of file is the child's death.
-        self._ended, alive = os.pipe()
+        # Only the child keeps the writing end, and exec closes it: its end of file is the child's
+        # death.
+        self._death_fd, alive_fd = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self._ended)
+            os.close(self._death_fd)
             _run(work, parent)
-        os.close(alive)
-        self._is_over = False
+        os.close(alive_fd)
+        self._is_reaped = False
 
     def wait(self, *, tick: Callable[[], None], tick_s: float) -> int:
-        """Wait for its end, calling ``tick`` every ``tick_s`` seconds; return its status, negative for a signal."""
-        while not select.select([self._ended], [], [], tick_s)[0]:
+        """Wait for the process to end and return its status.
+
+        Calls ``tick`` every ``tick_s`` seconds. The status is negative for a signal.
+        """
+        while not select.select([self._death_fd], [], [], tick_s)[0]:
             tick()
-        self._is_over = True
-        os.close(self._ended)
+        self._is_reaped = True
+        os.close(self._death_fd)
         _pid, status = os.waitpid(self.pid, 0)
         return os.waitstatus_to_exitcode(status)
 
     def kill(self) -> None:
         """End it at once; its probe dies with it."""
         # Once it is reaped, its number may be another process's.
-        if not self._is_over:
+        if not self._is_reaped:
             os.kill(self.pid, signal.SIGKILL)
 
 
@@ -52,7 +59,7 @@ def _run(work: Callable[[], None], parent: int) -> NoReturn:
         die_with_parent(parent)
         work()
         status = 0
-    except Exception:  # noqa: BLE001  # the process ends here, so this is the last chance to say why
+    except Exception:  # noqa: BLE001 - the process ends here, so this is the last chance to say why
         _log.exception("horse.failed")
     finally:
         # Never back into the worker's loop, whatever was raised.

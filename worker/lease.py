@@ -1,4 +1,7 @@
-"""A thread that keeps an attempt's lease while its probe runs, and learns when nobody wants the answer any more."""
+"""A background thread that renews an attempt's lease.
+
+It runs while the probe does, and learns when the answer is no longer wanted.
+"""
 
 import threading
 import time
@@ -8,16 +11,22 @@ from contextvars import copy_context
 
 from service.base.errors import UnavailableError
 from service.jobs.states import Lease
-from service.runtime.logs import logger
+from service.runtime.logs import get_logger
 
 LOOK_INTERVAL_S = 1.0
-"""How often a running attempt asks whether it is still wanted; a lease is renewed less often, since that is a write."""
+"""Time between two reads of a running attempt's lease.
 
-_log = logger(__name__)
+A lease is renewed less often, since that is a write.
+"""
+
+_log = get_logger(__name__)
 
 
 class LeaseWatch:
-    """What the last look at the job's row told; once it is not held it never is again."""
+    """Last known state of an attempt's lease.
+
+    A lease that is lost is never held again.
+    """
 
     def __init__(self) -> None:
         """Begin with the lease that the claim gave."""
@@ -30,7 +39,10 @@ class LeaseWatch:
         return self.lease is Lease.HELD
 
     def keep(self, beat: Callable[[], Lease], look: Callable[[], Lease], interval_s: float) -> None:
-        """Beat every ``interval_s`` seconds and look in between, until the lease or the attempt is over."""
+        """Renew the lease periodically until it or the attempt is over.
+
+        Renews every ``interval_s`` seconds through ``beat`` and reads in between through ``look``.
+        """
         next_beat = time.monotonic() + interval_s
         while self.is_held and not self._over.wait(min(interval_s, LOOK_INTERVAL_S)):
             is_due = time.monotonic() >= next_beat
@@ -48,12 +60,19 @@ class LeaseWatch:
 
 
 @contextmanager
-def keep_lease(beat: Callable[[], Lease], *, look: Callable[[], Lease], interval_s: float) -> Iterator[LeaseWatch]:
-    """Keep a lease in the background for as long as the context lasts: ``beat`` renews it, ``look`` only reads."""
+def keep_lease(
+    beat: Callable[[], Lease], *, look: Callable[[], Lease], interval_s: float
+) -> Iterator[LeaseWatch]:
+    """Keep a lease in the background for the length of a block.
+
+    ``beat`` renews it, ``look`` only reads.
+    """
     watch = LeaseWatch()
     # A thread begins without the ids that are on every line of the log.
     work = copy_context().run
-    thread = threading.Thread(target=work, args=(watch.keep, beat, look, interval_s), name="lease", daemon=True)
+    thread = threading.Thread(
+        target=work, args=(watch.keep, beat, look, interval_s), name="lease", daemon=True
+    )
     thread.start()
     try:
         yield watch

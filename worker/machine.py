@@ -1,4 +1,4 @@
-"""What a worker says of its machine, without importing what it is about."""
+"""Description of a worker's machine, without importing torch."""
 
 import os
 import platform
@@ -10,63 +10,71 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from service.catalog.gpus import entries_named
+from service.catalog.gpus import find_gpus
 from service.jobs.contract import ProbeDevice
 from service.usecases.jobs.workers import WorkerInfo
-from worker.nvml.gpus import Gpu, cuda_version, driver_version, list_gpus
-from worker.nvml.library import Api, NvmlUnavailableError, opened
-from worker.nvml.visible import UnknownGpuError, visible_gpus
+from worker.nvml.gpus import Gpu, list_gpus, read_cuda_version, read_driver_version
+from worker.nvml.library import Api, NvmlUnavailableError, open_nvml
+from worker.nvml.visible import UnknownGpuError, list_visible_gpus
 
 PACKAGES = ("gpu-headroom", "torch", "transformers", "peft", "nvidia-ml-py", "rq")
 _CPUINFO = Path("/proc/cpuinfo")
 
 
 class NoGpuError(RuntimeError):
-    """There is no GPU to work on; the message says why."""
+    """No GPU is available; the message says why."""
 
 
-def describe(device: ProbeDevice, *, nvml: Api = None, environ: Mapping[str, str] | None = None) -> WorkerInfo:
-    """Return this process as a worker of ``device``; its name is fresh, so that no dead worker stands in its way.
+def describe_worker(
+    device: ProbeDevice, *, nvml: Api = None, environ: Mapping[str, str] | None = None
+) -> WorkerInfo:
+    """Describe this process as a worker of ``device``.
 
-    Raises NoGpuError for device cuda where NVML shows no GPU.
+    Its name is fresh, so that it never collides with that of a dead worker. Raises NoGpuError for
+    device cuda where NVML shows no GPU.
     """
     host = socket.gethostname()
-    own = describe_cpu(device)
+    device_info = describe_cpu(device)
     if device is ProbeDevice.CUDA:
-        own = describe_gpu(nvml, os.environ if environ is None else environ)
+        device_info = describe_gpu(nvml, os.environ if environ is None else environ)
     return WorkerInfo(
         name=f"{host}-{os.getpid()}-{secrets.token_hex(3)}",
         host=host,
         pid=os.getpid(),
-        devices=[own],
-        versions=installed_versions(),
+        devices=[device_info],
+        versions=list_versions(),
     )
 
 
 def describe_cpu(device: ProbeDevice) -> dict[str, Any]:
-    """Return the CPU and the host memory that probes run on."""
+    """Describe the CPU and the host memory that probes run on."""
     return {
         "device": device.value,
-        "name": cpu_name(_CPUINFO.read_text() if _CPUINFO.exists() else ""),
-        "num_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "name": parse_cpu_name(_CPUINFO.read_text() if _CPUINFO.exists() else ""),
+        "num_cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
 
 
 def describe_gpu(nvml: Api, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the one GPU that CUDA shows this process; ``sku`` is the catalogue's name for it, None where it has none."""
-    with _asked(nvml) as api:
-        gpu = _only_gpu(visible_gpus(list_gpus(api), environ))
-        found = entries_named(_whole_name(gpu))
+    """Describe the one GPU that CUDA shows this process.
+
+    ``sku`` is the catalogue's name for it, None where it has none.
+    """
+    with _require_nvml(nvml) as api:
+        gpu = _require_one_gpu(list_visible_gpus(list_gpus(api), environ))
+        entries = find_gpus(_strip_mig_profile(gpu))
         return {
             "device": ProbeDevice.CUDA.value,
             "name": gpu.name,
-            "sku": found[0].name if len(found) == 1 and gpu.parent_uuid is None else None,
+            "sku": entries[0].name if len(entries) == 1 and gpu.parent_uuid is None else None,
             "uuid": gpu.uuid,
             "memory_bytes": gpu.memory_bytes,
             "compute_capability": gpu.compute_capability,
-            "driver": driver_version(api),
-            "cuda": cuda_version(api),
+            "driver": read_driver_version(api),
+            "cuda": read_cuda_version(api),
             "mig_parent_uuid": gpu.parent_uuid,
         }
 
@@ -74,40 +82,45 @@ def describe_gpu(nvml: Api, environ: Mapping[str, str]) -> dict[str, Any]:
 def has_gpu(nvml: Api = None, environ: Mapping[str, str] | None = None) -> bool:
     """Return whether NVML shows a GPU that CUDA may use here."""
     try:
-        with opened(nvml) as api:
-            return bool(visible_gpus(list_gpus(api), os.environ if environ is None else environ))
+        with open_nvml(nvml) as api:
+            return bool(
+                list_visible_gpus(list_gpus(api), os.environ if environ is None else environ)
+            )
     except (NvmlUnavailableError, UnknownGpuError):
         return False
 
 
 @contextmanager
-def _asked(nvml: Api) -> Iterator[Api]:
+def _require_nvml(nvml: Api) -> Iterator[Api]:
     try:
-        with opened(nvml) as api:
+        with open_nvml(nvml) as api:
             yield api
     except (NvmlUnavailableError, UnknownGpuError) as error:
         message = f"device cuda needs an NVIDIA GPU: {error}"
         raise NoGpuError(message) from error
 
 
-def _only_gpu(gpus: Sequence[Gpu]) -> Gpu:
+def _require_one_gpu(gpus: Sequence[Gpu]) -> Gpu:
     if len(gpus) == 1:
         return gpus[0]
-    seen = ", ".join(gpu.uuid for gpu in gpus) or "none"
+    visible = ", ".join(gpu.uuid for gpu in gpus) or "none"
     message = (
-        f"a worker of device cuda measures on one GPU, and CUDA shows it: {seen}; start one worker per GPU with "
-        "headroom worker --gpus all, or name one in CUDA_VISIBLE_DEVICES"
+        f"a worker of device cuda measures on one GPU, and CUDA shows it: {visible}; start one "
+        "worker per GPU with headroom worker --gpus all, or name one in CUDA_VISIBLE_DEVICES"
     )
     raise NoGpuError(message)
 
 
-def _whole_name(gpu: Gpu) -> str:
-    """Return the name without the profile that a MIG instance has behind it."""
+def _strip_mig_profile(gpu: Gpu) -> str:
+    """Return the GPU's name without a MIG instance's profile."""
     return gpu.name.partition(" MIG ")[0]
 
 
-def cpu_name(cpuinfo: str) -> str:
-    """Return the name of the first CPU in the text of /proc/cpuinfo, else what the platform calls it."""
+def parse_cpu_name(cpuinfo: str) -> str:
+    """Return the name of the first CPU in the text of /proc/cpuinfo.
+
+    Falls back to the platform's name for the processor.
+    """
     for line in cpuinfo.splitlines():
         key, separator, value = line.partition(":")
         if separator and key.strip() == "model name":
@@ -115,12 +128,15 @@ def cpu_name(cpuinfo: str) -> str:
     return platform.processor() or platform.machine()
 
 
-def installed_versions() -> dict[str, str]:
-    """Return the versions that decide what a measurement finds; what is not installed is absent."""
-    found = {"python": platform.python_version()}
+def list_versions() -> dict[str, str]:
+    """Return the versions of the packages that a measurement depends on.
+
+    A package that is not installed is absent.
+    """
+    versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

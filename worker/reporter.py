@@ -1,25 +1,36 @@
-"""Progress and samples on their way to Postgres: a few writes per second at most, and none that could stop a probe."""
+"""Progress and samples on their way to Postgres.
+
+There are a few writes per second at most, and none of them can stop a probe.
+"""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from service.base.errors import ServiceError, UnavailableError
-from service.jobs.contract import Planned, ProbeNews, Progress, Sample
-from service.runtime.logs import logger
+from service.jobs.contract import Planned, ProbeUpdate, Progress, Sample
+from service.runtime.logs import get_logger
 from service.usecases.jobs.attempts import Unwritten
 
 REPORT_INTERVAL_S = 0.5
 MAX_WAITING_SAMPLES = 10_000
 
-_log = logger(__name__)
+_log = get_logger(__name__)
 
 
 class Write(Protocol):
-    """Stores what came since the last call; false when the attempt is no longer the running one."""
+    """A callback that stores what came since the last call.
+
+    Returns False when the attempt is no longer the running one.
+    """
 
     def __call__(
-        self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int, planned: Planned | None
+        self,
+        *,
+        progress: Progress | None,
+        samples: Sequence[Sample],
+        samples_before: int,
+        planned: Planned | None,
     ) -> bool:
         """Write once."""
         ...
@@ -38,8 +49,11 @@ class Reporter:
         self._written = 0
         self._due = clock()
 
-    def take(self, line: ProbeNews) -> None:
-        """Keep a line for the next write; of several progress lines the last counts."""
+    def take(self, line: ProbeUpdate) -> None:
+        """Buffer a line for the next write.
+
+        Of several progress lines the last counts.
+        """
         if isinstance(line, Progress):
             self._progress = line
         elif isinstance(line, Planned):
@@ -58,13 +72,19 @@ class Reporter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits; without a database, or while the attempt is not the running one, it goes on waiting."""
+        """Write what waits.
+
+        Without a database, or while the attempt is not the running one, it goes on waiting.
+        """
         if self._progress is None and self._planned is None and not self._samples:
             return
         self._due = self._clock() + REPORT_INTERVAL_S
         try:
             if not self._write(
-                progress=self._progress, samples=self._samples, samples_before=self._written, planned=self._planned
+                progress=self._progress,
+                samples=self._samples,
+                samples_before=self._written,
+                planned=self._planned,
             ):
                 return
         except UnavailableError as error:

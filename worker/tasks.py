@@ -1,4 +1,7 @@
-"""One attempt, in the process that was forked for it: claim, run the probe, write what came of it, once."""
+"""One attempt at a job, in its forked process.
+
+It claims the job, runs the probe and writes the outcome, once.
+"""
 
 import os
 import time
@@ -10,26 +13,34 @@ from functools import partial
 from service.db.records.measurements import PackedArtifact
 from service.jobs.contract import JobPayload, ProbeDevice, ProbeFailure, ProbeResult, ProtocolError
 from service.jobs.states import Lease
-from service.runtime.logs import logger
+from service.runtime.logs import get_logger
 from service.runtime.settings import Settings
-from service.telemetry.origin import TRACEPARENT_VARIABLE, begin, to_environ
-from service.telemetry.spans import Kind, span, traced, traceparent
+from service.telemetry.origin import TRACEPARENT_VARIABLE, set_origin, to_environ
+from service.telemetry.spans import Kind, get_traceparent, send_spans, span
 from service.usecases.jobs import attempts, outcomes
 from service.usecases.jobs.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten
 from service.usecases.stored import Sessions
-from worker.artifact_files import Files, open_files
+from worker.artifact_files import ArtifactFiles, open_files
 from worker.lease import keep_lease
-from worker.probe_log import Relay
-from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, kill_group, start_probe
+from worker.probe_log import ProbeLog
+from worker.process import (
+    DeadlineExceeded,
+    Died,
+    Outcome,
+    Stopped,
+    follow_probe,
+    kill_group,
+    start_probe,
+)
 from worker.reporter import Reporter
-from worker.retry import insist
+from worker.retry import retry_while_unavailable
 
-_log = logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
-    """What every attempt of one worker has in common."""
+class WorkerContext:
+    """Settings and identity that all attempts of one worker share."""
 
     settings: Settings
     name: str
@@ -39,46 +50,60 @@ class Workplace:
     """The catalogue's name of the GPU, None without one or for one that it does not know."""
 
 
-def answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> None:
-    """Make the attempt that a ring asks for, unless it is stale."""
-    with traced("headroom-worker", at_end=True):
-        _answer(workplace, sessions, payload)
+def run_attempt(context: WorkerContext, sessions: Sessions, payload: JobPayload) -> None:
+    """Make the attempt that a notification asks for, unless it is stale."""
+    with send_spans("headroom-worker", at_end=True):
+        _claim_and_run(context, sessions, payload)
 
 
-def _answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> None:
-    settings = workplace.settings
+def _claim_and_run(context: WorkerContext, sessions: Sessions, payload: JobPayload) -> None:
+    settings = context.settings
     began_ns = time.time_ns()
     attempt = attempts.claim(
-        sessions, payload, worker=workplace.name, lease_s=settings.lease_s, deadline_s=settings.job_deadline_s
+        sessions,
+        payload,
+        worker=context.name,
+        lease_s=settings.lease_s,
+        deadline_s=settings.job_deadline_s,
     )
     if attempt is None:
         _log.info("attempt.stale", job_id=str(payload.job_id), attempt=payload.attempt)
         return
     ids: dict[str, str | int] = {"job_id": str(attempt.job_id), "attempt": attempt.number}
     parent = attempt.origin.traceparent
-    with span("measurement.attempt", kind=Kind.CONSUMER, parent=parent, began_ns=began_ns, worker=workplace.name, **ids):
-        begin(replace(attempt.origin, traceparent=traceparent() or parent), **ids)
+    with span(
+        "measurement.attempt",
+        kind=Kind.CONSUMER,
+        parent=parent,
+        began_ns=began_ns,
+        worker=context.name,
+        **ids,
+    ):
+        set_origin(replace(attempt.origin, traceparent=get_traceparent() or parent), **ids)
         with span("measurement.claim", began_ns=began_ns):
             # What it was of is known only now that it is over.
             _log.info("attempt.began")
-        run(workplace, sessions, attempt)
+        run_probe(context, sessions, attempt)
         _log.info("attempt.ended")
 
 
-def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
-    """Run the probe of a claimed attempt under its lease, and write what came of it."""
-    settings = workplace.settings
+def run_probe(context: WorkerContext, sessions: Sessions, attempt: Attempt) -> None:
+    """Run the probe of a claimed attempt under its lease.
+
+    Writes the outcome.
+    """
+    settings = context.settings
     deadline_s = settings.probe_deadline_s
     reporter = Reporter(partial(attempts.report, sessions, attempt))
-    beat = partial(attempts.heartbeat, sessions, attempt, lease_s=settings.lease_s)
-    look = partial(attempts.look, sessions, attempt)
-    relay = Relay()
+    beat = partial(attempts.renew_lease, sessions, attempt, lease_s=settings.lease_s)
+    look = partial(attempts.read_lease, sessions, attempt)
+    probe_log = ProbeLog()
     with open_files(attempt.request.artifacts) as files, ExitStack() as probing:
-        request = attempt.request.probe_request(deadline_s=deadline_s, files=files.descriptors)
+        request = attempt.request.make_probe_request(deadline_s=deadline_s, files=files.descriptors)
         probing.enter_context(span("probe", kind=Kind.CLIENT, device=request.device.value))
         # The probe first: it must be started by a process of one thread.
         with (
-            start_probe(workplace.probe_command, request, _environ_for(attempt)) as process,
+            start_probe(context.probe_command, request, _build_environ(attempt)) as process,
             keep_lease(beat, look=look, interval_s=settings.heartbeat_s) as watch,
         ):
 
@@ -86,36 +111,43 @@ def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
                 reporter.flush_if_due()
                 return not watch.is_held
 
-            outcome = follow(
-                process, deadline_s=deadline_s, on_line=reporter.take, should_stop=should_stop, on_stderr=relay.take
+            outcome = follow_probe(
+                process,
+                deadline_s=deadline_s,
+                on_line=reporter.take,
+                should_stop=should_stop,
+                on_stderr=probe_log.feed,
             )
             kill_group(process)
-            relay.end()
+            probe_log.end()
             probing.close()
             reporter.flush()
             if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:
                 _log.warning("attempt.lost", job_id=str(attempt.job_id), attempt=attempt.number)
             else:
-                end = End(outcome=outcome, unwritten=reporter.unwritten)
+                end = AttemptEnd(outcome=outcome, unwritten=reporter.unwritten)
                 conclude(sessions, attempt, end.with_files(files), retry_s=settings.finish_retry_s)
 
 
-def _environ_for(attempt: Attempt) -> dict[str, str]:
-    origin = replace(attempt.origin, traceparent=traceparent() or attempt.origin.traceparent)
-    ours = {name: value for name, value in os.environ.items() if name != TRACEPARENT_VARIABLE}
-    return ours | to_environ(origin, job_id=str(attempt.job_id), attempt=attempt.number)
+def _build_environ(attempt: Attempt) -> dict[str, str]:
+    origin = replace(attempt.origin, traceparent=get_traceparent() or attempt.origin.traceparent)
+    inherited = {name: value for name, value in os.environ.items() if name != TRACEPARENT_VARIABLE}
+    return inherited | to_environ(origin, job_id=str(attempt.job_id), attempt=attempt.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """How an attempt ended, and what is to be stored with it."""
+class AttemptEnd:
+    """The outcome of an attempt and what is stored with it."""
 
     outcome: Outcome
     unwritten: Unwritten = NOTHING_UNWRITTEN
     artifacts: tuple[PackedArtifact, ...] = ()
 
-    def with_files(self, files: Files) -> "End":
-        """Return it with what the probe kept; one that kept other than it says has died of it."""
+    def with_files(self, files: ArtifactFiles) -> "AttemptEnd":
+        """Return a copy with the artifacts that the probe wrote.
+
+        A probe whose artifacts differ from its report counts as died.
+        """
         if not isinstance(self.outcome, ProbeResult):
             return self
         try:
@@ -124,22 +156,31 @@ class End:
             return replace(self, outcome=Died(reason=str(error)))
 
 
-def conclude(sessions: Sessions, attempt: Attempt, end: End, *, retry_s: float) -> None:
-    """Write an end, for ``retry_s`` seconds again and again while the database is away."""
+def conclude(sessions: Sessions, attempt: Attempt, end: AttemptEnd, *, retry_s: float) -> None:
+    """Write the end of an attempt.
+
+    Retries for ``retry_s`` seconds while the database is away.
+    """
     name = type(end.outcome).__name__
     with span("measurement.finish", outcome=name):
-        if not insist(partial(_write, sessions, attempt, end), for_s=retry_s):
-            _log.warning("attempt.fenced", job_id=str(attempt.job_id), attempt=attempt.number, outcome=name)
+        if not retry_while_unavailable(partial(_write, sessions, attempt, end), for_s=retry_s):
+            _log.warning(
+                "attempt.fenced", job_id=str(attempt.job_id), attempt=attempt.number, outcome=name
+            )
 
 
-def _write(sessions: Sessions, attempt: Attempt, end: End) -> bool:
+def _write(sessions: Sessions, attempt: Attempt, end: AttemptEnd) -> bool:
     match end.outcome:
         case ProbeResult() as result:
-            return outcomes.succeed(sessions, attempt, result, unwritten=end.unwritten, artifacts=end.artifacts)
+            return outcomes.succeed(
+                sessions, attempt, result, unwritten=end.unwritten, artifacts=end.artifacts
+            )
         case ProbeFailure() as failure:
             return outcomes.refuse(sessions, attempt, failure, unwritten=end.unwritten)
         case DeadlineExceeded(deadline_s=deadline_s):
-            return outcomes.time_out(sessions, attempt, deadline_s=deadline_s, unwritten=end.unwritten)
+            return outcomes.time_out(
+                sessions, attempt, deadline_s=deadline_s, unwritten=end.unwritten
+            )
         case Died(reason=reason):
             return give_up(sessions, attempt, reason)
         case Stopped():
@@ -147,6 +188,9 @@ def _write(sessions: Sessions, attempt: Attempt, end: End) -> bool:
 
 
 def give_up(sessions: Sessions, attempt: Attempt, reason: str) -> bool:
-    """Hand a job back whose probe died, so that the next attempt begins at once."""
+    """Release a job whose probe died, for another attempt at once."""
     _log.warning("probe.died", job_id=str(attempt.job_id), attempt=attempt.number, reason=reason)
-    return attempts.release(sessions, attempt.job_id, attempt=attempt.number, reason=reason) is not None
+    return (
+        attempts.release(sessions, attempt.job_id, attempt=attempt.number, reason=reason)
+        is not None
+    )

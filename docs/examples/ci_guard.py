@@ -1,9 +1,11 @@
-"""A guard for CI: refuse a training configuration that does not fit its GPUs, and say what would help.
+"""A guard for CI: refuse a training configuration that does not fit its GPUs, and say what would
+help.
 
-    python ci_guard.py configs/*.json
+python ci_guard.py configs/*.json
 
-Each file holds one question as ``POST /v1/fit`` takes it. The server is HEADROOM_URL's, the key HEADROOM_API_KEY's
-(scope ``read``). Exit codes: 0 everything fits, 1 something does not, 2 a question is wrong or nobody answers.
+Each file holds one question as ``POST /v1/fit`` takes it. The server is HEADROOM_URL's, the key
+HEADROOM_API_KEY's (scope ``read``). Exit codes: 0 everything fits, 1 something does not, 2 a
+question is wrong or nobody answers.
 """
 
 import json
@@ -31,7 +33,9 @@ def main(paths: list[str]) -> int:
 
 
 def judged(headroom: Headroom, path: str) -> int:
-    """Judge one configuration; what is wrong with the question, or with the way to the server, is told."""
+    """Judge one configuration; what is wrong with the question, or with the way to the server, is
+    told.
+    """
     try:
         return judge(headroom, path)
     except InvalidRequestError as error:
@@ -47,7 +51,8 @@ def judge(headroom: Headroom, path: str) -> int:
     if isinstance(answer, ProblemError):
         raise answer
     peak = (
-        f"{answer.per_gpu.device_bytes / GIB:.1f} GiB of {answer.usable_bytes / GIB:.1f} GiB at {answer.per_gpu.peak_instant}"
+        f"{answer.per_gpu.device_bytes / GIB:.1f} GiB of {answer.usable_bytes / GIB:.1f} GiB at "
+        f"{answer.per_gpu.peak_instant}"
     )
     print(f"{path}: {answer.verdict}, {peak}")
     if answer.verdict == "fits":
@@ -60,7 +65,10 @@ def show_remedies(answer: FitAnswer) -> None:
     """Print the changes with which it would fit."""
     for remedy in answer.remedies:
         if remedy.verdict == "fits":
-            print(f"  would fit with {json.dumps(remedy.change.to_dict())}, saving {remedy.saves_bytes / GIB:.1f} GiB")
+            print(
+                f"  would fit with {json.dumps(remedy.change.to_dict())}, saving "
+                f"{remedy.saves_bytes / GIB:.1f} GiB"
+            )
 
 
 if __name__ == "__main__":

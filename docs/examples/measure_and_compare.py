@@ -1,9 +1,11 @@
-"""Measure a model where a worker is, watch it, and compare what was measured with what had been predicted.
+"""Measure a model where a worker is, watch it, and compare what was measured with what had been
+predicted.
 
-    python measure_and_compare.py gpt2 --device cpu --sequence-length 128
+python measure_and_compare.py gpt2 --device cpu --sequence-length 128
 
-The server is HEADROOM_URL's, the key HEADROOM_API_KEY's (scope ``measure``). Ctrl-C cancels.
-Exit codes: 0 measured, 1 it failed or was cancelled, 2 it was refused, nobody answers, or it is not over in time (and goes on).
+The server is HEADROOM_URL's, the key HEADROOM_API_KEY's (scope ``measure``). Ctrl-C cancels. Exit
+codes: 0 measured, 1 it failed or was cancelled, 2 it was refused, nobody answers, or it is not over
+in time (and goes on).
 """
 
 import argparse
@@ -17,7 +19,9 @@ from service.client.measuring import Event, Job
 
 def main() -> int:
     """Ask, watch and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("--device", choices=("cpu", "trace", "cuda"), default="cpu")
     parser.add_argument("--gpu", default="A100-SXM4-80GB")
@@ -65,7 +69,10 @@ def show(found: MeasurementAnswer) -> int:
     print(f"measured  {found.peaks.to_dict()['allocated_bytes']:>16,} bytes allocated at the peak")
     if found.prediction:
         prediction = found.prediction.to_dict()
-        print(f"predicted {prediction['allocated_bytes']:>16,} bytes, off by {prediction['error']:+.2%}")
+        print(
+            f"predicted {prediction['allocated_bytes']:>16,} bytes, off by "
+            f"{prediction['error']:+.2%}"
+        )
     return 0
 
 

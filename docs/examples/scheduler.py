@@ -1,16 +1,23 @@
-"""A scheduler that asks how many GPUs a job needs, where on its cluster it would run now, and reserves them.
+"""A scheduler that asks how many GPUs a job needs, where on its cluster it would run now, and
+reserves them.
 
-    python scheduler.py llama-3.1-8b --cluster prod-a --gpu A100-SXM4-80GB --holder team-vision --sequence-length 4096
+python scheduler.py llama-3.1-8b --cluster prod-a --gpu A100-SXM4-80GB --holder team-vision
+--sequence-length 4096
 
-The server is HEADROOM_URL's, the key HEADROOM_API_KEY's (scope ``plan``).
-Exit codes: 0 reserved, 1 nothing free or nothing is enough, 2 the question is refused or nobody answers.
+The server is HEADROOM_URL's, the key HEADROOM_API_KEY's (scope ``plan``). Exit codes: 0 reserved, 1
+nothing free or nothing is enough, 2 the question is refused or nobody answers.
 """
 
 import argparse
 import sys
 
 from service.client.errors import ConflictError, HeadroomError
-from service.client.generated.models import FamilyAnswer, PlacedAnswer, PlanCandidate, ReservationAnswer
+from service.client.generated.models import (
+    FamilyAnswer,
+    PlacedAnswer,
+    PlanCandidate,
+    ReservationAnswer,
+)
 from service.client.headroom import Headroom
 from service.client.stored import Stored, Until
 
@@ -20,7 +27,9 @@ TRIES = 3
 
 def main() -> int:
     """Plan and reserve."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--gpu", default="A100-SXM4-80GB")
@@ -41,7 +50,10 @@ def schedule(options: argparse.Namespace) -> int:
     with Headroom() as headroom:
         needed = headroom.how_many(options.model, workload=workload, gpu=options.gpu)
         if isinstance(needed, FamilyAnswer):
-            print(f"{options.gpu} is a family of GPUs; name one of {', '.join(str(answer.gpu) for answer in needed.answers)}")
+            print(
+                f"{options.gpu} is a family of GPUs; name one of "
+                f"{', '.join(str(answer.gpu) for answer in needed.answers)}"
+            )
             return 1
         print(f"{options.model} needs {needed.num_gpus} x {options.gpu}")
         reserved = reserve(headroom, options, workload)
@@ -52,17 +64,25 @@ def schedule(options: argparse.Namespace) -> int:
     return 0
 
 
-def reserve(headroom: Headroom, options: argparse.Namespace, workload: dict[str, object]) -> Stored[ReservationAnswer] | None:
-    """Reserve what a plan on the cluster as it is now asks for; a plan that somebody overtook is made anew."""
+def reserve(
+    headroom: Headroom, options: argparse.Namespace, workload: dict[str, object]
+) -> Stored[ReservationAnswer] | None:
+    """Reserve what a plan on the cluster as it is now asks for; a plan that somebody overtook is
+    made anew.
+    """
     for _ in range(TRIES):
-        planned = headroom.plan({"model": options.model, "workload": workload, "cluster": options.cluster})
+        planned = headroom.plan(
+            {"model": options.model, "workload": workload, "cluster": options.cluster}
+        )
         found = next(filter(is_placed, planned.candidates), None)
         if found is None or not isinstance(found.placement, PlacedAnswer):
             print(f"nothing on {options.cluster} is enough or free now")
             return None
         try:
             return headroom.reservations(options.cluster).create(
-                options.holder, placement=found.placement, until=Until(seconds=round(options.hours * 3600))
+                options.holder,
+                placement=found.placement,
+                until=Until(seconds=round(options.hours * 3600)),
             )
         except ConflictError as taken:
             print(f"{taken.detail}; planning anew")

@@ -34,8 +34,18 @@ def _create_models() -> None:
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("current_revision", sa.Integer(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "updated_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.CheckConstraint("current_revision >= 1", name=op.f("ck_models_current_revision")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_models")),
         sa.UniqueConstraint("name", name=op.f("uq_models_name")),
@@ -54,13 +64,22 @@ def _create_models() -> None:
         sa.Column("num_active_parameters", sa.BigInteger(), nullable=False),
         sa.Column("num_embedding_parameters", sa.BigInteger(), nullable=False),
         sa.Column("parameters_by_module", JSONB(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.CheckConstraint(
-            "num_parameters >= 0 AND num_active_parameters <= num_parameters", name=op.f("ck_model_revisions_parameters")
+            "num_parameters >= 0 AND num_active_parameters <= num_parameters",
+            name=op.f("ck_model_revisions_parameters"),
         ),
         sa.CheckConstraint("number >= 1", name=op.f("ck_model_revisions_number")),
         sa.ForeignKeyConstraint(
-            ["model_id"], ["models.id"], name=op.f("fk_model_revisions_model_id_models"), ondelete="CASCADE"
+            ["model_id"],
+            ["models.id"],
+            name=op.f("fk_model_revisions_model_id_models"),
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_model_revisions")),
         sa.UniqueConstraint("model_id", "number", name=op.f("uq_model_revisions_model_id_number")),
@@ -75,8 +94,18 @@ def _create_clusters() -> None:
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "updated_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.CheckConstraint("version >= 1", name=op.f("ck_clusters_version")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_clusters")),
         sa.UniqueConstraint("name", name=op.f("uq_clusters_name")),
@@ -96,13 +125,24 @@ def _create_clusters() -> None:
         sa.Column("price_per_gpu_hour", sa.Double(), nullable=True),
         sa.Column("num_nodes", sa.Integer(), nullable=True),
         sa.CheckConstraint("gpus_per_node >= 1", name=op.f("ck_cluster_pools_gpus_per_node")),
-        sa.CheckConstraint("host_memory_bytes >= 0", name=op.f("ck_cluster_pools_host_memory_bytes")),
-        sa.CheckConstraint("network_bytes_per_second >= 0", name=op.f("ck_cluster_pools_network_bytes_per_second")),
+        sa.CheckConstraint(
+            "host_memory_bytes >= 0", name=op.f("ck_cluster_pools_host_memory_bytes")
+        ),
+        sa.CheckConstraint(
+            "network_bytes_per_second >= 0", name=op.f("ck_cluster_pools_network_bytes_per_second")
+        ),
         sa.CheckConstraint("num_nodes >= 0", name=op.f("ck_cluster_pools_num_nodes")),
-        sa.CheckConstraint("nvlink_island_size >= 1", name=op.f("ck_cluster_pools_nvlink_island_size")),
-        sa.CheckConstraint("price_per_gpu_hour >= 0", name=op.f("ck_cluster_pools_price_per_gpu_hour")),
+        sa.CheckConstraint(
+            "nvlink_island_size >= 1", name=op.f("ck_cluster_pools_nvlink_island_size")
+        ),
+        sa.CheckConstraint(
+            "price_per_gpu_hour >= 0", name=op.f("ck_cluster_pools_price_per_gpu_hour")
+        ),
         sa.ForeignKeyConstraint(
-            ["cluster_id"], ["clusters.id"], name=op.f("fk_cluster_pools_cluster_id_clusters"), ondelete="CASCADE"
+            ["cluster_id"],
+            ["clusters.id"],
+            name=op.f("fk_cluster_pools_cluster_id_clusters"),
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_cluster_pools")),
         sa.UniqueConstraint("cluster_id", "name", name=op.f("uq_cluster_pools_cluster_id_name")),
@@ -118,7 +158,10 @@ def _create_clusters() -> None:
         sa.CheckConstraint("state IN ('ready', 'drained')", name=op.f("ck_cluster_nodes_state")),
         sa.CheckConstraint("allocated_gpus >= 0", name=op.f("ck_cluster_nodes_allocated_gpus")),
         sa.ForeignKeyConstraint(
-            ["pool_id"], ["cluster_pools.id"], name=op.f("fk_cluster_nodes_pool_id_cluster_pools"), ondelete="CASCADE"
+            ["pool_id"],
+            ["cluster_pools.id"],
+            name=op.f("fk_cluster_nodes_pool_id_cluster_pools"),
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_cluster_nodes")),
         sa.UniqueConstraint("pool_id", "name", name=op.f("uq_cluster_nodes_pool_id_name")),

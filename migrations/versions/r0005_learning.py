@@ -1,4 +1,8 @@
-"""What keys may learn from each other, and how far answers were from measurements before and after."""
+"""Calibration classes and residuals.
+
+Keys learn from each other by class; residuals are the distances of answers from measurements before
+and after.
+"""
 
 from collections.abc import Sequence
 
@@ -16,9 +20,15 @@ _COLUMNS = ("curve", "kind", "family", "environment")
 def upgrade() -> None:
     """Apply."""
     for column in _COLUMNS:
-        op.add_column("calibrations", sa.Column(column, sa.Text(), server_default="", nullable=False))
+        op.add_column(
+            "calibrations", sa.Column(column, sa.Text(), server_default="", nullable=False)
+        )
     op.create_index(op.f("ix_calibrations_curve_quantity"), "calibrations", ["curve", "quantity"])
-    op.create_index(op.f("ix_calibrations_kind_environment_quantity"), "calibrations", ["kind", "environment", "quantity"])
+    op.create_index(
+        op.f("ix_calibrations_kind_environment_quantity"),
+        "calibrations",
+        ["kind", "environment", "quantity"],
+    )
     _create_residuals()
 
 
@@ -36,18 +46,40 @@ def _create_residuals() -> None:
         sa.Column("quantity", sa.Text(), nullable=False),
         *(sa.Column(name, sa.Text(), nullable=False) for name in (*_COLUMNS, "device", "level")),
         sa.Column("gpu", sa.Text(), nullable=True),
-        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("measured", "predicted", "after")),
-        *(sa.Column(name, sa.BigInteger(), nullable=True) for name in ("low", "high", "after_low", "after_high")),
+        *(
+            sa.Column(name, sa.BigInteger(), nullable=False)
+            for name in ("measured", "predicted", "after")
+        ),
+        *(
+            sa.Column(name, sa.BigInteger(), nullable=True)
+            for name in ("low", "high", "after_low", "after_high")
+        ),
         sa.Column("surprised", sa.Boolean(), nullable=True),
-        sa.Column("measured_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "measured_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         *_checks(),
         sa.ForeignKeyConstraint(
-            ["job_id"], ["measurements.id"], name=op.f("fk_residuals_job_id_measurements"), ondelete="CASCADE"
+            ["job_id"],
+            ["measurements.id"],
+            name=op.f("fk_residuals_job_id_measurements"),
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("job_id", "quantity", name=op.f("pk_residuals")),
     )
-    op.create_index(op.f("ix_residuals_kind_quantity_measured_at"), "residuals", ["kind", "quantity", "measured_at"])
-    op.create_index(op.f("ix_residuals_curve_quantity_measured_at"), "residuals", ["curve", "quantity", "measured_at"])
+    op.create_index(
+        op.f("ix_residuals_kind_quantity_measured_at"),
+        "residuals",
+        ["kind", "quantity", "measured_at"],
+    )
+    op.create_index(
+        op.f("ix_residuals_curve_quantity_measured_at"),
+        "residuals",
+        ["curve", "quantity", "measured_at"],
+    )
     op.create_index(op.f("ix_residuals_measured_at"), "residuals", ["measured_at"])
 
 
@@ -60,4 +92,7 @@ def _checks() -> tuple[sa.CheckConstraint, ...]:
         "intervals": "low <= high AND after_low <= after_high",
         "whole_intervals": "num_nulls(low, high) <> 1 AND num_nulls(after_low, after_high) <> 1",
     }
-    return tuple(sa.CheckConstraint(text, name=op.f(f"ck_residuals_{name}")) for name, text in conditions.items())
+    return tuple(
+        sa.CheckConstraint(text, name=op.f(f"ck_residuals_{name}"))
+        for name, text in conditions.items()
+    )

@@ -1,4 +1,4 @@
-"""Keys, of which only digests are kept, and the log of who changed what."""
+"""API keys, stored as digests, and the audit log."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,12 @@ def upgrade() -> None:
         sa.Column("scopes", JSONB(), nullable=False),
         sa.Column("rate", sa.Text(), nullable=True),
         sa.Column("quota", sa.Text(), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
         sa.Column("created_by", sa.Text(), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
@@ -38,7 +43,12 @@ def upgrade() -> None:
     op.create_table(
         "audit_events",
         sa.Column("id", sa.Uuid(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
         sa.Column("principal", sa.Text(), nullable=False),
         sa.Column("key_id", sa.Uuid(), nullable=True),
         sa.Column("operation", sa.Text(), nullable=False),

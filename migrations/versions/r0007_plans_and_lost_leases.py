@@ -1,4 +1,4 @@
-"""Plans among the events of a measurement, and how often a job lost its worker."""
+"""Plan events of a measurement, and a job's lost leases."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,20 @@ _KIND = "ck_measurement_events_kind"
 
 def upgrade() -> None:
     """Apply."""
-    op.add_column("measurements", sa.Column("lost_leases", sa.Integer(), server_default="0", nullable=False))
+    op.add_column(
+        "measurements", sa.Column("lost_leases", sa.Integer(), server_default="0", nullable=False)
+    )
     op.drop_constraint(op.f(_KIND), "measurement_events")
-    op.create_check_constraint(op.f(_KIND), "measurement_events", "kind IN ('status', 'plan', 'progress', 'sample')")
+    op.create_check_constraint(
+        op.f(_KIND), "measurement_events", "kind IN ('status', 'plan', 'progress', 'sample')"
+    )
 
 
 def downgrade() -> None:
     """Take back; events of plans go."""
     op.execute("DELETE FROM measurement_events WHERE kind = 'plan'")
     op.drop_constraint(op.f(_KIND), "measurement_events")
-    op.create_check_constraint(op.f(_KIND), "measurement_events", "kind IN ('status', 'progress', 'sample')")
+    op.create_check_constraint(
+        op.f(_KIND), "measurement_events", "kind IN ('status', 'progress', 'sample')"
+    )
     op.drop_column("measurements", "lost_leases")

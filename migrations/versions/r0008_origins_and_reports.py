@@ -1,4 +1,7 @@
-"""Where a measurement was asked for, what a worker sees of its GPU, and views for people who only read."""
+"""Origins of measurements, workers' GPU readings, and reporting views.
+
+The views are for people who only read.
+"""
 
 from collections.abc import Sequence
 
@@ -26,7 +29,7 @@ SELECT m.id, m.state, m.source, m.device, m.gpu, m.model_name, m.family, m.task,
        (r.step_time ->> 'median')::double precision AS step_time_s,
        r.extrapolated, r.absolute_error, r.calibration_id
 FROM measurements m LEFT JOIN measurement_results r ON r.job_id = m.id
-"""
+"""  # noqa: E501
 _PREDICTIONS = """
 SELECT job_id, quantity, kind, family, environment, device, gpu, measured_at, level, surprised,
        CASE WHEN quantity = 'step_time' THEN 'nanoseconds' ELSE 'bytes' END AS unit,
@@ -36,14 +39,15 @@ SELECT job_id, quantity, kind, family, environment, device, gpu, measured_at, le
        (high - low)::double precision / measured AS width_before,
        (after_high - after_low)::double precision / measured AS width_after
 FROM residuals
-"""
+"""  # noqa: E501
 _CALIBRATIONS = """
 SELECT DISTINCT ON (key, quantity) id, key, quantity, kind, family, environment, scope ->> 'gpu' AS gpu,
        cardinality(evidence) AS num_measurements, created_at,
        EXTRACT(epoch FROM now() - created_at)::double precision AS age_s
 FROM calibrations ORDER BY key, quantity, created_at DESC, id DESC
-"""
-# As service.planner.cluster counts (inventory, supply): a node that is drained has none, reserved slices are no whole GPUs.
+"""  # noqa: E501
+# As service.planner.cluster counts (inventory, supply): a node that is drained has none, reserved
+# slices are no whole GPUs.
 _GPUS = """
 WITH promised AS (
     SELECT r.cluster_id, share ->> 'pool' AS pool, share ->> 'node' AS node, sum((share ->> 'num_gpus')::bigint) AS gpus
@@ -70,7 +74,7 @@ SELECT c.name AS cluster, p.name AS pool, p.gpu, count(n.name) AS nodes,
 FROM clusters c JOIN cluster_pools p ON p.cluster_id = c.id LEFT JOIN nodes n ON n.pool_id = p.id
      LEFT JOIN promised q ON q.cluster_id = c.id AND q.pool = p.name AND q.node = n.name
 GROUP BY c.id, p.id
-"""
+"""  # noqa: E501
 _WORKERS = """
 SELECT name, host, state, current_job_id, started_at, last_heartbeat,
        EXTRACT(epoch FROM now() - last_heartbeat)::double precision AS heartbeat_age_s,
@@ -79,7 +83,7 @@ SELECT name, host, state, current_job_id, started_at, last_heartbeat,
        versions ->> 'torch' AS torch, (observed ->> 'used_bytes')::bigint AS used_bytes,
        (observed ->> 'foreign_processes')::integer AS foreign_processes
 FROM workers
-"""
+"""  # noqa: E501
 VIEWS = {
     "measurements": _MEASUREMENTS,
     "predictions": _PREDICTIONS,

@@ -1,4 +1,7 @@
-"""Which revisions of a name were given out before its model was deleted: no other content gets their numbers."""
+"""Revisions of deleted models.
+
+They were given out before a model was deleted: no other content gets their numbers.
+"""
 
 from collections.abc import Sequence
 

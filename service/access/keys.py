@@ -1,6 +1,7 @@
-"""API keys: 256 random bits behind a prefix that may be shown; what is kept of them is the SHA-256.
+"""API keys: 256 random bits behind a public prefix.
 
-A slow hash protects guessable passwords; nobody guesses 256 bits, and a fast one lets every request be checked.
+Only the SHA-256 of a key is stored. A slow hash protects guessable passwords; nobody guesses 256
+bits, and a fast one lets every request be checked.
 """
 
 import hmac
@@ -14,19 +15,22 @@ from hashlib import sha256
 SECRET_BYTES = 32
 LOCAL, ANYBODY, NOBODY, COMMAND_LINE = "local", "anybody", "nobody", "command line"
 """What those are called who ask without a key, and who made the first one."""
-OF_ISSUER = "oidc:"
-"""What the name of whoever has a token of an issuer begins with, so that nobody can name himself like a key."""
+ISSUER_PREFIX = "oidc:"
+"""Prefix of the names of token holders, so that none of them can name himself like a key."""
 NAME_PATTERN = r"[!-~]([ -~]{0,78}[!-~])?"
 _NAME = re.compile(NAME_PATTERN)
-_TAKEN = frozenset({LOCAL, ANYBODY, NOBODY, COMMAND_LINE})
+_RESERVED_NAMES = frozenset({LOCAL, ANYBODY, NOBODY, COMMAND_LINE})
 _PREFIX_BYTES = 6
 _TOKEN = re.compile(r"hr_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-_NOBODYS_DIGEST = bytes(32)
-_DOTS_OF_TOKEN = 2
+_DUMMY_DIGEST = bytes(32)
+_NUM_JWT_DOTS = 2
 
 
 class Scope(StrEnum):
-    """What a key may do: look, plan and reserve, measure, change everything."""
+    """Permissions of a key.
+
+    Look, plan and reserve, measure, change everything.
+    """
 
     READ = "read"
     PLAN = "plan"
@@ -36,9 +40,11 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who asks. ``key_id`` is ``None`` for whoever has no key of ours; ``rate`` and ``quota`` are limits in words.
+    """An authenticated caller with scopes and limits.
 
-    ``subject`` is whom a token stands for: the issuer and his name there, which nobody else has.
+    ``key_id`` is ``None`` for a caller without an API key; ``rate`` and ``quota`` are limits in
+    text form. ``subject`` is whom a token stands for: the issuer and the subject's name there,
+    which nobody else has.
     """
 
     name: str
@@ -49,18 +55,21 @@ class Principal:
     subject: str | None = None
 
     @property
-    def counted_as(self) -> str | None:
-        """Return under what name his requests are counted: of a key, or of a token's subject."""
+    def usage_key(self) -> str | None:
+        """Key id or token subject under which requests are counted."""
         return self.key_id or self.subject
 
-    def may(self, scope: Scope) -> bool:
-        """Tell whether this scope is among what was granted."""
+    def has_scope(self, scope: Scope) -> bool:
+        """Return whether this scope was granted."""
         return scope in self.scopes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A key as it is shown once; ``prefix`` finds it again and ``digest`` is all that is kept of the rest."""
+    """A key in plain text, shown only once.
+
+    ``prefix`` finds it again, and ``digest`` is all that is stored of the rest.
+    """
 
     text: str
     prefix: str
@@ -68,48 +77,67 @@ class Token:
 
 
 def check_name(name: str) -> str:
-    """Return the name of a key; raises ValueError for what is none, or could be taken for somebody who has no key."""
+    """Return the name of a key after validation.
+
+    Raises ValueError for an invalid name, and for one that could be taken for somebody who has no
+    key.
+    """
     if not _NAME.fullmatch(name):
-        message = f"a key cannot be named {name[:80]!r}; use 1 to 80 printable ASCII characters, no space at either end"
+        message = (
+            f"a key cannot be named {name[:80]!r}; use 1 to 80 printable ASCII characters, no "
+            "space at either end"
+        )
         raise ValueError(message)
-    if name.lower() in _TAKEN or name.lower().startswith(OF_ISSUER):
-        message = f"a key cannot be named {name!r}, which says in the log of changes that somebody had no key; use another name"
+    if name.lower() in _RESERVED_NAMES or name.lower().startswith(ISSUER_PREFIX):
+        message = (
+            f"a key cannot be named {name!r}, which says in the log of changes that somebody had "
+            "no key; use another name"
+        )
         raise ValueError(message)
     return name
 
 
-def new_token() -> Token:
-    """Make a key of 256 random bits."""
+def create_token() -> Token:
+    """Create a key of 256 random bits."""
     prefix = secrets.token_hex(_PREFIX_BYTES)
     text = f"hr_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
-    return Token(text=text, prefix=prefix, digest=digest_of(text))
+    return Token(text=text, prefix=prefix, digest=compute_digest(text))
 
 
-def prefix_of(text: str) -> str | None:
-    """Return the part that finds a key; ``None`` for what cannot be one."""
-    found = _TOKEN.fullmatch(text)
-    return None if found is None else found[1]
+def parse_prefix(text: str) -> str | None:
+    """Return the lookup prefix of a key, or ``None`` if malformed."""
+    match = _TOKEN.fullmatch(text)
+    return None if match is None else match[1]
 
 
-def looks_like_token(text: str) -> bool:
-    """Tell a signed token of an issuer (RFC 7519) from a key of ours: it has three parts with dots between them."""
-    return text.count(".") == _DOTS_OF_TOKEN
+def is_jwt(text: str) -> bool:
+    """Return whether a credential is a signed token (RFC 7519).
+
+    A token of an issuer has three parts with dots between them; an API key has no dot.
+    """
+    return text.count(".") == _NUM_JWT_DOTS
 
 
-def digest_of(text: str) -> bytes:
-    """Return what is stored of a key."""
+def compute_digest(text: str) -> bytes:
+    """Return the stored digest of a key."""
     return sha256(text.encode()).digest()
 
 
-def matches(text: str, digest: bytes | None) -> bool:
-    """Tell whether a key is the one of this digest, in a time that says nothing about how far off it is."""
-    is_same = hmac.compare_digest(digest_of(text), _NOBODYS_DIGEST if digest is None else digest)
+def verify_key(text: str, digest: bytes | None) -> bool:
+    """Return whether a key has this digest, in constant time.
+
+    The time says nothing about how far off a wrong key is.
+    """
+    is_same = hmac.compare_digest(compute_digest(text), _DUMMY_DIGEST if digest is None else digest)
     return is_same and digest is not None
 
 
-def granted(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """Return everything that these scopes allow: whoever may plan or measure may look, and an admin may do all."""
-    asked = frozenset(scopes)
-    if Scope.ADMIN in asked:
+def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
+    """Return the scopes granted and all that they imply.
+
+    Whoever may plan or measure may read, and an admin may do everything.
+    """
+    requested = frozenset(scopes)
+    if Scope.ADMIN in requested:
         return frozenset(Scope)
-    return asked | {Scope.READ} if asked else asked
+    return requested | {Scope.READ} if requested else requested

@@ -1,6 +1,7 @@
-"""Bearer tokens of an OpenID Connect issuer (RFC 7519, RFC 9068): which are let in, and for what.
+"""Bearer tokens of an OpenID Connect issuer (RFC 7519, RFC 9068).
 
-Only asymmetric signatures count: a token that says ``none`` or ``HS256`` is refused before any key is looked at.
+Only asymmetric signatures count: a token that says ``none`` or ``HS256`` is refused before any key
+is looked at.
 """
 
 from collections.abc import Mapping
@@ -10,12 +11,14 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from service.access.keys import OF_ISSUER, Principal, Scope, granted
+from service.access.keys import ISSUER_PREFIX, Principal, Scope, expand_scopes
 from service.base.errors import UnauthorizedError
 
-ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
+ALGORITHMS = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
 LEEWAY_S = 30.0
-"""How far the clocks of the issuer and of this machine may be apart."""
+"""Accepted difference between the clocks of the issuer and of this machine."""
 _MIN_RSA_BITS = 2048  # RFC 7518, sec. 3.3
 _MAX_TOKEN_CHARS = 16_384
 _MAX_NAME_CHARS = 200
@@ -24,7 +27,7 @@ _REQUIRED = ("exp", "iss", "aud", "sub")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """Whose tokens are let in, for whom they must be made out, and what their claims allow."""
+    """Trusted issuer, audience and the mapping of claims to scopes."""
 
     issuer: str
     audience: str
@@ -36,7 +39,10 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    """A public key of the issuer; ``algorithm`` is the only one that it may be used with, where the issuer says so."""
+    """A public key of the issuer.
+
+    ``algorithm`` is the only one that the key may be used with, where the issuer says so.
+    """
 
     key: Any
     algorithm: str | None
@@ -49,7 +55,10 @@ class KeySet:
     by_id: Mapping[str, SigningKey] = field(default_factory=dict)
 
     def find(self, key_id: str | None) -> SigningKey | None:
-        """Return the key of this id; a token without an id means the only one there is."""
+        """Return the key with this id.
+
+        A token without an id means the only key there is.
+        """
         if key_id is None:
             return next(iter(self.by_id.values())) if len(self.by_id) == 1 else None
         return self.by_id.get(key_id)
@@ -57,51 +66,69 @@ class KeySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a token says of its signature, before anything of it is believed."""
+    """Unverified header of a token."""
 
     algorithm: str
     key_id: str | None
 
 
-def header_of(text: str) -> Header:
-    """Read the header of a token; raises UnauthorizedError for one that no key could make right."""
+def read_header(text: str) -> Header:
+    """Read the header of a token before it is verified.
+
+    Raises UnauthorizedError for a header that no key could make valid.
+    """
     if len(text) > _MAX_TOKEN_CHARS:
-        raise _refused(f"it is longer than {_MAX_TOKEN_CHARS} characters")
+        raise _make_refusal(f"it is longer than {_MAX_TOKEN_CHARS} characters")
     try:
-        found = jwt.get_unverified_header(text)
+        header = jwt.get_unverified_header(text)
     except jwt.InvalidTokenError:
-        raise _refused("its header cannot be read or asks for what is not understood here") from None
-    algorithm, key_id = found.get("alg"), found.get("kid")
+        raise _make_refusal(
+            "its header cannot be read or asks for what is not understood here"
+        ) from None
+    algorithm, key_id = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
-        raise _refused(f"its algorithm is {str(algorithm)[:20]!r}; allowed are {', '.join(sorted(ALGORITHMS))}")
-    if "crit" in found:
-        raise _refused("its header has 'crit', which is not understood here")
+        raise _make_refusal(
+            f"its algorithm is {str(algorithm)[:20]!r}; allowed are {', '.join(sorted(ALGORITHMS))}"
+        )
+    if "crit" in header:
+        raise _make_refusal("its header has 'crit', which is not understood here")
     return Header(algorithm=algorithm, key_id=key_id if isinstance(key_id, str) else None)
 
 
 def read_keys(document: object) -> KeySet:
-    """Return the signing keys of a JWK set (RFC 7517); raises ValueError where it has none that may be used."""
-    listed = document.get("keys") if isinstance(document, dict) else None
-    found = dict(_usable(listed if isinstance(listed, list) else []))
-    if not found:
-        message = "the key set has no public key for signatures of 2048 RSA bits, an elliptic or an Edwards curve"
+    """Return the signing keys of a JWK set (RFC 7517).
+
+    Raises ValueError where the set has none that may be used.
+    """
+    entries = document.get("keys") if isinstance(document, dict) else None
+    usable_keys = dict(_list_usable_keys(entries if isinstance(entries, list) else []))
+    if not usable_keys:
+        message = (
+            "the key set has no public key for signatures of 2048 RSA bits, an elliptic or an "
+            "Edwards curve"
+        )
         raise ValueError(message)
-    return KeySet(by_id=found)
+    return KeySet(by_id=usable_keys)
 
 
-def principal_of(text: str, keys: KeySet, rules: TokenRules) -> tuple[Principal, float]:
-    """Return who a token stands for and until when, in seconds since 1970; raises UnauthorizedError with the reason."""
-    header = header_of(text)
+def authenticate_token(text: str, keys: KeySet, rules: TokenRules) -> tuple[Principal, float]:
+    """Return the principal of a token and the end of its validity.
+
+    The end is in seconds since 1970. Raises UnauthorizedError with the reason.
+    """
+    header = read_header(text)
     signing = keys.find(header.key_id)
     if signing is None:
-        raise _refused("the issuer has no key of its 'kid'")
+        raise _make_refusal("the issuer has no key of its 'kid'")
     if signing.algorithm not in {None, header.algorithm}:
-        raise _refused(f"its key is for {signing.algorithm}, not for {header.algorithm}")
-    claims = _claims(text, signing, header, rules)
-    return _principal(claims, rules), float(claims["exp"]) + LEEWAY_S
+        raise _make_refusal(f"its key is for {signing.algorithm}, not for {header.algorithm}")
+    claims = _decode_claims(text, signing, header, rules)
+    return _build_principal(claims, rules), float(claims["exp"]) + LEEWAY_S
 
 
-def _claims(text: str, signing: SigningKey, header: Header, rules: TokenRules) -> Mapping[str, Any]:
+def _decode_claims(
+    text: str, signing: SigningKey, header: Header, rules: TokenRules
+) -> Mapping[str, Any]:
     try:
         return jwt.decode(
             text,
@@ -113,35 +140,45 @@ def _claims(text: str, signing: SigningKey, header: Header, rules: TokenRules) -
             options={"require": list(_REQUIRED), "strict_aud": False},
         )
     except jwt.ExpiredSignatureError:
-        raise _refused("it has expired") from None
+        raise _make_refusal("it has expired") from None
     except jwt.ImmatureSignatureError:
-        raise _refused("it is not valid yet") from None
+        raise _make_refusal("it is not valid yet") from None
     except jwt.InvalidAudienceError:
-        raise _refused(f"it is not made out for {rules.audience!r}") from None
+        raise _make_refusal(f"it is not made out for {rules.audience!r}") from None
     except jwt.InvalidIssuerError:
-        raise _refused(f"it is not from {rules.issuer!r}") from None
+        raise _make_refusal(f"it is not from {rules.issuer!r}") from None
     except jwt.MissingRequiredClaimError as error:
-        raise _refused(f"it has no {error.claim!r}") from None
-    # A key of another kind than the algorithm is one of these too, as is a signature of the wrong length.
+        raise _make_refusal(f"it has no {error.claim!r}") from None
+    # A key of another kind than the algorithm is one of these too, as is a signature of the wrong
+    # length.
     except (jwt.PyJWTError, TypeError, ValueError):
-        raise _refused("its signature or its claims are not right") from None
+        raise _make_refusal("its signature or its claims are not right") from None
 
 
-def _principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
+def _build_principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
     subject, name = str(claims["sub"]), claims.get("preferred_username")
-    shown = f"{name} ({subject})" if isinstance(name, str) and name not in {"", subject} else subject
+    display_name = (
+        f"{name} ({subject})" if isinstance(name, str) and name not in {"", subject} else subject
+    )
     return Principal(
         # Printable, since it is written down.
-        name=f"{OF_ISSUER}{''.join(mark if mark.isprintable() else '?' for mark in shown)[:_MAX_NAME_CHARS]}",
-        scopes=granted(rules.scopes[word] for word in _words(claims, rules.scopes_claim) if word in rules.scopes),
+        name=f"{ISSUER_PREFIX}{''.join(character if character.isprintable() else '?' for character in display_name)[:_MAX_NAME_CHARS]}",  # noqa: E501
+        scopes=expand_scopes(
+            rules.scopes[word]
+            for word in _get_claim_values(claims, rules.scopes_claim)
+            if word in rules.scopes
+        ),
         subject=f"{rules.issuer} {subject}",
         rate=rules.rate,
         quota=rules.quota,
     )
 
 
-def _words(claims: Mapping[str, Any], path: str) -> list[str]:
-    """Return the words of a claim: a list, or text with spaces (RFC 8693, sec. 4.2); ``a.b`` is the member b of a."""
+def _get_claim_values(claims: Mapping[str, Any], path: str) -> list[str]:
+    """Return the values of a claim as a list.
+
+    A claim is a list, or text with spaces (RFC 8693, sec. 4.2); ``a.b`` is the member b of a.
+    """
     value: Any = claims.get(path)
     if value is None:
         value = claims
@@ -152,23 +189,31 @@ def _words(claims: Mapping[str, Any], path: str) -> list[str]:
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
 
 
-def _usable(listed: list[Any]) -> list[tuple[str, SigningKey]]:
-    found: list[tuple[str, SigningKey]] = []
-    for number, entry in enumerate(listed):
-        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") not in {"RSA", "EC", "OKP"}:
+def _list_usable_keys(entries: list[Any]) -> list[tuple[str, SigningKey]]:
+    usable_keys: list[tuple[str, SigningKey]] = []
+    for number, entry in enumerate(entries):
+        if (
+            not isinstance(entry, dict)
+            or entry.get("use", "sig") != "sig"
+            or entry.get("kty") not in {"RSA", "EC", "OKP"}
+        ):
             continue
-        stated = entry.get("alg")
-        if stated is not None and stated not in ALGORITHMS:
+        algorithm = entry.get("alg")
+        if algorithm is not None and algorithm not in ALGORITHMS:
             continue
         try:
             key = jwt.PyJWK.from_dict(entry).key
         except (jwt.PyJWTError, TypeError, ValueError):
             continue
-        if not hasattr(key, "public_bytes") or (isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS):
+        if not hasattr(key, "public_bytes") or (
+            isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS
+        ):
             continue
-        found.append((str(entry.get("kid", number)), SigningKey(key=key, algorithm=stated)))
-    return found
+        usable_keys.append(
+            (str(entry.get("kid", number)), SigningKey(key=key, algorithm=algorithm))
+        )
+    return usable_keys
 
 
-def _refused(reason: str) -> UnauthorizedError:
+def _make_refusal(reason: str) -> UnauthorizedError:
     return UnauthorizedError(f"the token is not accepted: {reason}")

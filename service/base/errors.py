@@ -37,14 +37,17 @@ from typing import ClassVar
 
 
 class ServiceError(Exception):
-    """Base of every expected refusal; ``type`` is a stable slug, ``extra`` are further members of the problem document."""
+    """Base of every expected refusal.
+
+    ``type`` is a stable slug, ``extra`` are further members of the problem document.
+    """
 
     type: ClassVar[str] = "service-error"
     title: ClassVar[str] = "The request could not be served"
     status: ClassVar[int] = 500
 
     def __init__(self, detail: str, **extra: object) -> None:
-        """Keep what happened in words, and facts about it for programs."""
+        """Store the detail in words, and facts for programs."""
         super().__init__(detail)
         self.detail = detail
         self.extra: dict[str, object] = extra
@@ -59,7 +62,10 @@ class MalformedBodyError(ServiceError):
 
 
 class UnauthorizedError(ServiceError):
-    """No key was sent, or one that does not exist, is revoked or is over: all in the same words."""
+    """No valid key was sent.
+
+    One that does not exist, is revoked or is over is refused in the same words.
+    """
 
     type = "unauthorized"
     title = "A valid key is needed"
@@ -140,14 +146,20 @@ class ClusterExistsError(ConflictError):
 
 
 class ClusterReservedError(ConflictError):
-    """GPUs of the cluster are promised, and whoever deletes it did not say that the promises end with it."""
+    """GPUs of the cluster are reserved.
+
+    The deletion did not say that the reservations end with it.
+    """
 
     type = "cluster-reserved"
     title = "GPUs of this cluster are reserved"
 
 
 class GpusNotFreeError(ConflictError):
-    """Not all of what is to be reserved is free; nothing was reserved."""
+    """Not all GPUs of a reservation are free.
+
+    Nothing was reserved.
+    """
 
     type = "gpus-not-free"
     title = "These GPUs are not free"
@@ -221,21 +233,24 @@ class InvalidCursorError(InvalidRequestError):
 
 
 class UnknownModelError(InvalidRequestError):
-    """A request names a model that nobody stored and that the catalogue lacks."""
+    """Model name that is neither stored nor in the catalogue."""
 
     type = "unknown-model"
     title = "Unknown model"
 
 
 class UnknownGpuError(InvalidRequestError):
-    """A request names a GPU that the catalogue lacks, or a name that several have."""
+    """GPU name that the catalogue lacks, or that several have."""
 
     type = "unknown-gpu"
     title = "Unknown GPU"
 
 
 class ImportRefusedError(InvalidRequestError):
-    """A job of a file cannot be stored, so that nothing of the file was."""
+    """A job of a file cannot be stored.
+
+    So nothing of the file was.
+    """
 
     type = "import-refused"
     title = "The file cannot be imported"
@@ -249,7 +264,10 @@ class UnstorableTextError(InvalidRequestError):
 
 
 class PreconditionRequiredError(ServiceError):
-    """A change needs ``If-Match``, so that nobody overwrites what he has not seen."""
+    """A change needs ``If-Match``.
+
+    So nobody overwrites what he has not seen.
+    """
 
     type = "precondition-required"
     title = "If-Match is required"
@@ -257,7 +275,10 @@ class PreconditionRequiredError(ServiceError):
 
 
 class TooManyRequestsError(ServiceError):
-    """The limit of a key is reached; ``retry_after_s`` says when it is worth another try."""
+    """The limit of a key is reached.
+
+    ``retry_after_s`` says when it is worth another try.
+    """
 
     type = "too-many-requests"
     title = "The limit of this key is reached"

@@ -1,4 +1,4 @@
-"""What calibrations say about one question: corrections for the estimator."""
+"""Corrections for the estimator from calibrations of one question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,20 +7,20 @@ from typing import Any
 
 from service.calibration.derive import Bound, Calibration, Exact
 from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredPoint, Quantity
-from service.calibration.field import least_at
+from service.calibration.field import get_lower_bound
 from service.calibration.pool import Level, Pool
 from service.estimator.model.architecture import Architecture
-from service.estimator.values.corrections import NOTHING, Corrections, InstantCorrection
+from service.estimator.values.corrections import NO_CORRECTION, Corrections, InstantCorrection
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload, Workload
 
 MEASURED, CALIBRATED, ANALYTIC = "measured", "calibrated", "analytic"
 ONLY_PART = "all"
-"""The one part of a quantity that has no instants."""
+"""Name of the single part of a quantity that has no instants."""
 
 
-def point_of(architecture: Architecture, workload: Workload, layout: Layout) -> MeasuredPoint:
-    """Return where on its curve a question lies."""
+def get_point(architecture: Architecture, workload: Workload, layout: Layout) -> MeasuredPoint:
+    """Return the point of a question on its calibration curve."""
     if isinstance(workload, TrainWorkload):
         return MeasuredPoint(
             num_layers=architecture.num_hidden_layers,
@@ -37,76 +37,113 @@ def point_of(architecture: Architecture, workload: Workload, layout: Layout) -> 
     )
 
 
-def corrections_at(
-    calibration: Calibration, point: MeasuredPoint, *, calibration_id: str, half_width: float | None = None
+def build_point_corrections(
+    calibration: Calibration,
+    point: MeasuredPoint,
+    *,
+    calibration_id: str,
+    half_width: float | None = None,
 ) -> Corrections:
-    """Return the corrections for one point: its own residuals where it was measured itself, else the curve's.
+    """Return the corrections for one measured or interpolated point.
 
-    ``half_width`` is the conformal one of measurements like these; without it the key's own doubt counts.
+    Its own residuals count where it was measured itself, else the curve's. ``half_width`` is the
+    conformal one of measurements like these; without it the key's own doubt counts.
     """
-    known = Known(name=calibration_id, calibration=calibration, half_width=half_width)
-    return corrections_of([known], point)
+    source = KnownCalibration(name=calibration_id, calibration=calibration, half_width=half_width)
+    return build_corrections([source], point)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known of one quantity of a question, whatever its point: its key's calibration, with the width of its kind."""
+class KnownCalibration:
+    """A key's calibration of one quantity with its conformal half width.
+
+    It holds whatever the point of a question; ``half_width`` is that of its kind of run.
+    """
 
     name: str
     calibration: Calibration
     half_width: float | None = None
     errors: tuple[float, ...] = ()
-    """What the half width was chosen from, for other levels."""
+    """Residuals that the half width was chosen from, for other levels."""
 
 
-def corrections_of(known: Sequence[Known | Pool], point: MeasuredPoint) -> Corrections:
-    """Return the corrections for one point from what is known of at least one quantity.
+def build_corrections(
+    sources: Sequence[KnownCalibration | Pool], point: MeasuredPoint
+) -> Corrections:
+    """Combine calibrations of several quantities into the corrections for one point.
 
-    What they are called is that of the allocated bytes, where there is one: without, the bytes and their interval stay.
+    At least one quantity is given. The name is that of the allocated bytes' calibration, where
+    there is one: without, the bytes and their interval stay.
     """
-    found: dict[str, Any] = {}
-    first = next((one for one in known if _quantity(one) is Quantity.ALLOCATED), known[0])
-    for one in known:
-        found |= _pooled(one) if isinstance(one, Pool) else _at(one, point)
-    return Corrections(**found, **_named(first, point))
+    fields: dict[str, Any] = {}
+    named_source = next(
+        (source for source in sources if _get_quantity(source) is Quantity.ALLOCATED), sources[0]
+    )
+    for source in sources:
+        fields |= (
+            _correct_from_pool(source)
+            if isinstance(source, Pool)
+            else _correct_at_point(source, point)
+        )
+    return Corrections(**fields, **_describe_source(named_source, point))
 
 
-def bounded(corrections: Corrections | None, seen: Sequence[Known], point: MeasuredPoint) -> Corrections | None:
-    """Return corrections with what a point needs at least of its GPU, from what was seen in the field at points it reaches."""
-    least = max((least_at(one.calibration, point) for one in seen), default=0)
-    if not least:
+def apply_lower_bound(
+    corrections: Corrections | None,
+    field_calibrations: Sequence[KnownCalibration],
+    point: MeasuredPoint,
+) -> Corrections | None:
+    """Add a lower bound of the GPU's bytes to corrections.
+
+    The bound comes from device readings in the field at points that this one reaches.
+    """
+    lower_bound = max(
+        (get_lower_bound(source.calibration, point) for source in field_calibrations), default=0
+    )
+    if not lower_bound:
         return corrections
-    reached = {bound.measurement for one in seen for bound in one.calibration.at_least if point.reaches(bound.point)}
-    base = corrections or Corrections(calibration=seen[0].name, basis=ANALYTIC, level=Level.NONE.value)
-    return replace(base, device_at_least_bytes=least, num_seen=len(reached))
+    reached = {
+        bound.measurement
+        for source in field_calibrations
+        for bound in source.calibration.at_least
+        if point.reaches(bound.point)
+    }
+    base = corrections or Corrections(
+        calibration=field_calibrations[0].name, basis=ANALYTIC, level=Level.NONE.value
+    )
+    return replace(base, device_at_least_bytes=lower_bound, num_seen=len(reached))
 
 
-def pooled_corrections(pool: Pool) -> Corrections | None:
-    """Return what keys like it say about a question that was never measured; ``None`` when they say nothing."""
-    return Corrections(**_pooled(pool), **_named_pool(pool)) if pool.shares else None
+def build_pooled_corrections(pool: Pool) -> Corrections | None:
+    """Return the corrections of similar keys for an unmeasured question.
+
+    ``None`` when those keys say nothing.
+    """
+    return Corrections(**_correct_from_pool(pool), **_describe_pool(pool)) if pool.shares else None
 
 
-def _quantity(one: Known | Pool) -> Quantity:
-    return one.group.quantity if isinstance(one, Pool) else one.calibration.quantity
+def _get_quantity(source: KnownCalibration | Pool) -> Quantity:
+    return source.group.quantity if isinstance(source, Pool) else source.calibration.quantity
 
 
-def _named(one: Known | Pool, point: MeasuredPoint) -> dict[str, Any]:
-    if isinstance(one, Pool):
-        return _named_pool(one)
-    # A time or a reserved reading of this very point does not make its allocated bytes measured ones.
-    exact = _exact_at(one.calibration, point)
-    measured = one.calibration.quantity is Quantity.ALLOCATED and exact is not None
+def _describe_source(source: KnownCalibration | Pool, point: MeasuredPoint) -> dict[str, Any]:
+    if isinstance(source, Pool):
+        return _describe_pool(source)
+    # A time or a reserved reading of this very point does not make its allocated bytes measured
+    # ones.
+    exact = _find_exact(source.calibration, point)
+    measured = source.calibration.quantity is Quantity.ALLOCATED and exact is not None
     return {
         "proven": measured and exact is not None and not exact.claimed,
-        "num_imported": one.calibration.num_claimed,
-        "calibration": one.name,
+        "num_imported": source.calibration.num_claimed,
+        "calibration": source.name,
         "basis": MEASURED if measured else CALIBRATED,
         "level": (Level.POINT if measured else Level.KEY).value,
-        "num_measurements": len(one.calibration.evidence),
+        "num_measurements": len(source.calibration.evidence),
     }
 
 
-def _named_pool(pool: Pool) -> dict[str, Any]:
+def _describe_pool(pool: Pool) -> dict[str, Any]:
     return {
         "calibration": pool.group.name,
         "basis": CALIBRATED,
@@ -115,31 +152,40 @@ def _named_pool(pool: Pool) -> dict[str, Any]:
     }
 
 
-def _at(known: Known, point: MeasuredPoint) -> dict[str, Any]:
-    calibration, half_width = known.calibration, known.half_width
-    exact = _exact_at(calibration, point)
-    error = _error(calibration, exact=exact, half_width=half_width)
-    errors = known.errors if exact is None and half_width is not None else ()
+def _correct_at_point(source: KnownCalibration, point: MeasuredPoint) -> dict[str, Any]:
+    calibration, half_width = source.calibration, source.half_width
+    exact = _find_exact(calibration, point)
+    error = _compute_error(calibration, exact=exact, half_width=half_width)
+    errors = source.errors if exact is None and half_width is not None else ()
     if calibration.quantity is Quantity.ALLOCATED:
         return {
-            "instants": _added(calibration, point, exact),
+            "instants": _collect_part_corrections(calibration, point, exact),
             "relative_error": error,
             "conformal": half_width is not None and exact is None,
             "allocated_errors": errors,
-            "at_least_bytes": _at_least(calibration.at_least, point),
+            "at_least_bytes": _find_lower_bound(calibration.at_least, point),
         }
-    # What the key's own few measurements leave is no interval; the shipped one stays around the corrected figure.
-    alone = error if exact is not None or half_width is not None else None
+    # What the key's own few measurements leave is no interval; the shipped one stays around the
+    # corrected figure.
+    own_error = error if exact is not None or half_width is not None else None
     if calibration.quantity is Quantity.STEP_TIME:
-        return {"step_time_ratio": _ratio(calibration, point, exact), "step_time_error": alone}
-    only = _added(calibration, point, exact).get(ONLY_PART, NOTHING)
+        return {
+            "step_time_ratio": _compute_ratio(calibration, point, exact),
+            "step_time_error": own_error,
+        }
+    only = _collect_part_corrections(calibration, point, exact).get(ONLY_PART, NO_CORRECTION)
     if calibration.quantity is Quantity.DEVICE:
-        return {"outside": only, "outside_error": alone, "outside_errors": errors}
-    at_most = _at_most(calibration.at_most, point)
-    return {"reserved": only, "reserved_error": alone, "reserved_errors": errors, "reserved_at_most_bytes": at_most}
+        return {"outside": only, "outside_error": own_error, "outside_errors": errors}
+    at_most = _find_upper_bound(calibration.at_most, point)
+    return {
+        "reserved": only,
+        "reserved_error": own_error,
+        "reserved_errors": errors,
+        "reserved_at_most_bytes": at_most,
+    }
 
 
-def _pooled(pool: Pool) -> dict[str, Any]:
+def _correct_from_pool(pool: Pool) -> dict[str, Any]:
     only = InstantCorrection(share=pool.shares.get(ONLY_PART, 0.0))
     errors = pool.errors if pool.half_width is not None else ()
     match pool.group.quantity:
@@ -148,7 +194,12 @@ def _pooled(pool: Pool) -> dict[str, Any]:
             # Until enough was held out, what the family shows may be wrong by its whole size here.
             error = pool.half_width or max(EXACT_SHARE, *map(abs, pool.shares.values()))
             conformal = pool.half_width is not None
-            return {"instants": shares, "relative_error": error, "conformal": conformal, "allocated_errors": errors}
+            return {
+                "instants": shares,
+                "relative_error": error,
+                "conformal": conformal,
+                "allocated_errors": errors,
+            }
         case Quantity.RESERVED:
             return {"reserved": only, "reserved_error": pool.half_width, "reserved_errors": errors}
         case Quantity.DEVICE:
@@ -157,42 +208,64 @@ def _pooled(pool: Pool) -> dict[str, Any]:
             return {"step_time_ratio": exp(only.share), "step_time_error": pool.half_width}
 
 
-def _exact_at(calibration: Calibration, point: MeasuredPoint) -> Exact | None:
+def _find_exact(calibration: Calibration, point: MeasuredPoint) -> Exact | None:
     return next((exact for exact in calibration.exact if exact.point == point), None)
 
 
-def _added(calibration: Calibration, point: MeasuredPoint, exact: Exact | None) -> dict[str, InstantCorrection]:
+def _collect_part_corrections(
+    calibration: Calibration, point: MeasuredPoint, exact: Exact | None
+) -> dict[str, InstantCorrection]:
     if exact is not None:
-        return {name: InstantCorrection(fixed_bytes=round(residual)) for name, residual in exact.residuals.items()}
+        return {
+            name: InstantCorrection(fixed_bytes=round(residual))
+            for name, residual in exact.residuals.items()
+        }
     names = dict.fromkeys((*calibration.curves, *calibration.shares))
-    found = {
+    corrections = {
         name: InstantCorrection(
-            fixed_bytes=round(calibration.curves[name].at(point)) if name in calibration.curves else 0,
+            fixed_bytes=round(calibration.curves[name].at(point))
+            if name in calibration.curves
+            else 0,
             share=calibration.shares.get(name, 0.0),
         )
         for name in names
     }
-    return {name: correction for name, correction in found.items() if correction != NOTHING}
+    return {
+        name: correction for name, correction in corrections.items() if correction != NO_CORRECTION
+    }
 
 
-def _ratio(calibration: Calibration, point: MeasuredPoint, exact: Exact | None) -> float:
+def _compute_ratio(calibration: Calibration, point: MeasuredPoint, exact: Exact | None) -> float:
     if exact is not None:
         return exp(exact.residuals.get(ONLY_PART, 0.0))
     curve = calibration.curves.get(ONLY_PART)
-    return exp(calibration.shares.get(ONLY_PART, 0.0) + (curve.at(point) if curve is not None else 0.0))
+    return exp(
+        calibration.shares.get(ONLY_PART, 0.0) + (curve.at(point) if curve is not None else 0.0)
+    )
 
 
-def _error(calibration: Calibration, *, exact: Exact | None, half_width: float | None) -> float:
+def _compute_error(
+    calibration: Calibration, *, exact: Exact | None, half_width: float | None
+) -> float:
     if exact is not None:
-        return max(exact.error, RESERVED_SPREAD if calibration.quantity is Quantity.RESERVED else EXACT_SHARE)
+        return max(
+            exact.error,
+            RESERVED_SPREAD if calibration.quantity is Quantity.RESERVED else EXACT_SHARE,
+        )
     return half_width if half_width is not None else calibration.relative_error
 
 
-def _at_least(bounds: tuple[Bound, ...], point: MeasuredPoint) -> int:
-    """Return what this point needs at least: as much as any smaller run that ran out of memory had reached."""
+def _find_lower_bound(bounds: tuple[Bound, ...], point: MeasuredPoint) -> int:
+    """Return the lower bound of a point's bytes.
+
+    It is as much as any smaller run that ran out of memory had reached.
+    """
     return max((bound.bytes for bound in bounds if point.reaches(bound.point)), default=0)
 
 
-def _at_most(bounds: tuple[Bound, ...], point: MeasuredPoint) -> int | None:
-    """Return what this point needs at most: as little as any larger run made do with."""
+def _find_upper_bound(bounds: tuple[Bound, ...], point: MeasuredPoint) -> int | None:
+    """Return the upper bound of a point's bytes.
+
+    It is as little as any larger run made do with.
+    """
     return min((bound.bytes for bound in bounds if bound.point.reaches(point)), default=None)

@@ -1,11 +1,17 @@
-"""What a measurement ran on and with: releases, driver, GPU. Another one has another curve."""
+"""Environment of a measurement: releases, driver and GPU.
+
+Another environment has another curve.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 REFERENCE_VERSIONS: Mapping[str, str] = {"torch": "2.13", "transformers": "5.23", "peft": "0.21"}
-"""The releases whose model code the estimator follows and the worker runs; a question means these where no worker is there."""
+"""Releases whose model code the estimator follows and the worker runs.
+
+A question means these where no worker has registered.
+"""
 
 _UNKNOWN = "unknown"
 _CUDNN = "cudnn"
@@ -14,10 +20,13 @@ _WITH_CUDNN = ", cuDNN attention"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Releases by major and minor version, a driver as it names itself, and the GPU's name of the catalogue.
+    """Library releases, driver and GPU of a measurement.
 
-    CUDA's own libraries come with torch. Without a GPU they are those of a run on a CPU or on fake tensors, whose allocated
-    bytes the libraries alone decide.
+    Releases are major and minor versions, a driver is named as it names itself, and the GPU has the
+    catalogue's name.
+
+    CUDA's own libraries come with torch. Without a GPU they are those of a run on a CPU or on fake
+    tensors, whose allocated bytes the libraries alone decide.
     """
 
     torch: str = REFERENCE_VERSIONS["torch"]
@@ -26,16 +35,21 @@ class Environment:
     gpu: str | None = None
     driver: str | None = None
     cudnn_attention: bool = False
-    """Whether attention ran in cuDNN's kernel, whose scratch is its own: on Hopper and Blackwell torch asks it first (cuDNN
-    above 9.15, aten/native/transformers/cuda/sdp_utils.cpp of 2.13) unless ``TORCH_CUDNN_SDPA_DEPRIORITIZED`` is set."""
+    """Whether attention ran in cuDNN's kernel, whose scratch is its own: on Hopper and Blackwell
+    torch asks it first (cuDNN above 9.15, aten/native/transformers/cuda/sdp_utils.cpp of 2.13)
+    unless ``TORCH_CUDNN_SDPA_DEPRIORITIZED`` is set.
+    """
 
     @property
     def name(self) -> str:
-        """Everything that it is, in words."""
+        """Full description in text form."""
         releases = f"torch {self.torch}, transformers {self.transformers}, peft {self.peft}"
         if self.gpu is None:
             return releases
-        return f"{self.gpu}, driver {self.driver or _UNKNOWN}, {releases}{_WITH_CUDNN if self.cudnn_attention else ''}"
+        return (
+            f"{self.gpu}, driver {self.driver or _UNKNOWN}, "
+            f"{releases}{_WITH_CUDNN if self.cudnn_attention else ''}"
+        )
 
     @property
     def libraries(self) -> "Environment":
@@ -43,77 +57,92 @@ class Environment:
         return replace(self, gpu=None, driver=None, cudnn_attention=False)
 
     @property
-    def place(self) -> "Place":
-        """What of it keys are made of."""
-        return place_named(self.name, gpu=self.gpu)
+    def key(self) -> "EnvironmentKey":
+        """Identity of the environment, of which calibration keys are made."""
+        return make_environment_key(self.name, gpu=self.gpu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """An environment by its name alone, which is all that is left of one that nobody runs any more."""
+class EnvironmentKey:
+    """Identity of an environment: its name and digest.
+
+    The name is all that is left of an environment that nobody runs any more.
+    """
 
     name: str
     digest: str
     gpu: str | None = None
 
     @property
-    def tells_driver(self) -> bool:
-        """Whether it is that of a GPU whose driver is known."""
+    def has_driver(self) -> bool:
+        """Whether the environment has a GPU with a known driver."""
         return self.gpu is not None and not self.name.startswith(f"{self.gpu}, driver {_UNKNOWN}, ")
 
     @property
-    def unknown_driver(self) -> "Place":
-        """The same releases on the same GPU, where nobody told the driver."""
+    def without_driver(self) -> "EnvironmentKey":
+        """The same releases and GPU with an unknown driver."""
         releases = f"torch {self.name.rpartition('torch ')[2]}"
-        return self if self.gpu is None else place_named(f"{self.gpu}, driver {_UNKNOWN}, {releases}", gpu=self.gpu)
+        return (
+            self
+            if self.gpu is None
+            else make_environment_key(f"{self.gpu}, driver {_UNKNOWN}, {releases}", gpu=self.gpu)
+        )
 
     @property
-    def plain(self) -> "Place":
-        """The same, whichever kernel attention ran in."""
-        return place_named(self.name.removesuffix(_WITH_CUDNN), gpu=self.gpu)
+    def without_cudnn(self) -> "EnvironmentKey":
+        """The same environment without cuDNN attention."""
+        return make_environment_key(self.name.removesuffix(_WITH_CUDNN), gpu=self.gpu)
 
     @property
-    def with_cudnn(self) -> "Place":
-        """The same where attention ran in cuDNN's kernel; without a GPU it cannot."""
-        return self if self.gpu is None else place_named(f"{self.plain.name}{_WITH_CUDNN}", gpu=self.gpu)
+    def with_cudnn(self) -> "EnvironmentKey":
+        """The same environment with cuDNN attention.
 
-    def alike(self, environment: str) -> "Place":
-        """Return this place with the kernel of an environment that was measured."""
-        return self.with_cudnn if environment.endswith(_WITH_CUDNN) else self.plain
+        Without a GPU attention cannot run in cuDNN's kernel.
+        """
+        return (
+            self
+            if self.gpu is None
+            else make_environment_key(f"{self.without_cudnn.name}{_WITH_CUDNN}", gpu=self.gpu)
+        )
 
-    def address(self, curve: str) -> str:
+    def match_kernel(self, environment: str) -> "EnvironmentKey":
+        """Return this environment with the attention kernel of a measured one."""
+        return self.with_cudnn if environment.endswith(_WITH_CUDNN) else self.without_cudnn
+
+    def build_curve_key(self, curve: str) -> str:
         """Return the key of a curve in this environment."""
         return f"{curve}:{self.digest}"
 
 
-def place_named(name: str, *, gpu: str | None = None) -> Place:
-    """Return the place of an environment's name."""
-    return Place(name=name, digest=sha256(name.encode()).hexdigest()[:16], gpu=gpu)
+def make_environment_key(name: str, *, gpu: str | None = None) -> EnvironmentKey:
+    """Build the key of an environment from its name."""
+    return EnvironmentKey(name=name, digest=sha256(name.encode()).hexdigest()[:16], gpu=gpu)
 
 
-def environment_of(found: Mapping[str, object], *, gpu: str | None = None) -> Environment | None:
-    """Return the environment that a measurement or a worker tells of; ``None`` where it does not tell its releases.
+def parse_environment(facts: Mapping[str, object], *, gpu: str | None = None) -> Environment | None:
+    """Parse the environment that a measurement or a worker reports.
 
-    ``gpu`` is the catalogue's name for the device. What was measured without adapters need not have PEFT.
+    ``None`` where it does not tell its releases. ``gpu`` is the catalogue's name for the device.
+    What was measured without adapters need not have PEFT.
     """
-    torch, transformers = _text(found, "torch"), _text(found, "transformers")
+    torch, transformers = _read_text(facts, "torch"), _read_text(facts, "transformers")
     if torch is None or transformers is None:
         return None
     return Environment(
-        torch=_minor(torch),
-        transformers=_minor(transformers),
-        peft=_minor(_text(found, "peft") or REFERENCE_VERSIONS["peft"]),
+        torch=_get_minor_version(torch),
+        transformers=_get_minor_version(transformers),
+        peft=_get_minor_version(_read_text(facts, "peft") or REFERENCE_VERSIONS["peft"]),
         gpu=gpu,
-        driver=_text(found, "driver"),
-        cudnn_attention=gpu is not None and _text(found, "attention_kernel") == _CUDNN,
+        driver=_read_text(facts, "driver"),
+        cudnn_attention=gpu is not None and _read_text(facts, "attention_kernel") == _CUDNN,
     )
 
 
-def _text(found: Mapping[str, object], name: str) -> str | None:
-    value = found.get(name)
+def _read_text(facts: Mapping[str, object], name: str) -> str | None:
+    value = facts.get(name)
     return str(value) if value is not None else None
 
 
-def _minor(version: str) -> str:
-    """Return major and minor: ``2.13.0+cpu`` is a 2.13."""
+def _get_minor_version(version: str) -> str:
+    """Return the major and minor version: ``2.13.0+cpu`` is a 2.13."""
     return ".".join(version.split(".")[:2])

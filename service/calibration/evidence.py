@@ -1,4 +1,7 @@
-"""Measurements beside the analytic answers to the same questions: what everything that is learnt rests on."""
+"""Measurements paired with the analytic answers to the same questions.
+
+Everything that is learnt rests on them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,16 +9,24 @@ from enum import StrEnum
 from math import exp, log
 
 ROUNDING_BYTES = 512
-"""The caching allocator rounds every block up to this (pytorch c10/cuda/CUDACachingAllocator.cpp)."""
+"""The caching allocator rounds every block up to this (pytorch c10/cuda/CUDACachingAllocator.cpp).
+"""
 EXACT_SHARE = 0.001
-"""An analytic answer this near is exact: what is left is rounding, step counters and generator states."""
+"""Relative error below which an analytic answer is exact.
+
+What is left is rounding, step counters and generator states.
+"""
 RESERVED_SPREAD = (39_026 - 35_926) / (39_026 + 35_926)
-"""Half the range of reserved peaks of one request on one H100, as a share: only the history of warm-up differed (SGLang pull
-request 38172, 35,926 to 39,026 MiB)."""
+"""Half the range of reserved peaks of one request on one H100, as a share: only the history of
+warm-up differed (SGLang pull request 38172, 35,926 to 39,026 MiB).
+"""
 
 
 class Quantity(StrEnum):
-    """What is corrected; ``device`` is what lies outside of the allocator, and ``step_time`` is learnt as a ratio."""
+    """Quantities that calibrations correct.
+
+    ``device`` is the memory outside of the allocator, and ``step_time`` is learnt as a ratio.
+    """
 
     ALLOCATED = "allocated"
     RESERVED = "reserved"
@@ -24,13 +35,19 @@ class Quantity(StrEnum):
 
     @property
     def is_ratio(self) -> bool:
-        """Whether a residual is the logarithm of measured over predicted, and no difference."""
+        """Whether residuals are logarithms of ratios, not differences.
+
+        The ratio is measured over predicted.
+        """
         return self is Quantity.STEP_TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
-    """Where on the curve a measurement lies; ``num_tokens`` are those of one micro-batch (serving: with their output)."""
+    """Position of a measurement on its calibration curve.
+
+    ``num_tokens`` are those of one micro-batch (serving: with their output).
+    """
 
     num_layers: int
     micro_batch_size: int
@@ -44,23 +61,37 @@ class MeasuredPoint:
         return self.micro_batch_size * (self.sequence_length + self.output_tokens)
 
     def reaches(self, other: "MeasuredPoint") -> bool:
-        """Return whether this point is nowhere smaller than ``other``, so that it cannot need less."""
+        """Return whether this point is nowhere smaller than ``other``.
+
+        Such a point cannot need less.
+        """
         mine = (self.num_layers, self.micro_batch_size, self.sequence_length, self.output_tokens)
-        theirs = (other.num_layers, other.micro_batch_size, other.sequence_length, other.output_tokens)
-        return self.num_gpus == other.num_gpus and all(a >= b for a, b in zip(mine, theirs, strict=True))
+        theirs = (
+            other.num_layers,
+            other.micro_batch_size,
+            other.sequence_length,
+            other.output_tokens,
+        )
+        return self.num_gpus == other.num_gpus and all(
+            a >= b for a, b in zip(mine, theirs, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One measurement beside the analytic answer to the same question, part by part.
+    """A measurement and the analytic answer to it, by part.
 
-    Parts are the instants of allocated bytes, and one part of any other quantity: bytes, or nanoseconds of a step.
-    ``transferable``: kernels were those that CUDA would choose. ``extrapolated``: slices were run, not the model itself.
-    ``out_of_memory``: the run ended before its peak, so that ``measured`` is what it needs at least. ``at_capacity``: it ran
-    through and took all that there was, so that ``measured`` is what it needs at most. ``noise``: the share by which
-    repeated measurements differ, where the measurement itself says so. ``claimed``: somebody says that this was what ran.
-    ``spread``: the share by which answers of this kind are off, as the analytic interval has it. ``beside``: another size that
-    the measurement ran the whole model at. It teaches what any size teaches, but a measurement is counted once.
+    Parts are the instants of allocated bytes, and one part of any other quantity: bytes, or
+    nanoseconds of a step.
+
+    ``transferable``: kernels were those that CUDA would choose. ``extrapolated``: slices were run,
+    not the model itself. ``out_of_memory``: the run ended before its peak, so that ``measured`` is
+    a lower bound. ``at_capacity``: it ran through and took all that there was, so that ``measured``
+    is an upper bound. ``noise``: the share by which repeated measurements differ, where the
+    measurement itself says so. ``claimed``: somebody says that this was what ran. ``spread``: the
+    share by which answers of this kind are off, as the analytic interval has it. ``is_extra_size``:
+    another size that the measurement ran the whole model at. It teaches what any size teaches, but
+    a measurement is counted once.
     """
 
     measurement: str
@@ -75,65 +106,93 @@ class Evidence:
     noise: float = field(default=0.0)
     claimed: bool = False
     spread: float = 0.0
-    beside: bool = False
+    is_extra_size: bool = False
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Parts that were both measured and predicted, in the order of the measurement."""
-        return tuple(name for name in self.measured if self.predicted.get(name, 0) > 0 and self.measured[name] > 0)
+        """Parts that were both measured and predicted.
+
+        They come in the order of the measurement.
+        """
+        return tuple(
+            name
+            for name in self.measured
+            if self.predicted.get(name, 0) > 0 and self.measured[name] > 0
+        )
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether it only bounds what is needed."""
+        """Whether the measurement is only a bound."""
         return self.out_of_memory or self.at_capacity
 
     def residual(self, part: str) -> float:
-        """Return measured minus predicted bytes; of a step time the logarithm of their ratio."""
+        """Return measured minus predicted bytes.
+
+        For a step time it is the logarithm of their ratio.
+        """
         if self.quantity.is_ratio:
             return log(self.measured[part] / self.predicted[part])
         return self.measured[part] - self.predicted[part]
 
     def scale(self, part: str) -> float:
-        """Return what a residual is a share of."""
+        """Return the denominator of a residual's share."""
         return 1.0 if self.quantity.is_ratio else float(self.predicted[part])
 
     def share(self, part: str) -> float:
         """Return the residual as a share of the answer."""
         return self.residual(part) / self.scale(part)
 
-    def corrected(self, part: str, correction: float) -> float:
+    def apply_correction(self, part: str, correction: float) -> float:
         """Return the answer with a correction in the residual's unit."""
         if self.quantity.is_ratio:
             return self.predicted[part] * exp(correction)
         return self.predicted[part] + correction
 
     def doubt(self, part: str) -> float:
-        """Return the residual below which a difference means nothing, in the residual's unit."""
+        """Return the uncertainty of a residual, in its own unit.
+
+        A smaller difference means nothing.
+        """
         if self.quantity.is_ratio:
             return max(self.noise, EXACT_SHARE)
         spread = RESERVED_SPREAD if self.quantity is Quantity.RESERVED else EXACT_SHARE
         return max(float(ROUNDING_BYTES), self.measured[part] * max(spread, self.noise))
 
     def contradicts(self, other: "Evidence") -> bool:
-        """Return whether it read the same point otherwise than resolution and the spread of its kind explain."""
-        if self.point != other.point or self.quantity.is_ratio or self.extrapolated or other.extrapolated:
+        """Return whether another measurement of the same point disagrees.
+
+        Disagreement is more than resolution and the spread of its kind explain.
+        """
+        if (
+            self.point != other.point
+            or self.quantity.is_ratio
+            or self.extrapolated
+            or other.extrapolated
+        ):
             return False
         return any(
             abs(self.measured[name] - other.measured[name])
-            > self.doubt(name) + other.doubt(name) + max(self.spread, other.spread) * self.predicted[name]
+            > self.doubt(name)
+            + other.doubt(name)
+            + max(self.spread, other.spread) * self.predicted[name]
             for name in self.parts
             if name in other.parts
         )
 
     @property
     def distance(self) -> float:
-        """How far the measured peak is from the analytic one, as a logarithm: half as much is as far as twice as much."""
+        """Absolute log ratio of the measured and the analytic peak.
+
+        Half as much is as far as twice as much.
+        """
         return abs(log(self.measured_peak / self.peak()))
 
     def peak(self, corrections: Mapping[str, float] | None = None) -> float:
         """Return the highest corrected part; without corrections the analytic peak."""
-        added = corrections or {}
-        return max(self.corrected(name, added.get(name, 0.0)) for name in self.parts)
+        part_corrections = corrections or {}
+        return max(
+            self.apply_correction(name, part_corrections.get(name, 0.0)) for name in self.parts
+        )
 
     @property
     def measured_peak(self) -> int:
@@ -142,5 +201,5 @@ class Evidence:
 
 
 def tolerance(measured_bytes: int) -> int:
-    """Return the allocated bytes below which a difference means nothing."""
+    """Return the allocated bytes below which differences are insignificant."""
     return max(ROUNDING_BYTES, round(measured_bytes * EXACT_SHARE))

@@ -1,9 +1,11 @@
-"""How far a mean may be believed: random effects, with both variances taken from the residuals themselves.
+"""Shrinkage of group means towards a prior (random effects).
 
-A group's mean lies around its parent's with a variance between groups, and is known with a variance of its own. The best
-linear predictor moves from the parent to the mean by between / (between + own) (Robinson, Statistical Science 6, 1991). The
-variance between groups is what the squared distances from the parent hold beyond the means' own variances (Efron and Morris,
-JASA 70, 1975); no group is held back further than its own distance asks for (their limited translation, JASA 67, 1972).
+A group's mean lies around its prior with a variance between groups, and is known with a variance of
+its own; both variances are taken from the residuals themselves. The best linear predictor moves
+from the prior to the mean by between / (between + own) (Robinson, Statistical Science 6, 1991). The
+variance between groups is what the squared distances from the prior hold beyond the means' own
+variances (Efron and Morris, JASA 70, 1975); no group is held back further than its own distance
+asks for (their limited translation, JASA 67, 1972).
 """
 
 from collections.abc import Sequence
@@ -12,39 +14,51 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """A mean of residuals and the variance with which it is known; ``count`` says of how many."""
+    """A mean of residuals and its variance.
+
+    ``count`` is the number of residuals.
+    """
 
     value: float
     variance: float
     count: int = 1
 
 
-def weight(mean: Mean, *, parent: float = 0.0, between: float = 0.0) -> float:
-    """Return how far to move from the parent to a mean, 0 to 1; ``between`` is the variance of groups like it."""
-    distance = (mean.value - parent) ** 2
+def compute_weight(mean: Mean, *, prior: float = 0.0, between: float = 0.0) -> float:
+    """Return the shrinkage weight of a mean against its prior.
+
+    From 0, the prior, to 1, the mean; ``between`` is the variance of groups like it.
+    """
+    distance = (mean.value - prior) ** 2
     if not distance:
         return 0.0
-    own = max(0.0, distance - mean.variance)
-    spread = max(between, own)
+    excess_variance = max(0.0, distance - mean.variance)
+    spread = max(between, excess_variance)
     return spread / (spread + mean.variance) if spread else 0.0
 
 
-def shrunk(mean: Mean, *, parent: float = 0.0, between: float = 0.0) -> float:
-    """Return the mean, moved towards its parent."""
-    return parent + weight(mean, parent=parent, between=between) * (mean.value - parent)
+def shrink(mean: Mean, *, prior: float = 0.0, between: float = 0.0) -> float:
+    """Shrink a mean towards its prior."""
+    return prior + compute_weight(mean, prior=prior, between=between) * (mean.value - prior)
 
 
-def between_variance(means: Sequence[Mean], *, parent: float = 0.0) -> float:
-    """Return the variance of groups around their parent beyond what their means are uncertain by; 0 of fewer than two."""
+def estimate_between_variance(means: Sequence[Mean], *, prior: float = 0.0) -> float:
+    """Estimate the variance of groups around their prior.
+
+    It is what goes beyond the uncertainty of their means; 0 for fewer than two.
+    """
     if len(means) < 2:  # noqa: PLR2004 - one group says nothing of how groups differ
         return 0.0
-    return max(0.0, sum((mean.value - parent) ** 2 - mean.variance for mean in means) / len(means))
+    return max(0.0, sum((mean.value - prior) ** 2 - mean.variance for mean in means) / len(means))
 
 
-def mean_of_groups(means: Sequence[Mean]) -> Mean | None:
-    """Return the mean over groups that weigh alike, with the variance that their differences give it; None of fewer than two.
+def average_groups(means: Sequence[Mean]) -> Mean | None:
+    """Average groups with equal weight.
 
-    What one group shows may be its own: only another one that agrees makes it something that they share.
+    The variance comes from their differences; None for fewer than two.
+
+    What one group shows may be its own: only another one that agrees makes it something that they
+    share.
     """
     if len(means) < 2:  # noqa: PLR2004 - one group says nothing of how groups differ
         return None
@@ -52,5 +66,9 @@ def mean_of_groups(means: Sequence[Mean]) -> Mean | None:
     middle = sum(mean.value for mean in means) / count
     spread = sum((mean.value - middle) ** 2 for mean in means) / (count - 1)
     # Means that happen to agree are still known no better than each of them is.
-    own = sum(mean.variance for mean in means) / count
-    return Mean(value=middle, variance=max(spread, own) / count, count=sum(mean.count for mean in means))
+    mean_variance = sum(mean.variance for mean in means) / count
+    return Mean(
+        value=middle,
+        variance=max(spread, mean_variance) / count,
+        count=sum(mean.count for mean in means),
+    )

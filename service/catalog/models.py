@@ -1,4 +1,7 @@
-"""The catalogue of well-known models: config.json files by name, read one at a time."""
+"""The catalogue of well-known models by name.
+
+Each has a config.json file, read only when it is asked for.
+"""
 
 import json
 from collections.abc import Mapping
@@ -19,9 +22,10 @@ _CONFIGS = Path(__file__).with_name("configs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """A model of the catalogue; ``aliases`` are names on the Hugging Face hub whose config.json has the same shape.
+    """A model of the catalogue.
 
-    ``source`` says where its config.json was taken from.
+    ``aliases`` are names on the Hugging Face hub whose config.json has the same shape. ``source``
+    says where its config.json was taken from.
     """
 
     name: str
@@ -31,7 +35,10 @@ class ModelEntry:
 
     @property
     def supported(self) -> bool:
-        """Whether the estimator can read it; every config is tried once and the answer kept."""
+        """Whether the estimator can read the model.
+
+        Every config is tried once and the answer cached.
+        """
         return _is_supported(self.name)
 
 
@@ -40,66 +47,85 @@ def list_models() -> tuple[ModelEntry, ...]:
     """Return the whole catalogue by name; no config is read for it."""
     index: dict[str, dict[str, Any]] = json.loads(_INDEX.read_bytes())
     return tuple(
-        ModelEntry(name=name, model_type=raw["model_type"], source=raw["source"], aliases=tuple(raw["aliases"]))
+        ModelEntry(
+            name=name,
+            model_type=raw["model_type"],
+            source=raw["source"],
+            aliases=tuple(raw["aliases"]),
+        )
         for name, raw in index.items()
     )
 
 
 @cache
-def model_names() -> frozenset[str]:
-    """Return every name and alias: no stored model may take one of these."""
-    return frozenset(_by_name())
+def list_model_names() -> frozenset[str]:
+    """Return every name and alias.
+
+    No stored model may take one of these.
+    """
+    return frozenset(_index_by_name())
 
 
 def find_model(name: str) -> ModelEntry | None:
-    """Return the entry with this name or alias; ``None`` when the catalogue has none."""
-    return _by_name().get(name) or _by_folded_name().get(name.casefold())
+    """Return the entry with this name or alias, or ``None``."""
+    return _index_by_name().get(name) or _index_by_folded_name().get(name.casefold())
 
 
 def resolve_model(name: str, *, field: str = "model") -> ModelEntry:
-    """Return the entry with this name or alias; refuse an unknown one with the nearest names."""
+    """Return the entry with this name or alias.
+
+    Raises UnknownModelError with the nearest names for an unknown one.
+    """
     entry = find_model(name)
     if entry is None:
-        near = get_close_matches(name.casefold(), list(_by_folded_name()), n=3)
-        names = dict.fromkeys(_by_folded_name()[match].name for match in near)
+        near = get_close_matches(name.casefold(), list(_index_by_folded_name()), n=3)
+        names = dict.fromkeys(_index_by_folded_name()[match].name for match in near)
         hint = f" Did you mean {' or '.join(names)}?" if names else ""
         message = f"Model {name!r} is not in the catalogue.{hint}"
         raise UnknownModelError(message, errors=[{"field": field, "message": message}])
     return entry
 
 
-def checkpoints_of(name: str) -> tuple[str, ...]:
-    """Return the ids on the Hugging Face hub that a name of the catalogue may mean: an alias itself, else all of its entry."""
+def list_checkpoints(name: str) -> tuple[str, ...]:
+    """Return the Hugging Face hub ids that a catalogue name may mean.
+
+    An alias means itself, any other name all aliases of its entry.
+    """
     entry = find_model(name)
     if entry is None:
         return ()
-    said = tuple(alias for alias in entry.aliases if alias.casefold() == name.casefold())
-    return said or entry.aliases
+    matching_aliases = tuple(
+        alias for alias in entry.aliases if alias.casefold() == name.casefold()
+    )
+    return matching_aliases or entry.aliases
 
 
 def load_config(entry: ModelEntry) -> Mapping[str, object]:
-    """Return the model's config.json; no other is read."""
+    """Return the model's config.json."""
     config: dict[str, object] = json.loads((_CONFIGS / f"{entry.name}.json").read_bytes())
     return config
 
 
 def load_architecture(entry: ModelEntry) -> Architecture:
-    """Return the model's architecture; refuse in words a model that the estimator cannot read yet."""
+    """Return the model's architecture.
+
+    Raises NotModelledError for a model that the estimator cannot read yet.
+    """
     try:
         return _architecture(entry.name)
     except UnknownModelTypeError as error:
         what = f"catalogue model {entry.name!r} (model_type {error.model_type!r})"
-        raise NotModelledError(what, field="model", modelled=error.known) from error
+        raise NotModelledError(what, field="model", modelled=error.known_types) from error
 
 
-def supported_names() -> tuple[str, ...]:
+def list_supported_models() -> tuple[str, ...]:
     """Return the names of the models that the estimator can read."""
     return tuple(entry.name for entry in list_models() if entry.supported)
 
 
 @cache
 def _architecture(name: str) -> Architecture:
-    return architecture_from_config(load_config(_by_name()[name]))
+    return architecture_from_config(load_config(_index_by_name()[name]))
 
 
 @cache
@@ -112,10 +138,10 @@ def _is_supported(name: str) -> bool:
 
 
 @cache
-def _by_name() -> Mapping[str, ModelEntry]:
+def _index_by_name() -> Mapping[str, ModelEntry]:
     return {name: entry for entry in list_models() for name in (*entry.aliases, entry.name)}
 
 
 @cache
-def _by_folded_name() -> Mapping[str, ModelEntry]:
-    return {name.casefold(): entry for name, entry in _by_name().items()}
+def _index_by_folded_name() -> Mapping[str, ModelEntry]:
+    return {name.casefold(): entry for name, entry in _index_by_name().items()}

@@ -1,4 +1,7 @@
-"""The price book: what one hour of a GPU costs to rent, each price with its source and its date."""
+"""The price book: rental prices per GPU hour.
+
+Each price has its source and its date.
+"""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +14,7 @@ _DATA = Path(__file__).with_name("prices.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What one GPU hour costs in USD, who said so and when."""
+    """Price of one GPU hour in USD, with source and date."""
 
     gpu: str
     usd_per_gpu_hour: float
@@ -21,5 +24,8 @@ class Price:
 
 @cache
 def list_prices() -> Mapping[str, Price]:
-    """Return the price book by name of the GPU; a GPU that nobody rents out at a published price has none."""
+    """Return the price book by GPU name.
+
+    A GPU that nobody rents out at a published price has none.
+    """
     return {raw["gpu"]: Price(**raw) for raw in json.loads(_DATA.read_bytes())}

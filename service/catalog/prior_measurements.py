@@ -1,7 +1,8 @@
-"""Measurements that come with the catalogue: what was measured elsewhere, each with where, when and how.
+"""Measurements shipped with the catalogue, with place, date and method.
 
-Every file under ``priors`` says once what its entries have in common: environment, date, how they were made. An entry is a
-request and a result in the words of the job contract, without the model's structure, which the catalogue has.
+Every file under ``priors`` says once what its entries have in common: environment, date, how they
+were made. An entry is a request and a result in the terms of the job contract, without the model's
+structure, which the catalogue has.
 """
 
 import json
@@ -15,22 +16,25 @@ from typing import Any
 from service.catalog.models import resolve_model
 
 _DATA = Path(__file__).with_name("priors")
-_FILE = frozenset({"source", "how", "date", "environment", "measurements"})
-_ENTRY = frozenset({"model", "config", "request", "result"})
-_OPTIONAL = frozenset({"config"})
+_FILE_FIELDS = frozenset({"source", "how", "date", "environment", "measurements"})
+_ENTRY_FIELDS = frozenset({"model", "config", "request", "result"})
+_OPTIONAL_FIELDS = frozenset({"config"})
 
 
 class PriorError(ValueError):
-    """A file of shipped measurements that does not say what it must."""
+    """An incomplete file of shipped measurements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorMeasurement:
-    """One shipped measurement; ``config`` are the entries of the model's config.json that were other than the catalogue's."""
+    """One shipped measurement.
+
+    ``config`` are the entries of the model's config.json that differ from the catalogue's.
+    """
 
     id: str
     source: str
-    how: str
+    method: str
     date: datetime
     model: str
     config: Mapping[str, Any]
@@ -40,26 +44,40 @@ class PriorMeasurement:
 
 @cache
 def list_priors() -> tuple[PriorMeasurement, ...]:
-    """Return everything that is shipped."""
-    return tuple(prior for path in sorted(_DATA.glob("*.json")) for prior in read_priors(path.stem, path.read_bytes()))
+    """Return all shipped measurements."""
+    return tuple(
+        prior
+        for path in sorted(_DATA.glob("*.json"))
+        for prior in read_priors(path.stem, path.read_bytes())
+    )
 
 
 def read_priors(name: str, text: bytes) -> Iterator[PriorMeasurement]:
-    """Read one file; raises PriorError where it leaves out where, when or how something was measured."""
+    """Read the measurements of one file.
+
+    Raises PriorError where the file leaves out where, when or how something was measured.
+    """
     document = json.loads(text)
-    _require(document, _FILE, name)
+    _check_fields(document, _FILE_FIELDS, name)
     for field in ("source", "how", "date"):
         if not str(document[field]).strip():
-            raise PriorError(f"{name}: {field} is empty; a shipped measurement says where, when and how it was made")
+            raise PriorError(
+                f"{name}: {field} is empty; a shipped measurement says where, when and how it was "
+                "made"
+            )
     if not document["environment"]:
-        raise PriorError(f"{name}: environment is empty; say the releases, the driver and the device")
+        raise PriorError(
+            f"{name}: environment is empty; say the releases, the driver and the device"
+        )
     date = datetime.fromisoformat(document["date"]).replace(tzinfo=UTC)
     for number, entry in enumerate(document["measurements"]):
-        _require(entry, _ENTRY - _OPTIONAL, f"{name} {number}", optional=_OPTIONAL)
+        _check_fields(
+            entry, _ENTRY_FIELDS - _OPTIONAL_FIELDS, f"{name} {number}", optional=_OPTIONAL_FIELDS
+        )
         yield PriorMeasurement(
             id=f"{name}/{number}",
             source=document["source"],
-            how=document["how"],
+            method=document["how"],
             date=date,
             model=resolve_model(entry["model"]).name,
             config=entry.get("config", {}),
@@ -68,9 +86,15 @@ def read_priors(name: str, text: bytes) -> Iterator[PriorMeasurement]:
         )
 
 
-def _require(
-    document: Mapping[str, Any], fields: frozenset[str], where: str, *, optional: frozenset[str] = frozenset()
+def _check_fields(
+    document: Mapping[str, Any],
+    fields: frozenset[str],
+    where: str,
+    *,
+    optional: frozenset[str] = frozenset(),
 ) -> None:
     missing, unknown = fields - document.keys(), document.keys() - fields - optional
     if missing or unknown:
-        raise PriorError(f"{where}: lacks {sorted(missing)}, has {sorted(unknown)} that no one reads")
+        raise PriorError(
+            f"{where}: lacks {sorted(missing)}, has {sorted(unknown)} that no one reads"
+        )

@@ -1,4 +1,7 @@
-"""Files that a user names: read as JSON objects, or refused with the place of the fault."""
+"""Files that a user names, read as JSON objects.
+
+A refusal names the place of the fault.
+"""
 
 import json
 from pathlib import Path

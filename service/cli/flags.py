@@ -1,8 +1,9 @@
-"""Flags for every word of the HTTP contract, made from the contract's own schema: what HTTP takes, the command line takes.
+"""Flags for every field of the HTTP contract.
 
-``--micro-batch-size 4`` becomes ``workload.micro_batch_size``, ``--zero-stage 3`` ``layout.zero_stage``, ``--lora-rank 16``
-``workload.lora.rank``, ``--frozen vision,projector`` the list ``workload.frozen``. Values are checked by the schema, so both
-refuse the same things in the same words.
+Made from the contract's own schema: what HTTP takes, the command line takes. ``--micro-batch-size
+4`` becomes ``workload.micro_batch_size``, ``--zero-stage 3`` ``layout.zero_stage``, ``--lora-rank
+16`` ``workload.lora.rank``, ``--frozen vision,projector`` the list ``workload.frozen``. Values are
+checked by the schema, so both refuse the same things in the same words.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from service.contract.schemas.workload import (
     SpeculativeRequest,
     TrainRequest,
 )
-from service.terminal.arguments import Switch, one_of, shown
+from service.terminal.arguments import Switch, format_choices, make_choice_reader
 
 _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.IntType, int),
@@ -39,7 +40,7 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.ListType, list),
 )
 _INTEGER = re.compile(r"-?[0-9]+")
-_EVERY = re.compile(r"selective:([0-9]+)")
+_SELECTIVE = re.compile(r"selective:([0-9]+)")
 _NESTED: dict[str, type[Struct]] = {
     "lora": LoraRequest,
     "offload": OffloadRequest,
@@ -56,51 +57,72 @@ _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One flag: where its value goes in a request, and what kind of value it takes."""
+    """One flag: its request path and its values."""
 
     path: tuple[str, ...]
     kinds: frozenset[type]
     help: str
-    words: tuple[str, ...]
+    choices: tuple[str, ...]
 
     @property
     def dest(self) -> str:
-        """The attribute that argparse keeps it under."""
+        """Attribute under which argparse stores the value."""
         return ".".join(self.path)
 
     @property
     def option(self) -> str:
-        """``--lora-rank``: the path below its section, with dashes."""
+        """Name of the option, such as ``--lora-rank``.
+
+        It is the path below its section, with dashes.
+        """
         return "--" + "-".join(self.path[1:]).replace("_", "-")
 
 
-def add_question(parser: argparse.ArgumentParser, *, usage: str = "%(prog)s MODEL --task train|serve [WORD …]") -> None:
-    """Take a model, a task and every word about the work and its layout."""
+def add_question(
+    parser: argparse.ArgumentParser, *, usage: str = "%(prog)s MODEL --task train|serve [WORD …]"
+) -> None:
+    """Add the model, task, workload and layout flags."""
     parser.usage = usage
-    parser.add_argument("model", nargs="?", help="name or Hugging Face id of a model; or give --config")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name")
-    parser.add_argument("--task", type=one_of(tuple(_TASKS)), metavar=shown(tuple(_TASKS)), help="train or serve")
-    add_words(parser)
+    parser.add_argument(
+        "model", nargs="?", help="name or Hugging Face id of a model; or give --config"
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name"
+    )
+    parser.add_argument(
+        "--task",
+        type=make_choice_reader(tuple(_TASKS)),
+        metavar=format_choices(tuple(_TASKS)),
+        help="train or serve",
+    )
+    add_fields(parser)
 
 
 def add_gpu(parser: argparse.ArgumentParser) -> None:
-    """Take a GPU by name or by memory."""
+    """Add a GPU by name or by memory."""
     parser.add_argument("--gpu", help="name or alias of a GPU, such as A100-SXM4-80GB")
-    parser.add_argument("--gpu-memory", metavar="BYTES", help="any GPU on which a process can allocate this much, such as 80Gi")
+    parser.add_argument(
+        "--gpu-memory",
+        metavar="BYTES",
+        help="any GPU on which a process can allocate this much, such as 80Gi",
+    )
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
-    """Take every scalar of the schemas; a word that training and serving share is one flag."""
+def add_fields(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for every scalar of the schemas.
+
+    A field that training and serving share is one flag.
+    """
     seen: set[str] = set()
     for title, prefix, schema in _GROUPS:
         group = parser.add_argument_group(title)
-        for flag in _flags(schema, prefix):
+        for flag in _iter_flags(schema, prefix):
             if flag.dest not in seen:
                 seen.add(flag.dest)
-                _add(group, flag)
+                _add_flag(group, flag)
 
 
-def model_of(options: argparse.Namespace) -> object:
+def get_model(options: argparse.Namespace) -> object:
     """Return the request's ``model``."""
     if (options.model is None) == (options.config is None):
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
@@ -108,16 +130,23 @@ def model_of(options: argparse.Namespace) -> object:
     return options.model if options.config is None else {"hf_config": read_object(options.config)}
 
 
-def gpu_of(options: argparse.Namespace) -> object:
+def get_gpu(options: argparse.Namespace) -> object:
     """Return the request's ``gpu``."""
     if (options.gpu is None) == (options.gpu_memory is None):
         message = "which GPU? give either --gpu NAME, such as A100-SXM4-80GB, or --gpu-memory 80Gi"
         raise InvalidRequestError(message)
-    return options.gpu if options.gpu is not None else {"memory_bytes": _number_or_text(options.gpu_memory)}
+    return (
+        options.gpu
+        if options.gpu is not None
+        else {"memory_bytes": _parse_number_or_text(options.gpu_memory)}
+    )
 
 
-def words_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the request's ``workload`` and ``layout``, with nothing in them but what was said."""
+def build_workload(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the request's ``workload`` and ``layout``.
+
+    They hold the flags that were set, and nothing else.
+    """
     if options.task is None:
         message = "which task? give --task train or --task serve"
         raise InvalidRequestError(message)
@@ -126,15 +155,17 @@ def words_of(options: argparse.Namespace) -> dict[str, Any]:
         if "." in dest and value is not None:
             path = dest.split(".")
             _check_task(options.task, path)
-            _put(document, path, value)
+            _set_value(document, path, value)
     return document
 
 
-def in_flags(message: str) -> str:
-    """Return a refusal with the flags that were typed in place of the fields that they became."""
+def translate_to_flags(message: str) -> str:
+    """Replace field paths in a refusal by flags."""
     message = message.replace("gpu.memory_bytes", "--gpu-memory")
     return re.sub(
-        r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)", lambda match: "--" + re.sub(r"[._]", "-", match[1]), message
+        r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",
+        lambda match: "--" + re.sub(r"[._]", "-", match[1]),
+        message,
     )
 
 
@@ -142,37 +173,50 @@ def _check_task(task: str, path: list[str]) -> None:
     section, name, *_ = path
     if section == "workload" and name not in _TASKS[task].__struct_encode_fields__:
         other = next(word for word in _TASKS if word != task)
-        message = f"--{'-'.join(path[1:]).replace('_', '-')} is a word of --task {other}, and this is --task {task}"
+        message = (
+            f"--{'-'.join(path[1:]).replace('_', '-')} is a word of --task {other}, and this is "
+            f"--task {task}"
+        )
         raise InvalidRequestError(message)
 
 
-def _put(document: dict[str, Any], path: list[str], value: object) -> None:
+def _set_value(document: dict[str, Any], path: list[str], value: object) -> None:
     for name in path[:-1]:
         document = document.setdefault(name, {})
     document[path[-1]] = value
 
 
-def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
+def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
     text = flag.help.rstrip(".").replace("`", "").replace("%", "%%")
     if flag.kinds == {bool}:
         group.add_argument(flag.option, dest=flag.dest, action=Switch, default=None, help=text)
         return
-    words = [*flag.words, "selective:N"] if flag.path[-1] == "activation_checkpointing" else flag.words
-    listed = f"{text}: {', '.join(words)}" if words else text
-    group.add_argument(flag.option, dest=flag.dest, type=_reader(flag), metavar=_metavar(flag.kinds), help=listed)
+    choices = (
+        [*flag.choices, "selective:N"]
+        if flag.path[-1] == "activation_checkpointing"
+        else flag.choices
+    )
+    help_text = f"{text}: {', '.join(choices)}" if choices else text
+    group.add_argument(
+        flag.option,
+        dest=flag.dest,
+        type=_make_reader(flag),
+        metavar=_get_metavar(flag.kinds),
+        help=help_text,
+    )
 
 
-def _reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
+def _make_reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
     if list in flag.kinds:
-        return partial(_list, words=flag.words)
+        return partial(_parse_list, words=flag.choices)
     if flag.path[-1] == "activation_checkpointing":
-        return _recomputed
+        return _parse_checkpointing
     if {int, str} <= flag.kinds:
-        return _number_or_text
-    return _word if str in flag.kinds else number
+        return _parse_number_or_text
+    return _parse_word if str in flag.kinds else parse_number
 
 
-def _metavar(kinds: frozenset[type]) -> str:
+def _get_metavar(kinds: frozenset[type]) -> str:
     if list in kinds:
         return "WORD,…"
     if {int, str} <= kinds:
@@ -180,8 +224,8 @@ def _metavar(kinds: frozenset[type]) -> str:
     return "WORD" if str in kinds else "N"
 
 
-def _word(text: str) -> object:
-    """Read a word, or the JSON object that some words may be instead."""
+def _parse_word(text: str) -> object:
+    """Parse a word, or a JSON object in its place."""
     if not text.startswith("{"):
         return text
     try:
@@ -191,19 +235,28 @@ def _word(text: str) -> object:
         raise argparse.ArgumentTypeError(message) from None
 
 
-def _recomputed(text: str) -> object:
-    """Read ``selective:2`` as the contract's object for every second layer."""
-    every = _EVERY.fullmatch(text)
-    return {"selective": int(every[1])} if every is not None else _word(text)
+def _parse_checkpointing(text: str) -> object:
+    """Parse a checkpointing flag.
+
+    ``selective:2`` is the contract's object for every second layer.
+    """
+    match = _SELECTIVE.fullmatch(text)
+    return {"selective": int(match[1])} if match is not None else _parse_word(text)
 
 
-def _list(text: str, *, words: Sequence[str]) -> object:
-    """Read names with commas between them, or the one word that stands for a list."""
+def _parse_list(text: str, *, words: Sequence[str]) -> object:
+    """Parse names with commas between them.
+
+    One of ``words`` stands for a list by itself.
+    """
     return text if text in words else [name.strip() for name in text.split(",")]
 
 
-def number(text: str) -> int | float:
-    """Read a number as JSON would; whether it is in bounds, the schema says."""
+def parse_number(text: str) -> int | float:
+    """Parse a number as JSON would.
+
+    The schema checks its bounds.
+    """
     try:
         return int(text) if _INTEGER.fullmatch(text) else float(text)
     except ValueError:
@@ -211,20 +264,25 @@ def number(text: str) -> int | float:
         raise argparse.ArgumentTypeError(message) from None
 
 
-def _number_or_text(text: str) -> int | str:
+def _parse_number_or_text(text: str) -> int | str:
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
-def _flags(schema: type[Struct], prefix: tuple[str, ...]) -> Iterator[Flag]:
+def _iter_flags(schema: type[Struct], prefix: tuple[str, ...]) -> Iterator[Flag]:
     kind = inspect.type_info(schema)
     assert isinstance(kind, inspect.StructType)  # noqa: S101 - what a schema is
     for field in kind.fields:
         path = (*prefix, field.encode_name)
         if field.encode_name in _NESTED:
-            yield from _flags(_NESTED[field.encode_name], path)
+            yield from _iter_flags(_NESTED[field.encode_name], path)
             continue
         types = list(_flatten(field.type))
-        yield Flag(path=path, kinds=_kinds(types), help=_description(field.type), words=tuple(_words(types)))
+        yield Flag(
+            path=path,
+            kinds=_collect_kinds(types),
+            help=_find_description(field.type),
+            choices=tuple(_iter_choices(types)),
+        )
 
 
 def _flatten(kind: inspect.Type) -> Iterator[inspect.Type]:
@@ -238,11 +296,13 @@ def _flatten(kind: inspect.Type) -> Iterator[inspect.Type]:
             yield kind
 
 
-def _kinds(types: list[inspect.Type]) -> frozenset[type]:
-    return frozenset(python for kind in types for schema, python in _SCALARS if isinstance(kind, schema))
+def _collect_kinds(types: list[inspect.Type]) -> frozenset[type]:
+    return frozenset(
+        python for kind in types for schema, python in _SCALARS if isinstance(kind, schema)
+    )
 
 
-def _words(types: list[inspect.Type]) -> Iterator[str]:
+def _iter_choices(types: list[inspect.Type]) -> Iterator[str]:
     for kind in types:
         match kind:
             case inspect.EnumType():
@@ -253,11 +313,13 @@ def _words(types: list[inspect.Type]) -> Iterator[str]:
                 pass
 
 
-def _description(kind: inspect.Type) -> str:
+def _find_description(kind: inspect.Type) -> str:
     match kind:
         case inspect.Metadata():
-            return str((kind.extra_json_schema or {}).get("description", "")) or _description(kind.type)
+            return str((kind.extra_json_schema or {}).get("description", "")) or _find_description(
+                kind.type
+            )
         case inspect.UnionType():
-            return next((text for part in kind.types if (text := _description(part))), "")
+            return next((text for part in kind.types if (text := _find_description(part))), "")
         case _:
             return ""

@@ -1,19 +1,24 @@
-"""Keep the pauses of a process that answers short: those of the garbage collector, and those of threads that compute."""
+"""Tuning of garbage collector and thread switches for short pauses."""
 
 import gc
 import sys
 
 SWITCH_INTERVAL_S = 0.0005
-"""How long a thread that computes keeps the interpreter from the event loop; Python's own 5 ms are ten answers."""
+"""How long a thread that computes keeps the interpreter from the event loop; Python's own 5 ms are
+ten answers.
+"""
 THRESHOLDS = (20_000, 10, 10)
-"""An answer makes some hundred objects that all die with it: Python's own 700 look for cycles among them at every answer."""
+"""An answer makes some hundred objects that all die with it: Python's own 700 look for cycles among
+them at every answer.
+"""
 
 
 def shorten_pauses() -> None:
-    """Put everything that exists by now out of the collector's sight; to be called once all that stays is loaded.
+    """Freeze all existing objects and collect garbage less often.
 
-    Measured: a full collection looks at 190,000 objects of modules and the catalogue, and takes 95 ms in which nobody is
-    answered; of 3,000 answers to a mix of questions 28 met one. Behind the freeze the longest took 9 ms.
+    To be called once all that stays is loaded. Measured: a full collection looks at 190,000 objects
+    of modules and the catalogue, and takes 95 ms in which nobody is answered; of 3,000 answers to a
+    mix of questions 28 met one. Behind the freeze the longest took 9 ms.
     """
     gc.collect()
     gc.freeze()

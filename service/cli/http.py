@@ -1,4 +1,7 @@
-"""The command line as a client: problems become errors in words, and so does a server that is not there."""
+"""HTTP client of the command line.
+
+Problem documents become errors in words, and so does a server that is not there.
+"""
 
 import argparse
 import json
@@ -11,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.client.bearer import bearer
+from service.client.bearer import format_bearer
 from service.client.naming import NO_NAMES
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
@@ -24,21 +27,31 @@ Document = dict[str, Any]
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
-    """Take the address of the server."""
-    parser.add_argument("--server", metavar="URL", help=f"the server to ask (default HEADROOM_URL or {DEFAULT_SERVER})")
+    """Add the address of the server."""
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help=f"the server to ask (default HEADROOM_URL or {DEFAULT_SERVER})",
+    )
 
 
 @contextmanager
 def connect(server: str | None) -> Iterator[httpx.Client]:
-    """Yield a client for the server that is named, or that the environment names, or for the usual one."""
+    """Yield a client for a server.
+
+    The server that is named, or that the environment names, or the usual one.
+    """
     url = server or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
     _check_url(url)
     timeout = httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     try:
-        with httpx.Client(base_url=url, timeout=timeout, headers=_headers()) as client:
+        with httpx.Client(base_url=url, timeout=timeout, headers=_build_headers()) as client:
             yield client
     except httpx.ConnectError:
-        message = f"no server answers at {url}; start one with `headroom up`, or name another with --server"
+        message = (
+            f"no server answers at {url}; start one with `headroom up`, or name another with "
+            "--server"
+        )
         raise ServiceError(message) from None
     except httpx.TimeoutException:
         message = f"the server at {url} does not answer in time"
@@ -48,10 +61,12 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
         raise ServiceError(message) from None
 
 
-def _headers() -> dict[str, str]:
+def _build_headers() -> dict[str, str]:
     key = os.environ.get("HEADROOM_API_KEY")
     try:
-        return {"accept": "application/json"} | ({"authorization": bearer(key)} if key else {})
+        return {"accept": "application/json"} | (
+            {"authorization": format_bearer(key)} if key else {}
+        )
     except ValueError as error:
         message = f"HEADROOM_API_KEY: {error}"
         raise ServiceError(message) from None
@@ -60,10 +75,12 @@ def _headers() -> dict[str, str]:
 def _check_url(url: str) -> None:
     try:
         parsed = urlsplit(url)
-        fits = parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
+        is_valid = (
+            parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
+        )
     except ValueError:
-        fits = False
-    if not fits:
+        is_valid = False
+    if not is_valid:
         message = f"{url!r} is no address of a server; it must be like {DEFAULT_SERVER}"
         raise ServiceError(message)
 
@@ -77,13 +94,16 @@ def ask(
     parameters: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
-    """Send one request and return its answer; a problem document is raised in its own words."""
+    """Send one request and return its answer.
+
+    A problem document is raised in its own words.
+    """
     content = None if body is None else json.dumps(body).encode()
     sent = {**(headers or {}), **({} if content is None else {"content-type": "application/json"})}
     answer = client.request(method, path, content=content, params=parameters, headers=sent)
     if answer.is_success:
         return answer
-    raise ServiceError(problem_words(answer))
+    raise ServiceError(describe_problem(answer))
 
 
 def read(client: httpx.Client, path: str, **parameters: str) -> Document:
@@ -95,17 +115,20 @@ def read(client: httpx.Client, path: str, **parameters: str) -> Document:
 def read_all(client: httpx.Client, path: str, **parameters: str) -> list[Document]:
     """Return all items of a list, page by page."""
     items: list[Document] = []
-    asked = {**parameters, "limit": str(PAGE)}
+    query = {**parameters, "limit": str(PAGE)}
     while True:
-        page = read(client, path, **asked)
+        page = read(client, path, **query)
         items += page["items"]
         if not page["next_cursor"]:
             return items
-        asked["cursor"] = page["next_cursor"]
+        query["cursor"] = page["next_cursor"]
 
 
 def delete(client: httpx.Client, path: str, *, query: str = "") -> None:
-    """Delete what is stored now: the version that is read is the version that goes."""
+    """Delete the version that is stored now.
+
+    The version that is read is the version that goes.
+    """
     etag = ask(client, "GET", path).headers.get("etag", "*")
     ask(client, "DELETE", path + query, headers={"if-match": etag})
 
@@ -117,20 +140,26 @@ def replace(client: httpx.Client, path: str, body: object) -> Document:
     return document
 
 
-def path_of(*parts: str) -> str:
-    """Return ``/v1/a/b`` with every part quoted; raises InvalidRequestError for a part that names nothing."""
+def build_path(*parts: str) -> str:
+    """Return ``/v1/a/b`` with every part quoted.
+
+    Raises InvalidRequestError for a part that names nothing.
+    """
     if not NO_NAMES.isdisjoint(parts):
         message = f"{'/'.join(parts)!r} has a part that is no name: an empty one, '.' or '..'"
         raise InvalidRequestError(message)
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 
-def problem_words(answer: httpx.Response) -> str:
-    """Return what a refusal says: its detail, or what can be said without one."""
+def describe_problem(answer: httpx.Response) -> str:
+    """Return the detail of a refusal, else its status."""
     try:
         document = json.loads(answer.read())
     except ValueError:
         document = None
     if isinstance(document, dict) and isinstance(document.get("detail"), str):
         return str(document["detail"])
-    return f"the server answered {answer.status_code} {answer.reason_phrase} to {answer.request.method} {answer.request.url}"
+    return (
+        f"the server answered {answer.status_code} {answer.reason_phrase} to "
+        f"{answer.request.method} {answer.request.url}"
+    )

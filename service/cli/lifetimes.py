@@ -1,34 +1,39 @@
-"""How long something lives, as a person writes it: 90s, 30m, 8h, 2d."""
+"""Lifetimes as a person writes them: 90s, 30m, 8h, 2d."""
 
 import argparse
 import re
 
 LIFE_HELP = "90s, 30m, 8h, 2d"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-LONGEST_S = 10 * 366 * _SECONDS["d"]
-"""Ten years, as the API has it for keys: a moment that lies further away is none that every database can write down."""
+MAX_LIFETIME_S = 10 * 366 * _SECONDS["d"]
+"""Ten years, as the API has it for keys: a moment that lies further away is none that every
+database can write down.
+"""
 _LIFE = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 
 
-def seconds_of(text: str) -> int:
-    """Return the seconds of a lifetime, up to ten years of them."""
-    found = _LIFE.fullmatch(text)
-    if found is None:
+def parse_lifetime(text: str) -> int:
+    """Return the seconds of a lifetime, up to ten years."""
+    match = _LIFE.fullmatch(text)
+    if match is None:
         message = f"{text!r} is no time; say 90s, 30m, 8h or 2d"
         raise argparse.ArgumentTypeError(message)
-    seconds = int(found[1]) * _SECONDS[found[2]]
-    if seconds > LONGEST_S:
-        message = f"{text!r} is longer than ten years; say {LONGEST_S // _SECONDS['d']}d at most"
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if seconds > MAX_LIFETIME_S:
+        message = (
+            f"{text!r} is longer than ten years; say {MAX_LIFETIME_S // _SECONDS['d']}d at most"
+        )
         raise argparse.ArgumentTypeError(message)
     return seconds
 
 
 def add_keep(parser: argparse.ArgumentParser) -> None:
-    """Take how long progress, samples and changes are kept."""
+    """Add how long progress, samples and changes are kept."""
     parser.add_argument(
         "--keep",
-        type=seconds_of,
+        type=parse_lifetime,
         metavar="TIME",
-        help="how long progress, samples and files of measurements that are over, and changes, are kept: "
+        help="how long progress, samples and files of measurements that are over, and changes, are "
+        "kept: "
         f"{LIFE_HELP}; else for ever",
     )

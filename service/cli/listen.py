@@ -1,9 +1,12 @@
-"""Take the port before anything else starts, and know who may be let in on it."""
+"""Listening socket and access policy of the API.
+
+The port is taken before anything else starts.
+"""
 
 import errno
 import socket
 
-from service.access.hosts import reachable_addresses
+from service.access.hosts import list_reachable_addresses
 from service.base.errors import StartupError
 from service.runtime.settings import MAX_PORT
 
@@ -11,7 +14,10 @@ BACKLOG = 2048
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; the caller closes it."""
+    """Return a listening socket.
+
+    The caller closes it.
+    """
     if port > MAX_PORT:
         message = f"port {port} does not exist; ports end at {MAX_PORT}"
         raise StartupError(message)
@@ -22,28 +28,35 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno != errno.EADDRINUSE:
             message = f"cannot listen on {host} port {port}: {error.strerror or error}"
             raise StartupError(message) from None
-    message = f"port {port} of {host} is in use; stop what listens there, or choose another with --port (0 takes a free one)"
+    message = (
+        f"port {port} of {host} is in use; stop what listens there, or choose another with --port "
+        "(0 takes a free one)"
+    )
     raise StartupError(message)
 
 
-def url_of(listener: socket.socket) -> str:
-    """Return the address that a client uses."""
+def get_url(listener: socket.socket) -> str:
+    """Return the URL that a client uses."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def inherited(descriptor: int) -> socket.socket:
+def inherit_socket(descriptor: int) -> socket.socket:
     """Return the listening socket that a supervisor hands down."""
     return socket.socket(fileno=descriptor)
 
 
-def access_on(host: str, *, asked: str | None) -> str:
-    """Return who is let in on an address; ``local`` is refused where other machines can reach it."""
-    reachable = reachable_addresses(host)
-    if asked == "local" and reachable:
+def resolve_access(host: str, *, requested: str | None) -> str:
+    """Return the access policy for an address.
+
+    ``local`` is refused where other machines can reach the address.
+    """
+    reachable = list_reachable_addresses(host)
+    if requested == "local" and reachable:
         message = (
-            f"{host} is reachable from the network ({', '.join(reachable)}), so nobody is let in there without a key: say "
-            "--access keys, or --access open if anybody there may do anything"
+            f"{host} is reachable from the network ({', '.join(reachable)}), so nobody is let in "
+            "there without a key: say --access keys, or --access open if anybody there may do "
+            "anything"
         )
         raise StartupError(message)
-    return asked or ("keys" if reachable else "local")
+    return requested or ("keys" if reachable else "local")

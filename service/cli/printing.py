@@ -1,4 +1,7 @@
-"""What programs read: JSON, without the terminal library that people's tables need."""
+"""JSON output for programs.
+
+It does without the terminal library that people's tables need.
+"""
 
 import json
 import sys

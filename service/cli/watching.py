@@ -1,4 +1,7 @@
-"""Follow a measurement to its end: over streams that break and a server that restarts, without missing an event."""
+"""Following a measurement to its end.
+
+Over streams that break and a server that restarts, without missing an event.
+"""
 
 import json
 import math
@@ -9,10 +12,10 @@ from typing import Protocol
 import httpx
 
 from service.base.errors import ServiceError, UnavailableError
-from service.cli.http import Document, problem_words
+from service.cli.http import Document, describe_problem
 from service.client.events import ServerEvent, read_events
 
-PATIENCE_S = 60.0
+MAX_OUTAGE_S = 60.0
 """How long a server may be away before the command gives up; the measurement itself goes on."""
 # The server sends a comment every few seconds; a stream that is silent for longer is dead.
 SILENCE_S = 60.0
@@ -20,11 +23,11 @@ RECONNECT_S = 1.0
 _DONE = frozenset({"succeeded", "failed", "cancelled"})
 
 
-class Show(Protocol):
-    """Tells a person what was heard."""
+class ProgressView(Protocol):
+    """View of a measurement's progress."""
 
     def state(self, measurement: Document) -> None:
-        """Show where the measurement is."""
+        """Show the state of the measurement."""
 
     def event(self, kind: str, data: Document) -> None:
         """Show one event."""
@@ -36,31 +39,32 @@ class Show(Protocol):
 def follow(
     client: httpx.Client,
     path: str,
-    show: Show,
+    view: ProgressView,
     *,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Document:
-    """Show what happens to the measurement at ``path``, and return it when it is over.
+    """Show a measurement's progress and return it at its end.
 
-    A server that was there and went away is waited for, and a broken stream goes on where it broke.
+    ``path`` is that of the measurement. A server that was there and went away is waited for, and a
+    broken stream goes on where it broke.
     """
     last_id = ""
     end = -math.inf
     while True:
         try:
             measurement = _read(client, path)
-            end = clock() + PATIENCE_S
-            show.state(measurement)
+            end = clock() + MAX_OUTAGE_S
+            view.state(measurement)
             if measurement["status"] in _DONE:
                 return measurement
-            for event in _events(client, path, last_id):
-                last_id, end = event.id, clock() + PATIENCE_S
-                show.event(event.kind, json.loads(event.data))
+            for event in _iter_events(client, path, last_id):
+                last_id, end = event.id, clock() + MAX_OUTAGE_S
+                view.event(event.kind, json.loads(event.data))
         except (httpx.TransportError, httpx.StreamError, UnavailableError) as error:
             if clock() > end:
                 raise
-            show.away(str(error) or type(error).__name__)
+            view.away(str(error) or type(error).__name__)
             pause(RECONNECT_S)
 
 
@@ -71,7 +75,7 @@ def _read(client: httpx.Client, path: str) -> Document:
     return measurement
 
 
-def _events(client: httpx.Client, path: str, last_id: str) -> Iterator[ServerEvent]:
+def _iter_events(client: httpx.Client, path: str, last_id: str) -> Iterator[ServerEvent]:
     headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
     timeout = httpx.Timeout(SILENCE_S, connect=RECONNECT_S)
     with client.stream("GET", f"{path}/events", headers=headers, timeout=timeout) as stream:
@@ -81,6 +85,6 @@ def _events(client: httpx.Client, path: str, last_id: str) -> Iterator[ServerEve
 
 def _check(answer: httpx.Response) -> None:
     if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-        raise UnavailableError(problem_words(answer))
+        raise UnavailableError(describe_problem(answer))
     if not answer.is_success:
-        raise ServiceError(problem_words(answer))
+        raise ServiceError(describe_problem(answer))

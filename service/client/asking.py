@@ -1,4 +1,7 @@
-"""Questions as the server reads them: objects of the generated models or plain ones, and nothing that was not said."""
+"""Questions as JSON bodies.
+
+Made of objects of the generated models or plain ones; fields that were not given are left out.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -26,20 +29,23 @@ class _Generated(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-def question(**words: object) -> dict[str, Any]:
-    """Return a body of the words that were given; ``None`` says that one was not."""
-    return {name: plain(value) for name, value in words.items() if value is not None}
+def build_body(**fields: object) -> dict[str, Any]:
+    """Return a body of the fields that were given.
+
+    ``None`` says that a field was not.
+    """
+    return {name: to_json(value) for name, value in fields.items() if value is not None}
 
 
-def plain(value: object) -> Any:  # noqa: ANN401  # any JSON value
-    """Return a value as JSON has it, generated models in it included."""
+def to_json(value: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value as JSON, generated models in it included."""
     match value:
         case str() | bytes() | None:
             return value
         case Mapping():
-            return {name: plain(item) for name, item in value.items()}
+            return {name: to_json(item) for name, item in value.items()}
         case Sequence():
-            return [plain(item) for item in value]
+            return [to_json(item) for item in value]
         case _ if hasattr(value, "to_dict"):
             generated: _Generated = value
             return generated.to_dict()

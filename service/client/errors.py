@@ -23,7 +23,10 @@ import httpx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffendingValue:
-    """One value that was refused: its dotted path, what is wrong and, where there is one, the nearest right word."""
+    """One value that was refused.
+
+    Its dotted path, what is wrong and, where there is one, the nearest right word.
+    """
 
     field: str
     message: str
@@ -35,7 +38,10 @@ class HeadroomError(Exception):
 
 
 class ProblemError(HeadroomError):
-    """A refusal; ``members`` holds every member of the problem document, and ``request_id`` is what the server's log has."""
+    """Refusal of the server, as a problem document.
+
+    ``members`` holds every member of the document, and ``request_id`` is what the server's log has.
+    """
 
     def __init__(self, status: int, members: Mapping[str, Any], *, request_id: str | None) -> None:
         """Keep the problem document."""
@@ -44,13 +50,16 @@ class ProblemError(HeadroomError):
         self.type = str(members.get("type", f"http-{status}"))
         self.title = str(members.get("title", httpx.codes.get_reason_phrase(status)))
         self.detail = str(members.get("detail", f"the server answered with {status}"))
-        self.errors = _offending(members.get("errors"))
+        self.errors = _read_errors(members.get("errors"))
         self.request_id = request_id
         super().__init__(self.detail)
 
 
 class InvalidRequestError(ProblemError):
-    """The request breaks a rule; ``errors`` says which values, and what would be right."""
+    """The request breaks a rule.
+
+    ``errors`` says which values, and what would be right.
+    """
 
 
 class NotAllowedError(ProblemError):
@@ -62,15 +71,24 @@ class NotFoundError(ProblemError):
 
 
 class ConflictError(ProblemError):
-    """Legal, but not in the present state: the name is taken, the GPUs are not free, the measurement is over."""
+    """Legal request that the present state does not allow.
+
+    The name is taken, the GPUs are not free, the measurement is over.
+    """
 
 
 class StaleError(ProblemError):
-    """The resource has changed since it was read: read it again and repeat the change."""
+    """The resource has changed since it was read.
+
+    Read it again and repeat the change.
+    """
 
 
 class TooManyRequestsError(ProblemError):
-    """The limit of the key is reached; ``retry_after_s`` says when it is worth another try, where the server says it."""
+    """The limit of the key is reached.
+
+    ``retry_after_s`` says when it is worth another try, where the server says it.
+    """
 
     retry_after_s: float | None = None
 
@@ -80,15 +98,22 @@ class ServerError(ProblemError):
 
 
 class UnreachableError(HeadroomError):
-    """No answer came; whether the server did what was asked is unknown unless the message says that it was not reached."""
+    """No answer came from the server.
+
+    Whether the server did what was asked is unknown unless the message says that it was not
+    reached.
+    """
 
 
 class UnknownAnswerError(HeadroomError):
-    """The server answered in a form that this version of the client does not know."""
+    """The answer has a form unknown to this client version."""
 
 
 class NotOverError(HeadroomError):
-    """The measurement is not over in time; it goes on, and can be waited for again."""
+    """The measurement is not over in time.
+
+    It goes on, and can be waited for again.
+    """
 
 
 _BY_STATUS: Mapping[int, type[ProblemError]] = {
@@ -106,35 +131,49 @@ _BY_STATUS: Mapping[int, type[ProblemError]] = {
 }
 
 
-def problem_of(response: httpx.Response) -> ProblemError:
-    """Return the error of a response that is no success; one without a problem document is told by its status."""
+def read_problem(response: httpx.Response) -> ProblemError:
+    """Return the error of a response that is no success.
+
+    One without a problem document is made from its status.
+    """
     try:
-        found = response.json()
+        document = response.json()
     except ValueError:
-        found = None
-    return problem_from(
+        document = None
+    return make_problem(
         response.status_code,
-        found if isinstance(found, Mapping) else {},
+        document if isinstance(document, Mapping) else {},
         request_id=response.headers.get("x-request-id"),
     )
 
 
-def problem_from(status: int, members: Mapping[str, Any], *, request_id: str | None = None) -> ProblemError:
+def make_problem(
+    status: int, members: Mapping[str, Any], *, request_id: str | None = None
+) -> ProblemError:
     """Return the error that stands for a problem document."""
-    kind = _BY_STATUS.get(status, ServerError if status >= httpx.codes.INTERNAL_SERVER_ERROR else ProblemError)
+    kind = _BY_STATUS.get(
+        status, ServerError if status >= httpx.codes.INTERNAL_SERVER_ERROR else ProblemError
+    )
     return kind(status, members, request_id=request_id)
 
 
-def _offending(found: object) -> tuple[OffendingValue, ...]:
-    """Return what is wrong with which value; ``errors`` is no word of RFC 9457, so whoever answers may mean something else."""
-    listed = found if isinstance(found, list) else [] if found is None else [found]
-    return tuple(_offending_value(one) if isinstance(one, Mapping) else _said(one) for one in listed)
+def _read_errors(errors: object) -> tuple[OffendingValue, ...]:
+    """Return the offending values of a problem document.
+
+    ``errors`` is no word of RFC 9457, so whoever answers may mean something else.
+    """
+    listed = errors if isinstance(errors, list) else [] if errors is None else [errors]
+    return tuple(
+        _read_error(entry) if isinstance(entry, Mapping) else _wrap_text(entry) for entry in listed
+    )
 
 
-def _offending_value(found: Mapping[str, Any]) -> OffendingValue:
-    message = found.get("message") or found.get("detail") or ""
-    return OffendingValue(field=str(found.get("field") or ""), message=str(message), nearest=found.get("nearest"))
+def _read_error(entry: Mapping[str, Any]) -> OffendingValue:
+    message = entry.get("message") or entry.get("detail") or ""
+    return OffendingValue(
+        field=str(entry.get("field") or ""), message=str(message), nearest=entry.get("nearest")
+    )
 
 
-def _said(found: object) -> OffendingValue:
-    return OffendingValue(field="", message=str(found))
+def _wrap_text(text: object) -> OffendingValue:
+    return OffendingValue(field="", message=str(text))

@@ -14,7 +14,10 @@ class ServerEvent:
 
 
 def read_events(lines: Iterable[str]) -> Iterator[ServerEvent]:
-    """Yield each complete event; comments are heartbeats and carry nothing, an event cut off at the end is dropped."""
+    """Yield each complete event.
+
+    Comments are heartbeats and carry nothing; an event cut off at the end is dropped.
+    """
     fields: dict[str, str] = {}
     last_id = ""
     for line in lines:
@@ -24,7 +27,9 @@ def read_events(lines: Iterable[str]) -> Iterator[ServerEvent]:
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")
             # Several data lines are one text.
-            fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+            fields[name] = (
+                f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+            )
             continue
         last_id = fields.get("id", last_id)
         if "data" in fields:

@@ -1,4 +1,4 @@
-"""When a request is sent again, and after which pause."""
+"""Retry policy: repeatable requests and the pauses between them."""
 
 import random
 import time
@@ -15,27 +15,40 @@ _AWAY = frozenset({429, 502, 503, 504})
 
 
 class Repeat(Enum):
-    """What may be sent again: a call that changes nothing or has an ``Idempotency-Key``, or one that was surely not done."""
+    """Repeatability of a call.
+
+    ``ALWAYS``: a call that changes nothing or has an ``Idempotency-Key``. ``IF_NOT_DONE``: one that
+    was surely not done.
+    """
 
     ALWAYS = "always"
     IF_NOT_DONE = "if not done"
 
     def after_status(self, status: int) -> bool:
-        """Tell whether an answer with this status is worth another try: 429 was not done, of a gateway's error nobody knows."""
+        """Return whether this status is worth another try.
+
+        429 was not done; of a gateway's error nobody knows.
+        """
         return status in (_AWAY if self is Repeat.ALWAYS else _BUSY)
 
     def after_fault(self, fault: httpx.TransportError) -> bool:
-        """Tell whether a connection that failed is worth another try: one that was never made carried nothing."""
-        never_sent = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        """Return whether a failed connection is worth another try.
+
+        One that was never made carried nothing.
+        """
+        never_sent = isinstance(
+            fault, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout
+        )
         return never_sent or self is Repeat.ALWAYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How often and how patiently a request is repeated: exponential pauses with full jitter, which spread many clients.
+    """Limits and pauses of retries.
 
-    The pauses are those of AWS Architecture Blog, "Exponential Backoff And Jitter" (2015). A ``Retry-After`` that is longer
-    than ``most_s`` is not waited for: whoever calls can plan better.
+    The pauses are exponential with full jitter, which spread many clients; see AWS Architecture
+    Blog, "Exponential Backoff And Jitter" (2015). A ``Retry-After`` that is longer than ``most_s``
+    is not waited for: whoever calls can plan better.
     """
 
     attempts: int = 5
@@ -45,13 +58,19 @@ class Retries:
     pause: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        """Refuse a policy that never sends or waits for less than no time."""
+        """Refuse a policy without attempts or with negative pauses."""
         if self.attempts < 1 or not 0 <= self.first_s <= self.most_s:
-            message = f"attempts is {self.attempts}, first_s {self.first_s}, most_s {self.most_s}; at least 1, and 0 to most_s"
+            message = (
+                f"attempts is {self.attempts}, first_s {self.first_s}, most_s {self.most_s}; at "
+                "least 1, and 0 to most_s"
+            )
             raise ValueError(message)
 
     def wait_s(self, attempt: int, retry_after_s: float | None = None) -> float | None:
-        """Return the pause after the ``attempt``-th try, counted from 1; ``None`` where another one is not worth it."""
+        """Return the pause after the ``attempt``-th try, counted from 1.
+
+        ``None`` where another one is not worth it.
+        """
         if attempt >= self.attempts or (retry_after_s is not None and retry_after_s > self.most_s):
             return None
         longest = min(self.most_s, self.first_s * (1 << (attempt - 1)))
@@ -59,7 +78,10 @@ class Retries:
 
 
 def retry_after_s(response: httpx.Response) -> float | None:
-    """Return what ``Retry-After`` says in seconds, from now where it is a date (RFC 9110, sec. 10.2.3)."""
+    """Return ``Retry-After`` in seconds.
+
+    From now where it is a date (RFC 9110, sec. 10.2.3).
+    """
     text = response.headers.get("retry-after", "")
     if text.isascii() and text.isdigit():
         return float(text)

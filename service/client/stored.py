@@ -1,4 +1,7 @@
-"""What the server keeps: models, clusters and reservations, changed only by whoever has seen the version that is there."""
+"""Stored resources: models, clusters and reservations.
+
+They are changed only by whoever has seen the version that is there.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,9 +9,21 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 from uuid import uuid4
 
-from service.client.asking import Plain, plain, question
-from service.client.generated.api.clusters import create_cluster, delete_cluster, list_clusters, read_cluster, replace_cluster
-from service.client.generated.api.models import create_model, delete_model, list_models, read_model, replace_model
+from service.client.asking import Plain, build_body, to_json
+from service.client.generated.api.clusters import (
+    create_cluster,
+    delete_cluster,
+    list_clusters,
+    read_cluster,
+    replace_cluster,
+)
+from service.client.generated.api.models import (
+    create_model,
+    delete_model,
+    list_models,
+    read_model,
+    replace_model,
+)
 from service.client.generated.api.reservations import (
     create_reservation,
     list_reservations,
@@ -38,7 +53,10 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Generic[T]):
-    """A resource and its version: a change of it goes through only while ``etag`` is what the server has."""
+    """Resource with its version.
+
+    A change of it goes through only while ``etag`` is what the server has.
+    """
 
     value: T
     etag: str
@@ -53,10 +71,12 @@ class Page(Protocol[Item_co]):
 
     @property
     def next_cursor(self) -> str | None:
-        """Where the next page begins."""
+        """Cursor of the next page."""
 
 
-def every(transport: Transport, page_after: Callable[[str | Unset], Call[Page[T]]]) -> Iterator[T]:
+def iter_items(
+    transport: Transport, page_after: Callable[[str | Unset], Call[Page[T]]]
+) -> Iterator[T]:
     """Yield the items of all pages, each page when it is needed."""
     cursor: str | Unset = UNSET
     while True:
@@ -67,7 +87,7 @@ def every(transport: Transport, page_after: Callable[[str | Unset], Call[Page[T]
         cursor = page.next_cursor
 
 
-def _stored(received: Received[T]) -> Stored[T]:
+def _to_stored(received: Received[T]) -> Stored[T]:
     return Stored(value=received.value, etag=received.etag or "*")
 
 
@@ -80,25 +100,42 @@ class Models:
 
     def list(self) -> Iterator[ModelItem]:
         """Yield every model, newest first, then the catalogue."""
-        return every(self._transport, lambda cursor: list_models.call(limit=PAGE, cursor=cursor))
+        return iter_items(
+            self._transport, lambda cursor: list_models.call(limit=PAGE, cursor=cursor)
+        )
 
     def read(self, name: str) -> Stored[ModelAnswer]:
         """Return a model as it is now; raises NotFoundError."""
-        return _stored(self._transport.send(read_model.call(name), Repeat.ALWAYS))
+        return _to_stored(self._transport.send(read_model.call(name), Repeat.ALWAYS))
 
     def create(self, name: str, source: ModelSource | Plain) -> Stored[ModelAnswer]:
-        """Store a model under a new name; raises ConflictError for a name that is taken."""
-        call = create_model.call(body=question(name=name, source=source))
-        return _stored(self._transport.send(call, Repeat.IF_NOT_DONE))
+        """Store a model under a new name.
 
-    def replace(self, seen: Stored[ModelAnswer], source: ModelSource | Plain) -> Stored[ModelAnswer]:
-        """Store a new revision in place of the one that was seen; raises StaleError when another one is there."""
-        call = replace_model.call(seen.value.name, body=question(source=source), if_match=seen.etag)
-        return _stored(self._transport.send(call, Repeat.IF_NOT_DONE))
+        Raises ConflictError for a name that is taken.
+        """
+        call = create_model.call(body=build_body(name=name, source=source))
+        return _to_stored(self._transport.send(call, Repeat.IF_NOT_DONE))
+
+    def replace(
+        self, seen: Stored[ModelAnswer], source: ModelSource | Plain
+    ) -> Stored[ModelAnswer]:
+        """Store a new revision in place of the seen one.
+
+        Raises StaleError when another one is there.
+        """
+        call = replace_model.call(
+            seen.value.name, body=build_body(source=source), if_match=seen.etag
+        )
+        return _to_stored(self._transport.send(call, Repeat.IF_NOT_DONE))
 
     def delete(self, seen: Stored[ModelAnswer]) -> None:
-        """Delete the revision that was seen; raises StaleError when another one is there."""
-        self._transport.send(delete_model.call(seen.value.name, if_match=seen.etag), Repeat.IF_NOT_DONE)
+        """Delete the revision that was seen.
+
+        Raises StaleError when another one is there.
+        """
+        self._transport.send(
+            delete_model.call(seen.value.name, if_match=seen.etag), Repeat.IF_NOT_DONE
+        )
 
 
 class Clusters:
@@ -110,40 +147,57 @@ class Clusters:
 
     def list(self) -> Iterator[ClusterAnswer]:
         """Yield every cluster, newest first, without its nodes."""
-        return every(self._transport, lambda cursor: list_clusters.call(limit=PAGE, cursor=cursor))
+        return iter_items(
+            self._transport, lambda cursor: list_clusters.call(limit=PAGE, cursor=cursor)
+        )
 
     def read(self, name: str) -> Stored[ClusterAnswer]:
-        """Return a cluster as it is now, with what is free on it; raises NotFoundError."""
-        return _stored(self._transport.send(read_cluster.call(name), Repeat.ALWAYS))
+        """Return a cluster with what is free on it now.
+
+        Raises NotFoundError.
+        """
+        return _to_stored(self._transport.send(read_cluster.call(name), Repeat.ALWAYS))
 
     def create(self, cluster: ClusterCreate | Plain) -> Stored[ClusterAnswer]:
         """Store a cluster; raises ConflictError for a name that is taken."""
-        call = create_cluster.call(body=plain(cluster))
-        return _stored(self._transport.send(call, Repeat.IF_NOT_DONE))
+        call = create_cluster.call(body=to_json(cluster))
+        return _to_stored(self._transport.send(call, Repeat.IF_NOT_DONE))
 
-    def replace(self, seen: Stored[ClusterAnswer], cluster: ClusterReplace | Plain) -> Stored[ClusterAnswer]:
-        """Store an inventory in place of the one that was seen; raises StaleError when another one is there."""
-        call = replace_cluster.call(seen.value.name, body=plain(cluster), if_match=seen.etag)
-        return _stored(self._transport.send(call, Repeat.IF_NOT_DONE))
+    def replace(
+        self, seen: Stored[ClusterAnswer], cluster: ClusterReplace | Plain
+    ) -> Stored[ClusterAnswer]:
+        """Store an inventory in place of the seen one.
+
+        Raises StaleError when another one is there.
+        """
+        call = replace_cluster.call(seen.value.name, body=to_json(cluster), if_match=seen.etag)
+        return _to_stored(self._transport.send(call, Repeat.IF_NOT_DONE))
 
     def delete(self, seen: Stored[ClusterAnswer], *, end_reservations: bool = False) -> None:
-        """Delete the inventory that was seen; raises StaleError when another one is there, ConflictError while it is reserved.
+        """Delete the inventory that was seen.
 
+        Raises StaleError when another one is there, ConflictError while it is reserved.
         ``end_reservations`` ends what is reserved on it as well.
         """
-        asked = {"end_reservations": True} if end_reservations else {}
-        self._transport.send(delete_cluster.call(seen.value.name, if_match=seen.etag, **asked), Repeat.IF_NOT_DONE)
+        parameters = {"end_reservations": True} if end_reservations else {}
+        self._transport.send(
+            delete_cluster.call(seen.value.name, if_match=seen.etag, **parameters),
+            Repeat.IF_NOT_DONE,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
-    """When a promise ends: so many seconds from now, or at a time; exactly one of them."""
+    """End of a reservation.
+
+    So many seconds from now, or at a time; exactly one of them.
+    """
 
     seconds: int | None = None
     at: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Refuse no end, two ends, and a time that nobody can place."""
+        """Refuse no end, two ends, and a time without zone."""
         if (self.seconds is None) == (self.at is None):
             message = f"seconds is {self.seconds}, at is {self.at}; give exactly one of them"
             raise ValueError(message)
@@ -162,11 +216,18 @@ class Reservations:
 
     def list(self) -> Iterator[ReservationAnswer]:
         """Yield every reservation that lives, newest first."""
-        return every(self._transport, lambda cursor: list_reservations.call(self._cluster, limit=PAGE, cursor=cursor))
+        return iter_items(
+            self._transport,
+            lambda cursor: list_reservations.call(self._cluster, limit=PAGE, cursor=cursor),
+        )
 
     def read(self, reservation_id: str) -> Stored[ReservationAnswer]:
         """Return a reservation that lives; raises NotFoundError."""
-        return _stored(self._transport.send(read_reservation.call(self._cluster, reservation_id), Repeat.ALWAYS))
+        return _to_stored(
+            self._transport.send(
+                read_reservation.call(self._cluster, reservation_id), Repeat.ALWAYS
+            ),
+        )
 
     def create(
         self,
@@ -177,19 +238,22 @@ class Reservations:
         placement: PlacedAnswer | Plain | None = None,
         idempotency_key: str | None = None,
     ) -> Stored[ReservationAnswer]:
-        """Reserve GPUs by pool and node, or the placement of a plan's candidate, all of them or none.
+        """Reserve GPUs, all of them or none.
 
-        Raises ConflictError when they are not free. The same key asks for the same reservation again.
+        By pool and node, or the placement of a plan's candidate. Raises ConflictError when they are
+        not free. The same key asks for the same reservation again.
         """
-        body = question(
+        body = build_body(
             holder=holder,
             gpus=gpus,
             placement=placement,
             expires_in_s=until.seconds,
             expires_at=None if until.at is None else until.at.isoformat(),
         )
-        call = create_reservation.call(self._cluster, body=body, idempotency_key=idempotency_key or str(uuid4()))
-        return _stored(self._transport.send(call, Repeat.ALWAYS))
+        call = create_reservation.call(
+            self._cluster, body=body, idempotency_key=idempotency_key or str(uuid4())
+        )
+        return _to_stored(self._transport.send(call, Repeat.ALWAYS))
 
     def release(self, seen: Stored[ReservationAnswer]) -> None:
         """Release a reservation: its GPUs are free at once."""

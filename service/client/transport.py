@@ -1,4 +1,7 @@
-"""One connection pool to one server: calls are sent, repeated where that is safe, and read; refusals are raised."""
+"""Connection pool to one server, with retries.
+
+Calls are sent, repeated where that is safe, and read; refusals are raised.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +10,12 @@ from typing import Generic, TypeVar
 
 import httpx
 
-from service.client.errors import TooManyRequestsError, UnknownAnswerError, UnreachableError, problem_of
+from service.client.errors import (
+    TooManyRequestsError,
+    UnknownAnswerError,
+    UnreachableError,
+    read_problem,
+)
 from service.client.generated.types import Call
 from service.client.naming import check_path
 from service.client.retrying import Repeat, Retries, retry_after_s
@@ -18,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received(Generic[T]):
-    """What came back: the value, and the headers that go with it."""
+    """Value of an answer, with its ETag and Location."""
 
     value: T
     etag: str | None
@@ -29,14 +37,18 @@ class Transport:
     """Sends calls to one server with one key."""
 
     def __init__(self, client: httpx.Client, retries: Retries) -> None:
-        """Send through ``client``, which knows the address, the key and the time-outs."""
+        """Send through ``client``.
+
+        It knows the address, the key and the time-outs.
+        """
         self._client = client
         self._retries = retries
 
     def send(self, call: Call[T], repeat: Repeat) -> Received[T]:
         """Send a call and return its answer.
 
-        Raises ProblemError for a refusal, UnreachableError where no answer came, and ValueError for what cannot be sent.
+        Raises ProblemError for a refusal, UnreachableError where no answer came, and ValueError for
+        what cannot be sent.
         """
         check_path(call.path)
         attempt = 0
@@ -44,43 +56,68 @@ class Transport:
             attempt += 1
             wait_s = self._retries.wait_s(attempt)
             try:
-                with _told():
-                    response = self._once(call)
+                with _translate_errors():
+                    response = self._send_once(call)
             except httpx.TransportError as fault:
                 if wait_s is None or not repeat.after_fault(fault):
-                    raise _unreachable(self._client, fault) from fault
+                    raise _build_unreachable(self._client, fault) from fault
             else:
                 if response.is_success:
-                    return _received(call, response)
+                    return _read_received(call, response)
                 after_s = retry_after_s(response)
                 wait_s = self._retries.wait_s(attempt, after_s)
                 if wait_s is None or not repeat.after_status(response.status_code):
-                    raise _refusal(response, after_s)
+                    raise _build_refusal(response, after_s)
             self._retries.pause(wait_s)
 
     @contextmanager
-    def stream(self, path: str, *, last_event_id: str, silence_s: float) -> Iterator[httpx.Response]:
-        """Open a stream of events after ``last_event_id``; one that is silent for ``silence_s`` raises httpx.ReadTimeout."""
-        headers = {"accept": "text/event-stream"} | ({"last-event-id": last_event_id} if last_event_id else {})
+    def stream(
+        self, path: str, *, last_event_id: str, silence_s: float
+    ) -> Iterator[httpx.Response]:
+        """Open a stream of events after ``last_event_id``.
+
+        One that is silent for ``silence_s`` raises httpx.ReadTimeout.
+        """
+        headers = {"accept": "text/event-stream"} | (
+            {"last-event-id": last_event_id} if last_event_id else {}
+        )
         timeout = httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
-        with _told(), self._client.stream("GET", path, headers=headers, timeout=timeout) as response:
+        with (
+            _translate_errors(),
+            self._client.stream("GET", path, headers=headers, timeout=timeout) as response,
+        ):
             _require_success(response)
             yield response
 
     def download(self, path: str) -> Iterator[bytes]:
-        """Yield what is under a path piece by piece; raises ProblemError, and UnreachableError where it breaks off."""
+        """Yield the bytes under a path piece by piece.
+
+        Raises ProblemError, and UnreachableError where it breaks off.
+        """
         check_path(path)
         try:
-            with _told(), self._client.stream("GET", path, headers={"accept": "application/octet-stream"}) as response:
+            with (
+                _translate_errors(),
+                self._client.stream(
+                    "GET", path, headers={"accept": "application/octet-stream"}
+                ) as response,
+            ):
                 _require_success(response)
                 yield from response.iter_bytes()
         except (httpx.TransportError, httpx.StreamError) as fault:
-            message = f"{path} of the server at {self._client.base_url} broke off: {fault or type(fault).__name__}"
+            message = (
+                f"{path} of the server at {self._client.base_url} broke off: "
+                f"{fault or type(fault).__name__}"
+            )
             raise UnreachableError(message) from fault
 
-    def _once(self, call: Call[T]) -> httpx.Response:
+    def _send_once(self, call: Call[T]) -> httpx.Response:
         return self._client.request(
-            call.method, call.path, params=dict(call.params), headers=dict(call.headers), json=call.body
+            call.method,
+            call.path,
+            params=dict(call.params),
+            headers=dict(call.headers),
+            json=call.body,
         )
 
     def close(self) -> None:
@@ -89,8 +126,11 @@ class Transport:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Tell apart from a network that fails what another try does not mend: a request, or an answer, that is no HTTP."""
+def _translate_errors() -> Iterator[None]:
+    """Translate errors that another try does not mend.
+
+    A request, or an answer, that is no HTTP; a network that fails is left to the caller.
+    """
     try:
         yield
     except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError) as fault:
@@ -101,29 +141,36 @@ def _told() -> Iterator[None]:
         raise UnknownAnswerError(message) from fault
 
 
-def _received(call: Call[T], response: httpx.Response) -> Received[T]:
+def _read_received(call: Call[T], response: httpx.Response) -> Received[T]:
     try:
         value = call.read(response)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        message = f"{call.method} {call.path} was answered in a form that this version of the client does not know: {error!r}"
+        message = (
+            f"{call.method} {call.path} was answered in a form that this version of the client "
+            f"does not know: {error!r}"
+        )
         raise UnknownAnswerError(message) from error
-    return Received(value=value, etag=response.headers.get("etag"), location=response.headers.get("location"))
+    return Received(
+        value=value, etag=response.headers.get("etag"), location=response.headers.get("location")
+    )
 
 
 def _require_success(response: httpx.Response) -> None:
     if not response.is_success:
         response.read()
-        raise _refusal(response, retry_after_s(response))
+        raise _build_refusal(response, retry_after_s(response))
 
 
-def _refusal(response: httpx.Response, after_s: float | None) -> Exception:
-    problem = problem_of(response)
+def _build_refusal(response: httpx.Response, after_s: float | None) -> Exception:
+    problem = read_problem(response)
     if isinstance(problem, TooManyRequestsError):
         problem.retry_after_s = after_s
     return problem
 
 
-def _unreachable(client: httpx.Client, fault: httpx.TransportError) -> UnreachableError:
+def _build_unreachable(client: httpx.Client, fault: httpx.TransportError) -> UnreachableError:
     never_sent = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     what = "was not reached" if never_sent else "did not answer, and may have done what was asked"
-    return UnreachableError(f"the server at {client.base_url} {what}: {fault or type(fault).__name__}")
+    return UnreachableError(
+        f"the server at {client.base_url} {what}: {fault or type(fault).__name__}"
+    )

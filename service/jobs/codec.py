@@ -1,10 +1,13 @@
-"""Messages of the contract as bytes: a bell's payload, a probe's request on stdin, and its lines on stdout."""
+"""Encoding of messages as bytes.
+
+They are a notification's payload, a probe's request on stdin, and its lines on stdout.
+"""
 
 from uuid import UUID
 
 import msgspec
 
-from service.base.typed import converted, decoder_of
+from service.base.typed import convert, get_decoder
 from service.jobs.contract import JobPayload, ProbeLine, ProbeRequest, ProtocolError
 
 
@@ -16,7 +19,7 @@ def encode_request(request: ProbeRequest) -> bytes:
 def decode_request(body: bytes) -> ProbeRequest:
     """Parse what ``encode_request`` wrote."""
     try:
-        request: ProbeRequest = decoder_of(ProbeRequest).decode(body)
+        request: ProbeRequest = get_decoder(ProbeRequest).decode(body)
     except msgspec.MsgspecError as error:
         message = f"not a probe request: {error}"
         raise ProtocolError(message) from error
@@ -24,9 +27,12 @@ def decode_request(body: bytes) -> ProbeRequest:
 
 
 def decode_payload(arguments: list[object]) -> JobPayload:
-    """Parse the arguments of a bell: a job id and an attempt, nothing else."""
+    """Parse the arguments of a notification.
+
+    They are a job id and an attempt, nothing else.
+    """
     try:
-        job_id, attempt = converted(arguments, tuple[UUID, int])
+        job_id, attempt = convert(arguments, tuple[UUID, int])
     except msgspec.ValidationError as error:
         message = f"not a bell's payload: {error}"
         raise ProtocolError(message) from error
@@ -41,7 +47,7 @@ def encode_line(line: ProbeLine) -> bytes:
 def decode_line(line: bytes) -> ProbeLine:
     """Parse one line of a probe's stdout."""
     try:
-        message: ProbeLine = decoder_of(ProbeLine).decode(line)
+        message: ProbeLine = get_decoder(ProbeLine).decode(line)
     except msgspec.MsgspecError as error:
         reason = f"not a line of the probe protocol: {error}"
         raise ProtocolError(reason) from error

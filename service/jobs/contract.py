@@ -1,8 +1,8 @@
-"""What the service, the worker and its probe process say to each other.
+"""Messages between the service, the worker and its probe process.
 
-The payload of a bell is ``(job id, attempt)`` and nothing more. The probe gets one ``ProbeRequest`` as JSON on stdin and
-answers with JSON lines on stdout: a ``Planned``, any number of ``Progress`` and ``Sample``, then one ``ProbeResult`` or
-``ProbeFailure``.
+The payload of a notification is ``(job id, attempt)`` and nothing more. The probe gets one
+``ProbeRequest`` as JSON on stdin and answers with JSON lines on stdout: a ``Planned``, any number
+of ``Progress`` and ``Sample``, then one ``ProbeResult`` or ``ProbeFailure``.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from service.base.typed import converted
+from service.base.typed import convert
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.artifacts import ArtifactName, KeptFile
@@ -26,7 +26,10 @@ class ProbeDevice(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why a probe will never answer this request: asking again would not help."""
+    """Reason why a probe can never answer this request.
+
+    Asking again would not help.
+    """
 
     UNSUPPORTED = "unsupported"
     DOES_NOT_FIT_HOST = "does-not-fit-host"
@@ -36,11 +39,14 @@ class FailureKind(StrEnum):
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value on a wire of ours: unknown fields are refused."""
+    """Base of all messages; unknown fields are refused."""
 
 
 class JobPayload(_Message, frozen=True, kw_only=True):
-    """What travels through Redis: which job, and the attempt that the ringer saw (the claim expects it)."""
+    """Job id and attempt, as sent through Redis.
+
+    The attempt is the one that the notifier saw; the claim expects it.
+    """
 
     job_id: UUID
     attempt: int
@@ -62,10 +68,11 @@ Task = TrainTask | ServeTask
 
 
 class ModelSource(_Message, frozen=True, kw_only=True):
-    """A model as it was resolved when the job was asked for.
+    """A model as resolved when the job was submitted.
 
-    ``architecture`` is our own spec (``Architecture.describe()``); ``hf_config`` the config.json it came from, without which
-    no real model can be built. ``name`` and ``revision`` are those of a stored or catalogue model.
+    ``architecture`` is our own spec (``Architecture.describe()``); ``hf_config`` the config.json it
+    came from, without which no real model can be built. ``name`` and ``revision`` are those of a
+    stored or catalogue model.
     """
 
     architecture: dict[str, object]
@@ -83,9 +90,10 @@ class Priority(StrEnum):
 
 
 class MeasureRequest(_Message, frozen=True, kw_only=True):
-    """What was asked, resolved, as the job's row keeps it.
+    """A resolved measurement request, as the job's row keeps it.
 
-    ``gpu`` names the one the answer is wanted for, ``rank`` the one of the layout that is run: the first holds most.
+    ``gpu`` names the GPU that the answer is for, ``rank`` the rank of the layout that is run: the
+    first holds most.
     """
 
     model: ModelSource
@@ -98,8 +106,13 @@ class MeasureRequest(_Message, frozen=True, kw_only=True):
     rank: int = 0
     artifacts: tuple[ArtifactName, ...] = ()
 
-    def probe_request(self, *, deadline_s: float, files: dict[ArtifactName, int] | None = None) -> "ProbeRequest":
-        """Return the part that the probe needs; ``files`` are open for what it keeps beside its numbers."""
+    def make_probe_request(
+        self, *, deadline_s: float, files: dict[ArtifactName, int] | None = None
+    ) -> "ProbeRequest":
+        """Return the part that the probe needs.
+
+        ``files`` are open descriptors for its artifacts.
+        """
         return ProbeRequest(
             model=self.model,
             task=self.task,
@@ -113,9 +126,12 @@ class MeasureRequest(_Message, frozen=True, kw_only=True):
 
 
 class ProbeRequest(_Message, frozen=True, kw_only=True):
-    """One measurement as the probe process sees it; ``deadline_s`` is the parent's, told so that a plan can be shorter.
+    """One measurement as the probe process sees it.
 
-    ``files`` has a descriptor for each artifact that was asked for: the probe inherits it and writes there, gzipped.
+    ``deadline_s`` is the parent's, sent so that a plan can be shorter.
+
+    ``files`` has a descriptor for each artifact that was asked for: the probe inherits it and
+    writes there, gzipped.
     """
 
     model: ModelSource
@@ -129,7 +145,11 @@ class ProbeRequest(_Message, frozen=True, kw_only=True):
 
 
 class Progress(_Message, frozen=True, kw_only=True, tag_field="type", tag="progress"):
-    """``done`` of ``total`` steps of the whole plan, as a ``fraction`` of 0 to 1, and the latest numbers in words."""
+    """Progress through the plan's steps.
+
+    ``done`` of ``total`` steps of the entire plan, as a ``fraction`` of 0 to 1, and the latest
+    numbers in words.
+    """
 
     phase: str
     done: int
@@ -139,7 +159,10 @@ class Progress(_Message, frozen=True, kw_only=True, tag_field="type", tag="progr
 
 
 class PlannedRun(_Message, frozen=True, kw_only=True):
-    """One model that is going to be run, why, and how long that should take; sizes as in ``ProbeReading``."""
+    """One planned run of a model, its reason and duration.
+
+    Sizes are as in ``ProbeReading``.
+    """
 
     num_layers: int
     micro_batch_size: int
@@ -150,7 +173,10 @@ class PlannedRun(_Message, frozen=True, kw_only=True):
 
 
 class Planned(_Message, frozen=True, kw_only=True, tag_field="type", tag="plan"):
-    """What is going to be run, told before anything is; ``expected_s`` is for all of it, on this ``host``."""
+    """Plan of all runs, sent before any of them begins.
+
+    ``expected_s`` is for all of it, on this ``host``.
+    """
 
     runs: tuple[PlannedRun, ...]
     expected_s: float
@@ -159,7 +185,10 @@ class Planned(_Message, frozen=True, kw_only=True, tag_field="type", tag="plan")
 
 
 class Sample(_Message, frozen=True, kw_only=True, tag_field="type", tag="sample"):
-    """A reading of one counter ``t_s`` seconds after the probe began; ``kind`` as in ``process_rss`` or ``allocated``."""
+    """A counter reading ``t_s`` seconds after the probe began.
+
+    ``kind`` is as in ``process_rss`` or ``allocated``.
+    """
 
     t_s: float
     kind: str
@@ -167,7 +196,10 @@ class Sample(_Message, frozen=True, kw_only=True, tag_field="type", tag="sample"
 
 
 class InstantReading(_Message, frozen=True, kw_only=True):
-    """The highest bytes during one instant: live tensors, and what the allocator had handed out where it can say."""
+    """Highest bytes during one instant.
+
+    They are those of live tensors, and of what the allocator had handed out where it can say.
+    """
 
     name: str
     allocated_bytes: int
@@ -182,7 +214,10 @@ class StepTime(_Message, frozen=True, kw_only=True):
 
 
 class Peaks(_Message, frozen=True, kw_only=True):
-    """The highest readings, for the model that was asked; ``None`` where this device has no such number."""
+    """Highest readings for the requested model.
+
+    ``None`` where this device has no such number.
+    """
 
     allocated_bytes: int
     reserved_bytes: int | None = None
@@ -193,7 +228,10 @@ class Peaks(_Message, frozen=True, kw_only=True):
 
 
 class HeldTensors(_Message, frozen=True, kw_only=True):
-    """Tensors of one kind and shape that were alive at once: how many, their bytes in all, and what made them where."""
+    """Tensors of one kind and shape alive at once.
+
+    It has how many, their bytes in all, and what made them where.
+    """
 
     kind: str
     name: str
@@ -205,7 +243,11 @@ class HeldTensors(_Message, frozen=True, kw_only=True):
 
 
 class AtPeak(_Message, frozen=True, kw_only=True):
-    """What filled a run at its peak: the stretch it fell in, bytes by kind (their sum is ``bytes``), and the largest parts."""
+    """Content of memory at a run's peak.
+
+    It has the stretch that the peak fell in, bytes by kind (their sum is ``bytes``), and the
+    largest parts.
+    """
 
     stretch: str
     bytes: int
@@ -214,10 +256,11 @@ class AtPeak(_Message, frozen=True, kw_only=True):
 
 
 class ProbeReading(_Message, frozen=True, kw_only=True):
-    """One model that was really run.
+    """One run of a model.
 
-    ``micro_batch_size`` counts sequences and ``sequence_length`` all tokens of one (serving: prompt and output; of these
-    ``output_tokens`` were decoded). ``at_peak`` is there where every tensor was followed.
+    ``micro_batch_size`` counts sequences and ``sequence_length`` all tokens of one (serving: prompt
+    and output; of these ``output_tokens`` were decoded). ``at_peak`` is there where every tensor
+    was followed.
     """
 
     num_layers: int
@@ -231,19 +274,21 @@ class ProbeReading(_Message, frozen=True, kw_only=True):
     out_of_memory: bool = False
     at_peak: AtPeak | None = None
     layers: tuple[int, ...] = ()
-    """Places in the asked model of the layers that were kept."""
+    """Indices in the requested model of the layers that were run."""
     reserved_bytes: int | None = None
     device_bytes: int | None = None
     context_bytes: int | None = None
-    """What the GPU holds for the process before its first tensor."""
+    """Memory that the GPU holds for the process before its first tensor."""
 
 
 class ProbeResult(_Message, frozen=True, kw_only=True, tag_field="type", tag="result"):
-    """What was found.
+    """Result of a probe.
 
-    ``peaks`` and ``instants`` are for the model that was asked; ``extrapolated`` says whether from the slices in ``probes``.
-    ``transferable``: the kernels were those that CUDA would choose, so allocated bytes may correct a GPU's; else ``notes``
-    say why not.
+    ``peaks`` and ``instants`` are for the requested model; ``extrapolated`` says whether from the
+    slices in ``probes``.
+
+    ``transferable``: the kernels were those that CUDA would choose, so allocated bytes may correct
+    a GPU's; else ``notes`` say why not.
     """
 
     environment: dict[str, str | int | None]
@@ -259,39 +304,47 @@ class ProbeResult(_Message, frozen=True, kw_only=True, tag_field="type", tag="re
 
 
 class ProbeFailure(_Message, frozen=True, kw_only=True, tag_field="type", tag="failure"):
-    """The probe refuses: what is wrong and what would be right. The job fails at once; a probe that dies is run again."""
+    """Refusal of a probe, with what would be right.
+
+    The job fails at once; a probe that dies is run again.
+    """
 
     kind: FailureKind
     message: str
 
 
-ProbeNews = Progress | Sample | Planned
-"""What a probe says before its answer."""
-ProbeLine = ProbeNews | ProbeResult | ProbeFailure
+ProbeUpdate = Progress | Sample | Planned
+"""Message of a probe before its answer."""
+ProbeLine = ProbeUpdate | ProbeResult | ProbeFailure
 
 
 class ProtocolError(ValueError):
-    """Bytes on a wire of ours that are no message."""
+    """Invalid bytes for a message of the protocol."""
 
 
-def task_of(workload: Workload) -> Task:
+def make_task(workload: Workload) -> Task:
     """Return the tagged form of a workload."""
-    return TrainTask(workload=workload) if isinstance(workload, TrainWorkload) else ServeTask(workload=workload)
+    return (
+        TrainTask(workload=workload)
+        if isinstance(workload, TrainWorkload)
+        else ServeTask(workload=workload)
+    )
 
 
-def document_of(message: MeasureRequest) -> dict[str, object]:
+def make_document(message: MeasureRequest) -> dict[str, object]:
     """Return a request as plain JSON values, for the job's row."""
     document: dict[str, object] = msgspec.to_builtins(message)
-    # Workers of the version before refuse a word that they do not know, so it is there for those who asked alone.
+    # Workers of the version before refuse a word that they do not know, so it is there for those
+    # who asked alone.
     if not message.artifacts:
         del document["artifacts"]
     return document
 
 
 def parse_measure_request(document: object) -> MeasureRequest:
-    """Read back what ``document_of`` made."""
+    """Read back a request from ``make_document``."""
     try:
-        return converted(document, MeasureRequest)
+        return convert(document, MeasureRequest)
     except msgspec.ValidationError as error:
         reason = f"not a stored measurement request: {error}"
         raise ProtocolError(reason) from error

@@ -1,15 +1,19 @@
-"""What a device can bear, as its probe found it: what a plan rests on, told with it."""
+"""Limits of a device as its probe measured them.
+
+A plan rests on them and is sent with them.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What a device can bear; what does not bound it is None.
+    """Limits of a device; ``None`` does not bound it.
 
-    ``available_bytes`` is for tensors and their scratch, ``scratch_factor`` the room for both over the tensors alone; where a
-    caching allocator ``reserves``, what it may reserve at most has to fit instead, by the estimate's own interval. Where
-    nothing is computed, as under fake tensors, an operator takes the same time whatever its size: ``operators_per_second``.
+    ``available_bytes`` is for tensors and their scratch, ``scratch_factor`` the room for both over
+    the tensors alone; where a caching allocator ``reserves``, what it may reserve at most has to
+    fit instead, by the estimate's own interval. Where nothing is computed, as under fake tensors,
+    an operator takes the same time whatever its size: ``operators_per_second``.
     """
 
     available_bytes: int | None = None
@@ -22,6 +26,6 @@ class Host:
     """Training steps of one point."""
 
     @property
-    def computes_nothing(self) -> bool:
-        """Whether a run takes as long whatever the size of its tensors."""
+    def has_no_compute(self) -> bool:
+        """Whether a run's time is independent of its tensors' sizes."""
         return self.flops_per_second is None and self.operators_per_second is not None

@@ -1,4 +1,4 @@
-"""The states of a job and what may follow what; the queries that move a row are these rules as compare-and-set.
+"""State machine of a job; the queries apply it as compare-and-set.
 
 queued ──claim──▶ running ──finish──▶ succeeded | failed | cancelled
   │  ▲               │
@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 QUEUE_LIMIT_S = 7 * 24 * 3600.0
-"""How long a job waits in the queue, from its submission or from the loss of its last attempt; running has its own deadline."""
+"""How long a job waits in the queue, from its submission or from the loss of its last attempt;
+running has its own deadline.
+"""
 
 PRIORITY_S = 3600.0
-"""What one step of priority is worth in the queue: a job goes before those of the next lower priority that were asked for up
-to so many seconds earlier. So high goes before normal and normal before low, and nobody waits for ever."""
+"""What one step of priority is worth in the queue: a job goes before those of the next lower
+priority that were asked for up to so many seconds earlier. So high goes before normal and normal
+before low, and nobody waits for ever.
+"""
 
 
 class Status(StrEnum):
-    """Where a job is."""
+    """State of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -31,17 +35,19 @@ class Status(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether no state follows."""
         return self not in LIVE
 
 
 LIVE = frozenset({Status.QUEUED, Status.RUNNING})
 FINISHABLE = LIVE
-"""A result is taken while its attempt is the newest, even when its lease ran out and the job went back to the queue."""
+"""A result is taken while its attempt is the newest, even when its lease ran out and the job went
+back to the queue.
+"""
 
 
 class Lease(StrEnum):
-    """What a heartbeat learns about its attempt."""
+    """State of an attempt's lease at a heartbeat."""
 
     HELD = "held"
     CANCELLED = "cancelled"
@@ -50,7 +56,10 @@ class Lease(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """The part of a job's row that decides its next state; ``attempt`` is the fencing token."""
+    """Part of a job's row that decides its next state.
+
+    ``attempt`` is the fencing token.
+    """
 
     status: Status
     attempt: int
@@ -59,8 +68,11 @@ class JobState:
     overdue: bool = False
 
 
-def after_lost_attempt(job: JobState) -> Status:
-    """Return where a running job goes whose attempt ended without a word."""
+def get_status_after_lost_attempt(job: JobState) -> Status:
+    """Return the next status of a job whose attempt was lost.
+
+    The attempt ended without a word.
+    """
     if job.cancel_requested:
         return Status.CANCELLED
     if job.overdue or job.attempt >= job.max_attempts:
@@ -68,8 +80,11 @@ def after_lost_attempt(job: JobState) -> Status:
     return Status.QUEUED
 
 
-def lease_of(job: JobState | None, *, attempt: int) -> Lease:
-    """Return what ``attempt`` still holds; one that nobody followed is held, since its result would be taken."""
+def get_lease(job: JobState | None, *, attempt: int) -> Lease:
+    """Return the lease of ``attempt``.
+
+    An attempt that nobody followed is still held, since its result would be taken.
+    """
     if job is None or job.attempt != attempt or job.status not in FINISHABLE:
         return Lease.LOST
     return Lease.CANCELLED if job.cancel_requested else Lease.HELD

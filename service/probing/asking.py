@@ -1,4 +1,4 @@
-"""What a probe is asked, out of its request, and what the estimator says of it at any point."""
+"""Probe questions and their analytic estimates at any point."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,25 +11,31 @@ from service.estimator.values.result import Estimate
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeRequest
 from service.jobs.host import Host
-from service.probing.plan import Point, Question, workload_at
+from service.probing.plan import Point, ProbeQuestion, build_workload
 from service.probing.refusal import Refusal
-from service.probing.stack import keep
+from service.probing.stack import keep_layers
 
-_BOUNDLESS = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
-"""The analytic answer is asked for bytes, not for a verdict."""
+_UNBOUNDED_DEVICE = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
+"""Device without a limit: analytic estimates need its bytes, not a verdict."""
 
 
-def question_of(request: ProbeRequest) -> tuple[Question, Mapping[str, object]]:
-    """Return what a request asks, and the config that its model is built from; raises Refusal for one that says neither."""
+def parse_question(request: ProbeRequest) -> tuple[ProbeQuestion, Mapping[str, object]]:
+    """Parse a request into its question and the model's config.
+
+    Raises Refusal for a request that lacks either.
+    """
     config = request.model.hf_config
     if config is None:
-        message = 'a probe builds a real model, so it needs the model\'s config.json: ask with {"hf_config": {...}}'
+        message = (
+            "a probe builds a real model, so it needs the model's config.json: ask with "
+            '{"hf_config": {...}}'
+        )
         raise Refusal(FailureKind.INVALID_REQUEST, message)
     try:
         architecture = architecture_from_config(config)
     except EstimatorError as error:
         raise Refusal(FailureKind.INVALID_REQUEST, error.message) from error
-    question = Question(
+    question = ProbeQuestion(
         architecture=architecture,
         workload=request.task.workload,
         layout=request.layout,
@@ -39,48 +45,72 @@ def question_of(request: ProbeRequest) -> tuple[Question, Mapping[str, object]]:
     return question, config
 
 
-def compute_dtype(workload: Workload) -> DType:
-    """Return the dtype of a workload's products, on which a host's speed depends."""
-    return workload.precision.compute_dtype if isinstance(workload, TrainWorkload) else workload.weight_dtype
+def get_compute_dtype(workload: Workload) -> DType:
+    """Return the dtype of a workload's matrix products.
+
+    A host's speed depends on it.
+    """
+    return (
+        workload.precision.compute_dtype
+        if isinstance(workload, TrainWorkload)
+        else workload.weight_dtype
+    )
 
 
-class Analytic:
-    """The analytic answer at any point, remembered: a plan asks for the same point more than once."""
+class AnalyticEstimates:
+    """Cached analytic estimates of one question.
 
-    def __init__(self, question: Question) -> None:
-        """Begin with nothing asked."""
+    A plan asks for the same point more than once.
+    """
+
+    def __init__(self, question: ProbeQuestion) -> None:
+        """Start with an empty cache."""
         self._question = question
-        self._known: dict[Point, Estimate] = {}
+        self._estimates: dict[Point, Estimate] = {}
 
-    def instants(self, point: Point) -> Mapping[str, int]:
-        """Return the bytes of each instant; raises Refusal where the estimator has no term."""
-        return {instant.name: instant.allocated_bytes for instant in self._at(point).instants}
+    def instant_bytes(self, point: Point) -> Mapping[str, int]:
+        """Return the bytes of each instant.
 
-    def allocated(self, point: Point) -> int:
-        """Return the bytes of the highest instant; raises Refusal as ``instants`` does."""
-        return max(self.instants(point).values())
+        Raises Refusal where the estimator has no term.
+        """
+        return {
+            instant.name: instant.allocated_bytes for instant in self._get_estimate(point).instants
+        }
 
-    def reserved(self, point: Point) -> int:
-        """Return what a caching allocator may reserve at most, by its interval; raises Refusal as ``instants`` does."""
-        return max(self._at(point).reserved_interval.high, self.allocated(point))
+    def allocated_bytes(self, point: Point) -> int:
+        """Return the bytes of the highest instant.
 
-    def held(self, host: Host) -> Callable[[Point], int]:
-        """Return what has to fit on a host: what its caching allocator may reserve, or the tensors alone."""
-        return self.reserved if host.reserves else self.allocated
+        Raises Refusal as ``instant_bytes`` does.
+        """
+        return max(self.instant_bytes(point).values())
 
-    def _at(self, point: Point) -> Estimate:
-        if point not in self._known:
-            self._known[point] = self._estimate(point)
-        return self._known[point]
+    def reserved_bytes(self, point: Point) -> int:
+        """Return an upper bound of the allocator's reserved bytes.
+
+        It is the end of the interval; raises Refusal as ``instant_bytes`` does.
+        """
+        return max(self._get_estimate(point).reserved_interval.high, self.allocated_bytes(point))
+
+    def get_peak_function(self, host: Host) -> Callable[[Point], int]:
+        """Return the function for the bytes that must fit on a host.
+
+        These are what its caching allocator may reserve, or the tensors alone.
+        """
+        return self.reserved_bytes if host.reserves else self.allocated_bytes
+
+    def _get_estimate(self, point: Point) -> Estimate:
+        if point not in self._estimates:
+            self._estimates[point] = self._estimate(point)
+        return self._estimates[point]
 
     def _estimate(self, point: Point) -> Estimate:
         question = self._question
         try:
             return estimate(
-                keep(question.architecture, point.layers),
-                workload_at(question.workload, point),
+                keep_layers(question.architecture, point.layers),
+                build_workload(question.workload, point),
                 layout=question.layout,
-                device=_BOUNDLESS,
+                device=_UNBOUNDED_DEVICE,
             )
         except EstimatorError as error:
             raise Refusal(FailureKind.UNSUPPORTED, error.message) from error

@@ -1,19 +1,22 @@
-"""What a probe is asked, what a device can bear, and the runs that answer it."""
+"""Probe questions, points and plans of runs."""
 
 from dataclasses import dataclass, replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload, Workload
-from service.probing.stack import stack_of
+from service.probing.stack import get_layer_stack
 
 NUM_MICRO_BATCHES = 2
-"""Micro-batches of one step under accumulation: the second already sees gradients, a third sees nothing new."""
+"""Micro-batches of one step under accumulation: the second already sees gradients, a third sees
+nothing new.
+"""
 NUM_STEPS = 2
 """The first step makes the optimizer's states; the second is the steady one that is measured."""
 NUM_COLD_ROUNDS = 2
-"""Rounds of a point on a GPU: the first makes what later ones find (states, workspaces, kernels' code), the second fills the
-allocator's cache."""
+"""Rounds of a point on a GPU: the first makes what later ones find (states, workspaces, kernels'
+code), the second fills the allocator's cache.
+"""
 NUM_TIMED_ROUNDS = 3
 NUM_ROUNDS = NUM_COLD_ROUNDS + NUM_TIMED_ROUNDS + 1
 """The last one is looked at closely and not timed."""
@@ -21,7 +24,11 @@ NUM_ROUNDS = NUM_COLD_ROUNDS + NUM_TIMED_ROUNDS + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One model to run: the asked one with only these of its ``layers``; ``sequence_length`` counts the prompt in serving."""
+    """One model to run: some layers at one batch and sequence length.
+
+    It is the question's model with only these of its ``layers``; ``sequence_length`` counts the
+    prompt in serving.
+    """
 
     layers: tuple[int, ...]
     micro_batch_size: int
@@ -30,7 +37,7 @@ class Point:
 
     @property
     def num_layers(self) -> int:
-        """Layers that are kept."""
+        """Number of layers in the run."""
         return len(self.layers)
 
     @property
@@ -40,8 +47,8 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What was asked."""
+class ProbeQuestion:
+    """Model, workload and layout to measure, with a deadline."""
 
     architecture: Architecture
     workload: Workload
@@ -52,7 +59,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One point of a plan, what it is run for, and how long that is expected to take."""
+    """One point of a plan, its reason and its expected duration."""
 
     point: Point
     why: str
@@ -60,10 +67,13 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to run, small sizes first and what only checks them last; ``asked`` is the point that the answer is for."""
+class ProbePlan:
+    """Runs of a probe, small sizes first and checks last.
 
-    asked: Point
+    ``target`` is the point that the answer is for.
+    """
+
+    target: Point
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
 
@@ -79,18 +89,20 @@ class Plan:
 
     @property
     def exact_tokens(self) -> bool:
-        """Whether the asked batch and sequence are run themselves."""
-        return any(replace(point, layers=self.asked.layers) == self.asked for point in self.points)
+        """Whether the target's batch and sequence are run themselves."""
+        return any(
+            replace(point, layers=self.target.layers) == self.target for point in self.points
+        )
 
     @property
     def extrapolated(self) -> bool:
-        """Whether the asked model is not among those that are run."""
-        return self.asked not in self.points
+        """Whether the target model is not among the runs."""
+        return self.target not in self.points
 
 
-def asked_point(question: Question) -> Point:
+def get_target_point(question: ProbeQuestion) -> Point:
     """Return the point that the answer is for."""
-    workload, layers = question.workload, stack_of(question.architecture).layers
+    workload, layers = question.workload, get_layer_stack(question.architecture).layers
     if isinstance(workload, TrainWorkload):
         return Point(
             layers=layers,
@@ -105,10 +117,12 @@ def asked_point(question: Question) -> Point:
     )
 
 
-def workload_at(workload: Workload, point: Point) -> Workload:
+def build_workload(workload: Workload, point: Point) -> Workload:
     """Return the workload with the batch and the lengths of ``point``."""
     if isinstance(workload, TrainWorkload):
-        return replace(workload, micro_batch_size=point.micro_batch_size, sequence_length=point.sequence_length)
+        return replace(
+            workload, micro_batch_size=point.micro_batch_size, sequence_length=point.sequence_length
+        )
     return replace(
         workload,
         num_sequences=point.micro_batch_size,

@@ -1,7 +1,10 @@
-"""What stands in for a worker that has told nothing of itself yet: what was measured elsewhere, or what a GPU's maker says.
+"""Default hosts for workers that have not reported their own.
 
-Measured 2026-11 on two cores of a virtual machine with torch 2.13, by what every probe asks of its own host
-(``worker.probes.trace.speed``, ``worker.probes.run.session.matrix_flops``); the median of three.
+Their speeds were measured elsewhere, or are those of a GPU's data sheet.
+
+Measured 2026-11 on two cores of a virtual machine with torch 2.13, by what every probe asks of its
+own host (``worker.probes.trace.speed``, ``worker.probes.session.matrix_flops``); the median of
+three.
 """
 
 from service.catalog.gpus import GpuEntry
@@ -12,18 +15,27 @@ from service.probing.plan import NUM_ROUNDS
 TRACED_OPERATORS_PER_SECOND = 17_400.0
 CPU_FLOPS = {DType.FP32: 1.65e11, DType.BF16: 1.45e11, DType.FP16: 1.75e11}
 CPU_SCRATCH_FACTOR = 1.25
-"""Room for the scratch of CPU kernels over live tensors; llama-3.2-1b with two layers and 256 tokens took 1.07."""
+"""Allowance for the scratch of CPU kernels over live tensors.
+
+llama-3.2-1b with two layers and 256 tokens took 1.07.
+"""
 CPU_STATE_BYTES_PER_SECOND = 3e9
-"""What a CPU rewrites per second in an optimizer step: two busy cores took 7 s for 384 million parameters."""
+"""Bytes per second that a CPU rewrites in an optimizer step.
+
+Two busy cores took 7 s for 384 million parameters.
+"""
 
 
-def tracing_host() -> Host:
+def make_tracing_host() -> Host:
     """Return a host that traces."""
     return Host(operators_per_second=TRACED_OPERATORS_PER_SECOND)
 
 
-def processor_host(dtype: DType) -> Host:
-    """Return a host that computes; how much memory is free is not known, and bounds nothing."""
+def make_cpu_host(dtype: DType) -> Host:
+    """Return a host that computes, with unknown free memory.
+
+    Unknown memory bounds nothing.
+    """
     return Host(
         flops_per_second=CPU_FLOPS.get(dtype, CPU_FLOPS[DType.FP32]),
         state_bytes_per_second=CPU_STATE_BYTES_PER_SECOND,
@@ -31,8 +43,8 @@ def processor_host(dtype: DType) -> Host:
     )
 
 
-def gpu_host(gpu: GpuEntry, dtype: DType) -> Host:
-    """Return an idle GPU at the speed of its data sheet, which no run is faster than."""
+def make_gpu_host(gpu: GpuEntry, dtype: DType) -> Host:
+    """Return an idle GPU at the peak speed of its data sheet."""
     flops = gpu.peak_flops.get(dtype.value)
     return Host(
         available_bytes=gpu.usable_bytes,

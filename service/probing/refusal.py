@@ -1,13 +1,16 @@
-"""The one way in which a probe says no."""
+"""The exception of a probe that cannot run."""
 
 from service.jobs.contract import FailureKind
 
 
 class Refusal(Exception):  # noqa: N818 - an answer of the probe, told to the user word for word
-    """This request will never be measured here; the message says what would be right."""
+    """A request that can never be measured here.
+
+    The message says what would be right.
+    """
 
     def __init__(self, kind: FailureKind, message: str) -> None:
-        """Keep the kind and the words."""
+        """Store the kind of failure and the message."""
         super().__init__(message)
         self.kind = kind
         self.message = message

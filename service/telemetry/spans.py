@@ -1,4 +1,7 @@
-"""Spans for OpenTelemetry, or nothing: without an endpoint nothing of it is imported, and a span costs a look at a variable."""
+"""Spans for OpenTelemetry, or nothing.
+
+Without an endpoint nothing of it is imported, and a span costs a look at a variable.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +20,7 @@ _EXTRA = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
 class Kind(StrEnum):
-    """How a span stands to its parent."""
+    """Relation of a span to its parent."""
 
     INTERNAL = "internal"
     SERVER = "server"
@@ -27,12 +30,12 @@ class Kind(StrEnum):
 
 
 class Span(Protocol):
-    """What may be said of a span while it is open."""
+    """Open span."""
 
     def rename(self, name: str) -> None:
         """Give it the name that was not known when it began."""
 
-    def note(self, attributes: Mapping[str, str | int | float | bool]) -> None:
+    def set_attributes(self, attributes: Mapping[str, str | int | float | bool]) -> None:
         """Add attributes."""
 
     def fail(self, reason: str) -> None:
@@ -40,10 +43,16 @@ class Span(Protocol):
 
 
 class Tracing(Protocol):
-    """What makes spans and sends them."""
+    """Tracer that makes spans and sends them."""
 
     def span(
-        self, name: str, *, kind: Kind, parent: str | None, began_ns: int | None, attributes: Mapping[str, str | int]
+        self,
+        name: str,
+        *,
+        kind: Kind,
+        parent: str | None,
+        began_ns: int | None,
+        attributes: Mapping[str, str | int],
     ) -> AbstractContextManager[Span]:
         """Open a span beneath ``parent``, or beneath the one that is open."""
         ...
@@ -53,22 +62,27 @@ class Tracing(Protocol):
         ...
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
 
 
 class _NoSpan:
-    """A span that nobody sees."""
+    """Span that is not recorded."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         return None
 
     def rename(self, name: str) -> None:
         """Do nothing."""
 
-    def note(self, attributes: Mapping[str, str | int | float | bool]) -> None:
+    def set_attributes(self, attributes: Mapping[str, str | int | float | bool]) -> None:
         """Do nothing."""
 
     def fail(self, reason: str) -> None:
@@ -79,50 +93,72 @@ NO_SPAN = _NoSpan()
 
 
 class _Process:
-    """What this process does with spans: like its log, and like OpenTelemetry's own tracer, there is one per process."""
+    """Tracer of this process.
+
+    Like its log, and like OpenTelemetry's own tracer, there is one per process.
+    """
 
     tracing: Tracing | None = None
 
 
 def span(
-    name: str, *, kind: Kind = Kind.INTERNAL, parent: str | None = None, began_ns: int | None = None, **attributes: str | int
+    name: str,
+    *,
+    kind: Kind = Kind.INTERNAL,
+    parent: str | None = None,
+    began_ns: int | None = None,
+    **attributes: str | int,
 ) -> AbstractContextManager[Span]:
-    """Return a span to be entered; ``parent`` is a traceparent, ``began_ns`` a time in the past."""
+    """Return a span to be entered.
+
+    ``parent`` is a traceparent, ``began_ns`` a time in the past.
+    """
     tracing = _Process.tracing
     if tracing is None:
         return NO_SPAN
     return tracing.span(name, kind=kind, parent=parent, began_ns=began_ns, attributes=attributes)
 
 
-def traceparent() -> str | None:
+def get_traceparent() -> str | None:
     """Return the open span as a header, None where nothing is traced."""
     return None if _Process.tracing is None else _Process.tracing.traceparent()
 
 
-def is_wanted(environ: Mapping[str, str]) -> bool:
-    """Tell whether spans are to be sent; refuse what would send none without a word."""
-    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or not any(environ.get(name) for name in _ENDPOINTS):
+def is_tracing_enabled(environ: Mapping[str, str]) -> bool:
+    """Return whether spans are to be sent.
+
+    Refuses settings that would send none without a word.
+    """
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or not any(
+        environ.get(name) for name in _ENDPOINTS
+    ):
         return False
     exporter = environ.get("OTEL_TRACES_EXPORTER") or "otlp"
     if exporter == "none":
         return False
     protocol = next((environ[name] for name in _PROTOCOLS if environ.get(name)), _PROTOCOL)
     if (exporter, protocol) != ("otlp", _PROTOCOL):
-        message = f"spans are sent as OTLP over {_PROTOCOL} only, and OTEL_* asks for {exporter} over {protocol}"
+        message = (
+            f"spans are sent as OTLP over {_PROTOCOL} only, and OTEL_* asks for {exporter} over "
+            f"{protocol}"
+        )
         raise StartupError(message)
     missing = [name for name in _EXTRA if not _is_installed(name)]
     if missing:
         message = (
-            f"OTEL_EXPORTER_OTLP_ENDPOINT is set and {missing[0]} is not installed: pip install 'gpu-headroom[telemetry]', or "
-            "unset it"
+            f"OTEL_EXPORTER_OTLP_ENDPOINT is set and {missing[0]} is not installed: pip install "
+            "'gpu-headroom[telemetry]', or unset it"
         )
         raise StartupError(message)
     return True
 
 
 def start(service: str, *, at_end: bool = False) -> None:
-    """Begin to send spans as ``service`` where the environment names an endpoint; ``at_end`` sends all of them at once."""
-    if _Process.tracing is not None or not is_wanted(os.environ):
+    """Start sending spans as ``service``.
+
+    Only where the environment names an endpoint; ``at_end`` sends all of them at once.
+    """
+    if _Process.tracing is not None or not is_tracing_enabled(os.environ):
         return
     # Half a second of imports that nobody pays who does not trace.
     from service.telemetry.otel import OpenTelemetry  # noqa: PLC0415
@@ -131,14 +167,14 @@ def start(service: str, *, at_end: bool = False) -> None:
 
 
 def stop() -> None:
-    """Send what is left, and no more."""
+    """Send the remaining spans and stop tracing."""
     tracing, _Process.tracing = _Process.tracing, None
     if tracing is not None:
         tracing.close()
 
 
 @contextmanager
-def traced(service: str, *, at_end: bool = False) -> Iterator[None]:
+def send_spans(service: str, *, at_end: bool = False) -> Iterator[None]:
     """Send spans for the length of a block."""
     start(service, at_end=at_end)
     try:

@@ -1,4 +1,7 @@
-"""How a command fails: one line on stderr, a code that no answer has, and quietly when nobody reads any more."""
+"""Failures of a command.
+
+One line on stderr, a code that no answer has, and silence when nobody reads the output any more.
+"""
 
 import os
 import sys
@@ -13,17 +16,23 @@ PIPE_CLOSED = 141
 """What a shell reports for a program that ended by SIGPIPE: 128 + 13."""
 
 
-def tell(error: Exception) -> None:
-    """Say in one line on stderr what went wrong; where it did, only to who debugs."""
+def report_error(error: Exception) -> None:
+    """Print an error in one line on stderr.
+
+    The traceback only where debugging is on.
+    """
     # Nobody may be left to read that either.
     with suppress(OSError):
         if not isinstance(error, ServiceError | EstimatorError) and is_debugging(os.environ):
             sys.excepthook(type(error), error, error.__traceback__)
-        sys.stderr.write(f"headroom: {words_of(error)}\n")
+        sys.stderr.write(f"headroom: {describe_error(error)}\n")
 
 
-def words_of(error: Exception) -> str:
-    """Return an error in words: its own, the system's, or for one that nobody expected its kind and where to learn more."""
+def describe_error(error: Exception) -> str:
+    """Return an error in words.
+
+    Its own, the system's, or for an unexpected one its kind and where to learn more.
+    """
     match error:
         case ServiceError():
             return error.detail
@@ -32,28 +41,40 @@ def words_of(error: Exception) -> str:
         case OSError(strerror=str(reason)):
             return f"{reason}: {error.filename}" if error.filename is not None else reason
         case _:
-            said = " ".join(str(error).split())
-            return f"an error that nobody expected, {type(error).__name__}: {said} (HEADROOM_DEBUG=1 shows where)"
+            text = " ".join(str(error).split())
+            return (
+                f"an error that nobody expected, {type(error).__name__}: {text} (HEADROOM_DEBUG=1 "
+                "shows where)"
+            )
 
 
 def is_debugging(environ: Mapping[str, str]) -> bool:
-    """Say whether the environment asks for tracebacks."""
-    return environ.get("HEADROOM_DEBUG") in {"1", "true"} or environ.get("HEADROOM_LOG_LEVEL", "").lower() == "debug"
+    """Return whether the environment asks for tracebacks."""
+    return (
+        environ.get("HEADROOM_DEBUG") in {"1", "true"}
+        or environ.get("HEADROOM_LOG_LEVEL", "").lower() == "debug"
+    )
 
 
-def open_closed() -> None:
-    """Give an output that the caller closed a place to go: then the exit code alone was wanted."""
+def reopen_closed_streams() -> None:
+    """Redirect outputs that the caller closed to /dev/null.
+
+    Then only the exit code is wanted.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open for as long as we run
 
 
-def let_go() -> None:
-    """Point an output that takes no more at nothing, so that Python's last flush does not fail and change the exit code."""
+def detach_broken_streams() -> None:
+    """Redirect broken outputs to /dev/null.
+
+    So that Python's last flush does not fail and change the exit code.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, stream.fileno())
-            os.close(nothing)
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, stream.fileno())
+            os.close(devnull)

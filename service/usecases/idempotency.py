@@ -1,4 +1,4 @@
-"""Requests that may come twice: one key, one route, one body, one result, for 24 hours."""
+"""Idempotency keys: one result per key, route and body for 24 hours."""
 
 import hashlib
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.base.errors import IdempotencyConflictError
 from service.db.queries import idempotency as queries
-from service.db.queries.idempotency import KeyOf
+from service.db.queries.idempotency import KeyTarget
 from service.db.session import transaction
 
 TTL = timedelta(hours=24)
@@ -18,58 +18,89 @@ TTL = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestKey:
-    """An ``Idempotency-Key`` with what it came with: the same key and body give the same job or reservation."""
+    """An ``Idempotency-Key`` with its route and body.
+
+    The same key and body give the same job or reservation.
+    """
 
     key: str
     route: str
     body: bytes
 
 
-def body_hash(body: bytes) -> str:
-    """Return what tells two bodies apart."""
+def hash_body(body: bytes) -> str:
+    """Return the SHA-256 of a body."""
     return hashlib.sha256(body).hexdigest()
 
 
-def job_for_key(session: Session, *, key: str, route: str, body: bytes, job_id: UUID) -> UUID:
-    """Return ``job_id``, for the caller to insert in this transaction, or the job that the key already stands for."""
+def bind_job_key(session: Session, *, key: str, route: str, body: bytes, job_id: UUID) -> UUID:
+    """Bind a key to ``job_id``, or return the already bound job.
+
+    A new ``job_id`` is for the caller to insert in this transaction.
+    """
     request = RequestKey(key=key, route=route, body=body)
-    bound, conflict = _bound(session, request, job_id, KeyOf(job_id=job_id))
+    bound, conflict = _bind_key(session, request, job_id, KeyTarget(job_id=job_id))
     if conflict is not None:
         raise IdempotencyConflictError(conflict, job_id=str(bound))
     return bound
 
 
-def reservation_for_key(session: Session, request: RequestKey, reservation_id: UUID) -> UUID:
-    """Return ``reservation_id``, to be inserted in this transaction, or the reservation that the key already stands for."""
-    bound, conflict = _bound(session, request, reservation_id, KeyOf(reservation_id=reservation_id))
+def bind_reservation_key(session: Session, request: RequestKey, reservation_id: UUID) -> UUID:
+    """Bind a key to ``reservation_id``, or return the reservation already bound.
+
+    A new ``reservation_id`` is for the caller to insert in this transaction.
+    """
+    bound, conflict = _bind_key(
+        session, request, reservation_id, KeyTarget(reservation_id=reservation_id)
+    )
     if conflict is not None:
         raise IdempotencyConflictError(conflict, reservation_id=str(bound))
     return bound
 
 
-def _bound(session: Session, request: RequestKey, new_id: UUID, made: KeyOf) -> tuple[UUID, str | None]:
-    """Return what the key stands for, and what to say when it stands for another body."""
-    hashed = body_hash(request.body)
-    if queries.claim_key(session, made, key=request.key, route=request.route, body_hash=hashed, ttl=TTL):
+def _bind_key(
+    session: Session, request: RequestKey, new_id: UUID, target: KeyTarget
+) -> tuple[UUID, str | None]:
+    """Return the id that a key is bound to, and any conflict.
+
+    The conflict is the message for a key that is bound with another body.
+    """
+    hashed = hash_body(request.body)
+    if queries.claim_key(
+        session, target, key=request.key, route=request.route, body_hash=hashed, ttl=TTL
+    ):
         return new_id, None
     first_hash, first_id = queries.read_key(session, key=request.key, route=request.route)
     if first_hash == hashed:
         return first_id, None
     hours = TTL // timedelta(hours=1)
-    return first_id, f"Idempotency-Key {request.key!r} came with another body within the last {hours} hours; use a new key"
+    return (
+        first_id,
+        (
+            f"Idempotency-Key {request.key!r} came with another body within the last {hours} "
+            "hours; use a new key"
+        ),
+    )
 
 
-def num_new(sessions: sessionmaker[Session], requests: Collection[RequestKey | None]) -> int:
-    """Return how many of these requests would make something: all but those whose key stands for something already."""
-    known = 0
+def count_new_requests(
+    sessions: sessionmaker[Session], requests: Collection[RequestKey | None]
+) -> int:
+    """Count the requests whose key is not bound yet.
+
+    Requests without a key are new.
+    """
+    num_bound = 0
     with transaction(sessions) as session:
         for key in {request.key for request in requests if request is not None}:
-            routes = [request.route for request in requests if request is not None and request.key == key]
-            known += len(queries.bound_routes(session, key, routes))
-    return len(requests) - known
+            routes = [
+                request.route for request in requests if request is not None and request.key == key
+            ]
+            num_bound += len(queries.list_bound_routes(session, key, routes))
+    return len(requests) - num_bound
 
 
 def forget_expired(sessions: sessionmaker[Session]) -> int:
-    """Delete the keys whose time is over; return how many."""
+    """Delete expired keys and return their number."""
     with transaction(sessions) as session:
         return queries.delete_expired_keys(session)

@@ -1,15 +1,15 @@
-"""What a caller of the use cases needs to name: the session factory, pages of lists, stored values."""
+"""Session factory, pages and stored values that use-case callers name."""
 
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.pages import Page, PageRequest, page_of_named
+from service.db.pages import Page, PageRequest, make_page_by_name
 from service.db.records.measurements import (
-    KeptAnswer,
     MeasurementFilter,
     MeasurementLine,
     MeasurementSort,
     StoredEvent,
     StoredMeasurement,
+    StoredResidual,
     StoredResult,
     StoredSample,
 )
@@ -34,7 +34,6 @@ __all__ = [
     "ErrorCount",
     "ErrorSummary",
     "JobCount",
-    "KeptAnswer",
     "MeasurementFilter",
     "MeasurementLine",
     "MeasurementSort",
@@ -48,7 +47,8 @@ __all__ = [
     "StoredMeasurement",
     "StoredModel",
     "StoredReservation",
+    "StoredResidual",
     "StoredResult",
     "StoredSample",
-    "page_of_named",
+    "make_page_by_name",
 ]

@@ -1,6 +1,7 @@
-"""The files of the pages: read from the package, compressed once, named by a digest of all of them.
+"""Static files of the pages.
 
-Scripts import each other by relative paths, so that one digest in the path renames them all at once, and a browser may keep
+Read from the package, compressed once, named by a digest of all of them. Scripts import each other
+by relative paths, so that one digest in the path renames them all at once, and a browser may keep
 them for good.
 """
 
@@ -17,35 +18,38 @@ _DIGEST_LETTERS = 16
 
 
 @cache
-def contents() -> Mapping[str, bytes]:
+def load_contents() -> Mapping[str, bytes]:
     """Return every file by its path below ``static``."""
     return dict(sorted(_walk(files("service.web.static"), "")))
 
 
 @cache
-def digest() -> str:
-    """Return what changes when any file does."""
-    whole = sha256()
-    for name, body in contents().items():
-        whole.update(name.encode() + b"\0" + sha256(body).digest())
-    return whole.hexdigest()[:_DIGEST_LETTERS]
+def compute_digest() -> str:
+    """Return a digest of all files."""
+    combined = sha256()
+    for name, body in load_contents().items():
+        combined.update(name.encode() + b"\0" + sha256(body).digest())
+    return combined.hexdigest()[:_DIGEST_LETTERS]
 
 
 @cache
-def compressed(name: str) -> bytes:
+def compress_file(name: str) -> bytes:
     """Return one file as gzip."""
-    return gzip.compress(contents()[name], mtime=0)
+    return gzip.compress(load_contents()[name], mtime=0)
 
 
-def url_of(name: str) -> str:
-    """Return the path under which a file is served; a template that names no file fails in its test."""
-    if name not in contents():
+def get_url(name: str) -> str:
+    """Return the path under which a file is served.
+
+    A template that names no file fails in its test.
+    """
+    if name not in load_contents():
         message = f"service/web/static has no {name!r}"
         raise LookupError(message)
-    return f"{PREFIX}/{digest()}/{name}"
+    return f"{PREFIX}/{compute_digest()}/{name}"
 
 
-def media_type_of(name: str) -> str:
+def get_media_type(name: str) -> str:
     """Return the content type of a file."""
     return f"{MEDIA_TYPES[name[name.rindex('.') :]]}; charset=utf-8"
 

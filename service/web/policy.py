@@ -1,4 +1,7 @@
-"""The headers of every page and file of the dashboard: nothing comes from another host, nothing runs inline."""
+"""Security headers of every page and file of the dashboard.
+
+Nothing comes from another host, nothing runs inline.
+"""
 
 _DIRECTIVES = (
     "default-src 'none'",

@@ -1,4 +1,6 @@
-"""``python -m tests.accuracy [--write]``: scores the estimator, prints the table, writes its pages under ``docs``."""
+"""``python -m tests.accuracy [--write]``: scores the estimator, prints the table, writes its pages
+under ``docs``.
+"""
 
 import argparse
 import sys
@@ -14,9 +16,14 @@ from tests.accuracy.scoring import score_everything
 def main() -> None:
     """Score everything."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.accuracy", description="Score the estimator against traced and published runs."
+        prog="python -m tests.accuracy",
+        description="Score the estimator against traced and published runs.",
     )
-    parser.add_argument("--write", action="store_true", help="also write docs/accuracy.md, its picture and docs/published.md")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="also write docs/accuracy.md, its picture and docs/published.md",
+    )
     arguments = parser.parse_args()
     scores, published = score_everything(), score_all(published_cases())
     sys.stdout.write(text_report(scores))

@@ -27,9 +27,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCase:
-    """One traced optimizer step, of a whole model or of one rank; bytes are sums of live storages, unrounded.
+    """One traced optimizer step, of a whole model or of one rank; bytes are sums of live storages,
+    unrounded.
 
-    ``allocated_bytes`` is the same peak in the allocator's blocks of 512 bytes, over both steps that were traced.
+    ``allocated_bytes`` is the same peak in the allocator's blocks of 512 bytes, over both steps
+    that were traced.
     """
 
     id: str
@@ -46,7 +48,9 @@ class StepCase:
 
     @property
     def held_input_bytes(self) -> int:
-        """Bytes of the last input of the step before, of which the tracer's loop over exact inputs still had the name."""
+        """Bytes of the last input of the step before, of which the tracer's loop over exact inputs
+        still had the name.
+        """
         inputs: Mapping[str, Any] = self.options.get("inputs") or {}
         if not inputs:
             return 0
@@ -59,7 +63,9 @@ class StepCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCase:
-    """One traced prefill and decode; the cache is what its objects hold, right after prefill and after decode."""
+    """One traced prefill and decode; the cache is what its objects hold, right after prefill and
+    after decode.
+    """
 
     id: str
     model: str
@@ -104,7 +110,9 @@ def parameter_cases() -> list[ParameterCase]:
 
 
 def architecture_of(case: StepCase | ServingCase | ParameterCase) -> Architecture:
-    """Return the case's model, cut to the layers that were traced; raise EstimatorError where it cannot be read."""
+    """Return the case's model, cut to the layers that were traced; raise EstimatorError where it
+    cannot be read.
+    """
     model = architecture_from_config(load_config(resolve_model(case.model)))
     layers = None if isinstance(case, ParameterCase) else case.options.get("layers")
     return model if layers is None else model.with_layers(layers)
@@ -116,4 +124,6 @@ def _rows(name: str) -> Iterator[dict[str, Any]]:
 
 
 def _step(row: dict[str, Any]) -> StepCase:
-    return StepCase(**row | {"phases": {name: Phase(**phase) for name, phase in row["phases"].items()}})
+    return StepCase(
+        **row | {"phases": {name: Phase(**phase) for name, phase in row["phases"].items()}}
+    )

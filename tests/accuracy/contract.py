@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
-from service.estimator.values.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+)
 from tests.accuracy.cases import Options, ServingCase, StepCase
 
 
@@ -30,7 +38,9 @@ MASTER_BF16 = Precision(
     master_dtype=DType.FP32,
     main_grad_dtype=DType.FP32,
 )
-"""A bf16 model with fp32 master weights; fp32 gradients are made before the step and freed after it."""
+"""A bf16 model with fp32 master weights; fp32 gradients are made before the step and freed after
+it.
+"""
 CAST_AT_GATHER = Precision(
     name="custom",
     param_dtype=DType.FP32,
@@ -38,9 +48,12 @@ CAST_AT_GATHER = Precision(
     grad_dtype=DType.FP32,
     optimizer_dtype=DType.FP32,
 )
-"""FSDP2's ``MixedPrecisionPolicy(param_dtype=bfloat16)``: fp32 shards, cast when they are gathered."""
+"""FSDP2's ``MixedPrecisionPolicy(param_dtype=bfloat16)``: fp32 shards, cast when they are gathered.
+"""
 
-_PRECISIONS = {name: POLICIES[name] for name in ("bf16", "fp32", "amp_bf16")} | {"master_bf16": MASTER_BF16}
+_PRECISIONS = {name: POLICIES[name] for name in ("bf16", "fp32", "amp_bf16")} | {
+    "master_bf16": MASTER_BF16
+}
 _RANK_PRECISIONS = {"bf16": CAST_AT_GATHER, "pure_bf16": POLICIES["bf16"], "fp32": POLICIES["fp32"]}
 _OPTIMIZERS = {
     "adamw_foreach": "adamw",
@@ -52,8 +65,14 @@ _OPTIMIZERS = {
 }
 _ATTENTION = {"auto": Attention.SDPA} | {kernel.value: kernel for kernel in Attention}
 _UNSPEAKABLE = {
-    "zero_grad_to_none": "zero_grad(set_to_none=False) keeps gradients between steps; the contract's steady state frees them",
-    "root_reshard": "the root unit resharded after forward; the contract speaks of the blocks' reshard_after_forward alone",
+    "zero_grad_to_none": (
+        "zero_grad(set_to_none=False) keeps gradients between steps; the contract's steady state "
+        "frees them"
+    ),
+    "root_reshard": (
+        "the root unit resharded after forward; the contract speaks of the blocks' "
+        "reshard_after_forward alone"
+    ),
 }
 
 
@@ -91,7 +110,7 @@ def question_of_serving(case: ServingCase) -> Question:
             attention=_ATTENTION[options["attn"]],
             cache=Cache(options["cache"]),
             max_model_len=options.get("max_len"),
-        )
+        ),
     )
 
 
@@ -104,11 +123,14 @@ def _training(options: Options, precision: Precision) -> TrainWorkload:
         method=Method.FULL if lora is None else Method.LORA,
         precision=precision,
         optimizer=_OPTIMIZERS[options["optimizer"]],
-        activation_checkpointing=Checkpointing.FULL if options.get("checkpointing", False) else Checkpointing.NONE,
+        activation_checkpointing=Checkpointing.FULL
+        if options.get("checkpointing", False)
+        else Checkpointing.NONE,
         reentrant_checkpointing=options.get("checkpointing") == "reentrant",
         attention=_ATTENTION[options["attn"]],
         keeps_logits=options.get("keep_outputs", True),
-        padding_mask=options.get("padding_mask") == "padded",  # a mask of ones pads nothing, and transformers drops it
+        padding_mask=options.get("padding_mask")
+        == "padded",  # a mask of ones pads nothing, and transformers drops it
         gradient_clipping="max_grad_norm" in options,
         decoder_length=options.get("dec_seq"),
         num_images=options["images"] // options["batch"] if "images" in options else None,

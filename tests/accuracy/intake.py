@@ -1,7 +1,8 @@
 """Slims raw traces to the fields that are scored: ``python -m tests.accuracy.intake TRACES``.
 
-``TRACES`` is a folder with ``train.json``, ``breadth.json``, ``infer.json``, ``fsdp.json`` and ``parameters.json`` as the
-tracer writes them. The files under ``tests/data/truth`` are what this makes of them, one case a line.
+``TRACES`` is a folder with ``train.json``, ``breadth.json``, ``infer.json``, ``fsdp.json`` and
+``parameters.json`` as the tracer writes them. The files under ``tests/data/truth`` are what this
+makes of them, one case a line.
 """
 
 import json
@@ -16,12 +17,20 @@ Raw = Mapping[str, Any]
 
 _CONSTANT = {"device", "labels", "use_cache", "steps", "emulate_inplace_accumulation", "mode"}
 """Options that are the same in every case and have no counterpart in a question."""
-_DEFAULTS: dict[str, object] = {"zero_grad_to_none": True, "grad_accum": 1, "keep_outputs": True, "logits": "last", "tp": 1}
+_DEFAULTS: dict[str, object] = {
+    "zero_grad_to_none": True,
+    "grad_accum": 1,
+    "keep_outputs": True,
+    "logits": "last",
+    "tp": 1,
+}
 _PHASES = ("forward", "backward", "optimizer")
 
 
 def slim_step(raw: Raw, name: str) -> dict[str, object]:
-    """Return a traced training step: start, peak and end of each phase of its steady step, and what the allocator did."""
+    """Return a traced training step: start, peak and end of each phase of its steady step, and what
+    the allocator did.
+    """
     replay = raw["allocator_simulated"]
     return {
         "id": name,
@@ -40,10 +49,17 @@ def slim_step(raw: Raw, name: str) -> dict[str, object]:
 
 def _phase(phases: Raw, name: str) -> dict[str, object]:
     """Return a phase of the second step over all of its micro batches."""
-    found = [value for key, value in phases.items() if key.startswith("s1") and key.endswith(f":{name}")]
+    found = [
+        value for key, value in phases.items() if key.startswith("s1") and key.endswith(f":{name}")
+    ]
     highest = max(found, key=lambda phase: phase["peak"])
     operation = highest.get("peak_op") or highest.get("op") or ""
-    return {"start": found[0]["start"], "peak": highest["peak"], "end": found[-1]["end"], "op": operation}
+    return {
+        "start": found[0]["start"],
+        "peak": highest["peak"],
+        "end": found[-1]["end"],
+        "op": operation,
+    }
 
 
 def slim_serving(raw: Raw, name: str) -> dict[str, object]:
@@ -77,8 +93,15 @@ def slim_options(options: Raw) -> dict[str, object]:
     return {
         name: value
         for name, value in options.items()
-        if name not in _CONSTANT and value is not None and value is not False and value != _DEFAULTS.get(name)
-    } | {name: False for name in ("keep_outputs", "zero_grad_to_none", "reshard") if options.get(name) is False}
+        if name not in _CONSTANT
+        and value is not None
+        and value is not False
+        and value != _DEFAULTS.get(name)
+    } | {
+        name: False
+        for name in ("keep_outputs", "zero_grad_to_none", "reshard")
+        if options.get(name) is False
+    }
 
 
 def _write(name: str, rows: Iterable[dict[str, object]]) -> None:
@@ -95,8 +118,13 @@ def main(folder: Path) -> None:
 
     steps = [(f"{kind}-{row['id']}", row) for kind in ("train", "breadth") for row in read(kind)]
     _write("training.jsonl", (slim_step(row, name) for name, row in steps))
-    _write("ranks.jsonl", (slim_step(row, f"rank-{index}") for index, row in enumerate(read("fsdp"))))
-    _write("serving.jsonl", (slim_serving(row, f"serve-{index}") for index, row in enumerate(read("infer"))))
+    _write(
+        "ranks.jsonl", (slim_step(row, f"rank-{index}") for index, row in enumerate(read("fsdp")))
+    )
+    _write(
+        "serving.jsonl",
+        (slim_serving(row, f"serve-{index}") for index, row in enumerate(read("infer"))),
+    )
     _write("parameters.jsonl", (slim_parameters(row) for row in read("parameters")))
 
 

@@ -16,13 +16,18 @@ _SERIES = (
     ("FSDP2 rank, peak", "#009e73", "FSDP2 rank, allocated"),
     ("serving, prefill", "#d55e00", "serving, prefill"),
 )
-"""Quantity, colour (Okabe and Ito's palette, told apart by colour-blind readers too) and legend, the upper ones last."""
+"""Quantity, colour (Okabe and Ito's palette, told apart by colour-blind readers too) and legend,
+the upper ones last.
+"""
 
 
 def scatter(scores: Scores) -> str:
     """Return the picture."""
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIZE} {_SIZE}" font-family="sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIZE} {_SIZE}" '
+            'font-family="sans-serif" font-size="12">'
+        ),
         f'<rect width="{_SIZE}" height="{_SIZE}" fill="#ffffff"/>',
         *_axes(),
     ]
@@ -51,10 +56,16 @@ def _axes() -> Iterator[str]:
         yield _stroke(_x(power), _y(low), _x(power), _y(high), "#dddddd")
         yield _stroke(_x(low), _y(power), _x(high), _y(power), "#dddddd")
         yield f'<text x="{_x(power)}" y="{_SIZE - _MARGIN + 18}" text-anchor="middle">{name}</text>'
-        yield f'<text x="{_MARGIN - 6}" y="{_y(power)}" text-anchor="end" dominant-baseline="middle">{name}</text>'
+        yield (
+            f'<text x="{_MARGIN - 6}" y="{_y(power)}" text-anchor="end" '
+            f'dominant-baseline="middle">{name}</text>'
+        )
     yield _stroke(_x(low), _y(low), _x(high), _y(high), "#888888")
     yield f'<text x="{_SIZE / 2}" y="{_SIZE - 18}" text-anchor="middle">traced</text>'
-    yield f'<text x="18" y="{_SIZE / 2}" text-anchor="middle" transform="rotate(-90 18 {_SIZE / 2})">predicted</text>'
+    yield (
+        f'<text x="18" y="{_SIZE / 2}" text-anchor="middle" transform="rotate(-90 18 '
+        f'{_SIZE / 2})">predicted</text>'
+    )
 
 
 def _stroke(x1: str, y1: str, x2: str, y2: str, colour: str) -> str:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from service.estimator.model.families.registry import known_model_types
+from service.estimator.model.families.registry import list_model_types
 from tests.accuracy.scoring import Refusal, Score, Scores
 from tests.accuracy.statistics import Summary, quantities, summarise, worst
 
@@ -60,7 +60,14 @@ def text_report(scores: Scores) -> str:
         wrong = worst(scores.of(name), NUM_WORST)
         if wrong:
             parts.append("\n".join([f"worst of {name}", *(f"  {_line(score)}" for score in wrong)]))
-    parts.append("\n".join(["refused or left out", *(f"  {count:4}  {reason}" for reason, count in refusal_counts(scores))]))
+    parts.append(
+        "\n".join(
+            [
+                "refused or left out",
+                *(f"  {count:4}  {reason}" for reason, count in refusal_counts(scores)),
+            ],
+        ),
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -70,7 +77,9 @@ def markdown_report(scores: Scores) -> str:
     parts = [
         _INTRODUCTION,
         _scope(scores),
-        "\n".join([_pipes(heading), _pipes(("---", *["---:"] * (len(heading) - 1))), *map(_pipes, rows)]),
+        "\n".join(
+            [_pipes(heading), _pipes(("---", *["---:"] * (len(heading) - 1))), *map(_pipes, rows)]
+        ),
         "![Predicted against traced bytes](accuracy.svg)\n",
         _DEVIATIONS,
         _worst_section(scores),
@@ -80,7 +89,9 @@ def markdown_report(scores: Scores) -> str:
 
 
 def refusal_counts(scores: Scores) -> list[tuple[str, int]]:
-    """Return every reason with its number of cases, the commonest first; models without a family are one reason each kind."""
+    """Return every reason with its number of cases, the commonest first; models without a family
+    are one reason each kind.
+    """
     counts = Counter(_reason(refusal) for refusal in scores.refusals)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
@@ -88,8 +99,8 @@ def refusal_counts(scores: Scores) -> list[tuple[str, int]]:
 def _scope(scores: Scores) -> str:
     answered = len({score.case for score in scores.scores})
     return (
-        f"Model types answered: {', '.join(known_model_types())}. "
-        f"{answered} questions answered, {len(scores.refusals)} refused or left out; the reasons stand at the end.\n"
+        f"Model types answered: {', '.join(list_model_types())}. {answered} questions answered, "
+        f"{len(scores.refusals)} refused or left out; the reasons stand at the end.\n"
     )
 
 
@@ -120,7 +131,10 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     lines = []
     for first, *rest in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)),
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
@@ -142,8 +156,16 @@ def _worst_section(scores: Scores) -> str:
         if not wrong:
             exact.append(name)
             continue
-        lines += [f"### {name}", "", "| error | bytes | case | operation at the traced peak |", "| ---: | ---: | --- | --- |"]
-        lines += [f"| {score.error:+.4%} | {score.difference:+,} | `{score.case}` | {score.op} |" for score in wrong]
+        lines += [
+            f"### {name}",
+            "",
+            "| error | bytes | case | operation at the traced peak |",
+            "| ---: | ---: | --- | --- |",
+        ]
+        lines += [
+            f"| {score.error:+.4%} | {score.difference:+,} | `{score.case}` | {score.op} |"
+            for score in wrong
+        ]
         lines.append("")
     return "\n".join([*lines, f"Nowhere off by one millionth or more: {', '.join(exact)}."])
 
@@ -151,7 +173,9 @@ def _worst_section(scores: Scores) -> str:
 def _refused_section(scores: Scores) -> str:
     lines = ["## What was refused or left out", "", "| cases | reason |", "| ---: | --- |"]
     lines += [f"| {count} | {reason} |" for reason, count in refusal_counts(scores)]
-    types = Counter(refusal.model_type for refusal in scores.refusals if refusal.model_type is not None)
+    types = Counter(
+        refusal.model_type for refusal in scores.refusals if refusal.model_type is not None
+    )
     named = ", ".join(f"{name} ({count})" for name, count in sorted(types.items()))
     return "\n".join([*lines, "", f"{_NO_FAMILY.capitalize()} yet: {named}."])
 

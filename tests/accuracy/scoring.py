@@ -57,12 +57,18 @@ class Score:
     @property
     def covered(self) -> bool | None:
         """Whether the traced value lies in the interval; ``None`` where the answer gives none."""
-        return None if self.interval is None else self.interval.low <= self.traced <= self.interval.high
+        return (
+            None
+            if self.interval is None
+            else self.interval.low <= self.traced <= self.interval.high
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A case without an answer, and why; ``model_type`` is given when the model itself cannot be read."""
+    """A case without an answer, and why; ``model_type`` is given when the model itself cannot be
+    read.
+    """
 
     kind: str
     case: str
@@ -100,7 +106,9 @@ def score_everything() -> Scores:
     )
 
 
-def _score_each(kind: str, cases: Sequence[C], scorer: Callable[[C, PlanCache], list[Score]], plans: PlanCache) -> Scores:
+def _score_each(
+    kind: str, cases: Sequence[C], scorer: Callable[[C, PlanCache], list[Score]], plans: PlanCache
+) -> Scores:
     found: list[Score] = []
     refused: list[Refusal] = []
     for case in cases:
@@ -129,8 +137,14 @@ def _parameters(case: ParameterCase, _: PlanCache) -> list[Score]:
     if case.embedding is not None:
         pairs.append(("parameters, embedding", counts.embedding, case.embedding))
     kinds = counts.by_module.keys() | case.by_module.keys()
-    pairs += [("parameters, by module", counts.by_module.get(kind, 0), case.by_module.get(kind, 0)) for kind in sorted(kinds)]
-    return [Score(quantity=name, case=case.model, predicted=ours, traced=theirs) for name, ours, theirs in pairs]
+    pairs += [
+        ("parameters, by module", counts.by_module.get(kind, 0), case.by_module.get(kind, 0))
+        for kind in sorted(kinds)
+    ]
+    return [
+        Score(quantity=name, case=case.model, predicted=ours, traced=theirs)
+        for name, ours, theirs in pairs
+    ]
 
 
 def _training(case: StepCase, plans: PlanCache) -> list[Score]:
@@ -143,9 +157,13 @@ def _rank(case: StepCase, plans: PlanCache) -> list[Score]:
     return _step("FSDP2 rank", case, _answers(model, question_of_rank(case), plans))
 
 
-def _answers(model: Architecture, question: Question, plans: PlanCache) -> tuple[Estimate, Estimate]:
+def _answers(
+    model: Architecture, question: Question, plans: PlanCache
+) -> tuple[Estimate, Estimate]:
     """Return the answers with segments of fixed size and with expandable ones."""
-    growing = replace(question, workload=replace(question.workload, allocator=Allocator.EXPANDABLE_SEGMENTS))
+    growing = replace(
+        question, workload=replace(question.workload, allocator=Allocator.EXPANDABLE_SEGMENTS)
+    )
     return _ask(model, question, plans), _ask(model, growing, plans)
 
 
@@ -155,7 +173,13 @@ def _step(kind: str, case: StepCase, answers: tuple[Estimate, Estimate]) -> list
     traced = case.phases
     peak_op = traced[case.steady_peak_phase].op
     rows: list[tuple[str, int, int, Interval | None, str]] = [
-        ("peak", answer.allocated_bytes, case.steady_peak_bytes, answer.allocated_interval, peak_op),
+        (
+            "peak",
+            answer.allocated_bytes,
+            case.steady_peak_bytes,
+            answer.allocated_interval,
+            peak_op,
+        ),
         ("forward", phases["forward_pass"], traced["forward"].peak, None, traced["forward"].op),
         ("backward", phases["backward_pass"], traced["backward"].peak, None, traced["backward"].op),
         (
@@ -165,8 +189,20 @@ def _step(kind: str, case: StepCase, answers: tuple[Estimate, Estimate]) -> list
             None,
             traced["optimizer"].op,
         ),
-        ("between steps", answer.steady_bytes, traced["forward"].start - case.held_input_bytes, None, ""),
-        ("peak in 512-byte blocks", answer.allocated_bytes, case.allocated_bytes, answer.allocated_interval, peak_op),
+        (
+            "between steps",
+            answer.steady_bytes,
+            traced["forward"].start - case.held_input_bytes,
+            None,
+            "",
+        ),
+        (
+            "peak in 512-byte blocks",
+            answer.allocated_bytes,
+            case.allocated_bytes,
+            answer.allocated_interval,
+            peak_op,
+        ),
         ("reserved", answer.reserved_bytes, case.reserved_bytes, answer.reserved_interval, peak_op),
         (
             "reserved, expandable segments",
@@ -177,7 +213,14 @@ def _step(kind: str, case: StepCase, answers: tuple[Estimate, Estimate]) -> list
         ),
     ]
     return [
-        Score(quantity=f"{kind}, {name}", case=label(case), predicted=ours, traced=theirs, interval=interval, op=op)
+        Score(
+            quantity=f"{kind}, {name}",
+            case=label(case),
+            predicted=ours,
+            traced=theirs,
+            interval=interval,
+            op=op,
+        )
         for name, ours, theirs, interval, op in rows
     ]
 
@@ -193,11 +236,21 @@ def _serving(case: ServingCase, plans: PlanCache) -> list[Score]:
         ("serving, decode", instants["decode"], case.decode_bytes),
         ("serving, cache", answer.serving.kv_cache_bytes, case.decode_cache_bytes),
     )
-    return [Score(quantity=name, case=label(case), predicted=ours, traced=theirs) for name, ours, theirs in pairs]
+    return [
+        Score(quantity=name, case=label(case), predicted=ours, traced=theirs)
+        for name, ours, theirs in pairs
+    ]
 
 
 def _ask(model: Architecture, question: Question, plans: PlanCache) -> Estimate:
-    return estimate(model, question.workload, layout=question.layout, device=_DEVICE, plans=plans, detail=Detail.REPLAYED)
+    return estimate(
+        model,
+        question.workload,
+        layout=question.layout,
+        device=_DEVICE,
+        plans=plans,
+        detail=Detail.REPLAYED,
+    )
 
 
 def _refusal(kind: str, case: str, error: EstimatorError | NotInContractError) -> Refusal:

@@ -1,17 +1,24 @@
-"""``python -m tests.accuracy.serving_slack``: what the caching allocator reserves for the serving runs that were traced.
+"""``python -m tests.accuracy.serving_slack``: what the caching allocator reserves for the serving
+runs that were traced.
 
-The runs were traced without an allocator, but what they allocate in which order is what the model records: weights, a prefill
-whose cache stays, and decode steps. Where the replayed blocks add up to the traced peak, what they reserve is believed.
+The runs were traced without an allocator, but what they allocate in which order is what the model
+records: weights, a prefill whose cache stays, and decode steps. Where the replayed blocks add up to
+the traced peak, what they reserve is believed.
 """
 
 import sys
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from service.estimator.backends.transformers.release import release_of
-from service.estimator.backends.transformers.serving import serving_pass
-from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, Block, CachingAllocator, allocator_of
-from service.estimator.memory.kv_cache import held_bytes
+from service.estimator.backends.transformers.release import resolve_release
+from service.estimator.backends.transformers.serving import build_serving_pass
+from service.estimator.memory.allocator.caching_allocator import (
+    BLOCK_BYTES,
+    Block,
+    CachingAllocator,
+    make_allocator,
+)
+from service.estimator.memory.kv_cache import final_cache_bytes
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes import recorder as passes
 from service.estimator.tape import sizes
@@ -37,13 +44,18 @@ def logged(model: Architecture, workload: ServeWorkload) -> dict[Section, Events
         return tapes[section]
 
     with patch.object(passes, "Tape", tape):
-        passes.record_serving(model, serving_pass(model, workload, release_of(workload.engine_version), None))
+        passes.record_serving(
+            model,
+            build_serving_pass(model, workload, resolve_release(workload.engine_version), None),
+        )
     return {section: each.events() for section, each in tapes.items()}
 
 
 def replayed(kind: Allocator, model: Architecture, workload: ServeWorkload) -> tuple[int, int]:
-    """Return reserved bytes and the highest sum of blocks of a load, a prefill and some decode steps."""
-    allocator, events = allocator_of(kind), logged(model, workload)
+    """Return reserved bytes and the highest sum of blocks of a load, a prefill and some decode
+    steps.
+    """
+    allocator, events = make_allocator(kind), logged(model, workload)
     width = workload.weight_dtype.bytes_per_element
     for weight, count in model.counts.tensors:
         for _ in range(count):
@@ -51,10 +63,12 @@ def replayed(kind: Allocator, model: Architecture, workload: ServeWorkload) -> t
     if workload.cache is Cache.STATIC:
         tensors = 2 * model.num_hidden_layers
         for _ in range(tensors):
-            allocator.allocate(_blocks(held_bytes(model, workload) // tensors))
+            allocator.allocate(_blocks(final_cache_bytes(model, workload) // tensors))
     _run(allocator, events[Section.PREFILL], workload, workload.prompt_tokens)
     for step in range(1, DECODE_STEPS + 1):
-        for block in _run(allocator, events[Section.DECODE], workload, workload.prompt_tokens + step):
+        for block in _run(
+            allocator, events[Section.DECODE], workload, workload.prompt_tokens + step
+        ):
             allocator.free(block)
     return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 
@@ -77,9 +91,11 @@ def _peak(case: ServingCase) -> int:
     return max(case.prefill_bytes, case.decode_bytes)
 
 
-def _run(allocator: CachingAllocator, events: Events, workload: ServeWorkload, tokens: int) -> list[Block]:
+def _run(
+    allocator: CachingAllocator, events: Events, workload: ServeWorkload, tokens: int
+) -> list[Block]:
     """Replay a pass, and return what it leaves behind."""
-    values = sizes.monomials(workload.num_sequences, tokens)
+    values = sizes.evaluate_monomials(workload.num_sequences, tokens)
     blocks = [_blocks(sizes.evaluate(events.sizes[kind], values)) for kind in events.kinds]
     live: dict[int, Block] = {}
     for event in events.order:
@@ -98,8 +114,12 @@ def main() -> None:
     """Print 2.5 %, 50 % and 97.5 % of the ratios for each kind of allocator."""
     for kind in Allocator:
         found = sorted(ratios(kind))
-        shown = [found[min(len(found) - 1, int(share * len(found)))] for share in (0.025, 0.5, 0.975)]
-        sys.stdout.write(f"{kind.value:20} {len(found):3} runs  {'  '.join(f'{ratio:.4f}' for ratio in shown)}\n")
+        shown = [
+            found[min(len(found) - 1, int(share * len(found)))] for share in (0.025, 0.5, 0.975)
+        ]
+        sys.stdout.write(
+            f"{kind.value:20} {len(found):3} runs  {'  '.join(f'{ratio:.4f}' for ratio in shown)}\n"
+        )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from tests.accuracy.scoring import Score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Relative errors of one quantity: absolute ones, but for ``bias``, which is the mean of the signed ones."""
+    """Relative errors of one quantity: absolute ones, but for ``bias``, which is the mean of the
+    signed ones.
+    """
 
     quantity: str
     num_cases: int
@@ -38,13 +40,17 @@ def summarise(quantity: str, scores: Sequence[Score]) -> Summary:
 
 
 def percentile(ascending: Sequence[float], percent: int) -> float:
-    """Return the smallest value that at least ``percent`` per cent of the values do not exceed (nearest rank)."""
+    """Return the smallest value that at least ``percent`` per cent of the values do not exceed
+    (nearest rank).
+    """
     rank = -(-len(ascending) * percent // 100)
     return ascending[rank - 1]
 
 
 NEGLIGIBLE = 1e-6
-"""Relative errors below one millionth are a few bytes of counters and scalars; nobody looks for their cause."""
+"""Relative errors below one millionth are a few bytes of counters and scalars; nobody looks for
+their cause.
+"""
 
 
 def worst(scores: Sequence[Score], count: int) -> list[Score]:

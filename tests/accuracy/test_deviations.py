@@ -1,4 +1,6 @@
-"""The reasons that ``docs/accuracy.md`` gives for what it could not meet, shown on PyTorch itself."""
+"""The reasons that ``docs/accuracy.md`` gives for what it could not meet, shown on PyTorch
+itself.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
-from service.estimator.tape.ops.elementwise import from_input
+from service.estimator.tape.ops.elementwise import activate_saving_input
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import GIB
@@ -38,7 +40,9 @@ class _Log(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves 
 
 
 def test_a_device_runs_one_kernel_for_the_backward_of_silu() -> None:
-    """On a real backend ``silu_backward`` is one operation, so that only its result is allocated."""
+    """On a real backend ``silu_backward`` is one operation, so that only its result is
+    allocated.
+    """
     x = torch.zeros(2, 3, requires_grad=True)
     y = torch.nn.functional.silu(x)
     grad = torch.ones_like(y)
@@ -46,11 +50,15 @@ def test_a_device_runs_one_kernel_for_the_backward_of_silu() -> None:
     with _Log() as log:
         y.backward(grad)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
-    assert [name for name in log.operations if "detach" not in name] == ["aten.silu_backward.default"]
+    assert [name for name in log.operations if "detach" not in name] == [
+        "aten.silu_backward.default"
+    ]
 
 
 def test_the_composite_backward_of_silu_makes_six_tensors() -> None:
-    """Where no kernel is registered, ATen computes sigmoid, ``1 - s``, two products, a sum and the gradient one by one."""
+    """Where no kernel is registered, ATen computes sigmoid, ``1 - s``, two products, a sum and the
+    gradient one by one.
+    """
     x = torch.zeros(2, 3, device="meta")
 
     with _Log() as log:
@@ -68,9 +76,11 @@ def test_the_composite_backward_of_silu_makes_six_tensors() -> None:
 
 
 def test_counting_the_composite_is_an_upper_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the fused kernel no answer is higher, and none is lower by more than the documentation says."""
+    """With the fused kernel no answer is higher, and none is lower by more than the documentation
+    says.
+    """
     composite = _peaks()
-    monkeypatch.setitem(ACTIVATIONS, "silu", from_input)
+    monkeypatch.setitem(ACTIVATIONS, "silu", activate_saving_input)
 
     fused = _peaks()
 
@@ -81,16 +91,24 @@ def test_counting_the_composite_is_an_upper_bound(monkeypatch: pytest.MonkeyPatc
 
 
 def _peaks() -> tuple[list[int], list[int]]:
-    """Return the peak of every training step that has an answer, and of every rank; without replays, which count no tensors."""
+    """Return the peak of every training step that has an answer, and of every rank; without
+    replays, which count no tensors.
+    """
     plans = PlanCache()
     steps = [_peak(case, question_of_step, plans) for case in training_cases()]
     ranks = [_peak(case, question_of_rank, plans) for case in rank_cases()]
-    return [each for each in steps if each is not None], [each for each in ranks if each is not None]
+    return [each for each in steps if each is not None], [
+        each for each in ranks if each is not None
+    ]
 
 
-def _peak(case: StepCase, question_of: Callable[[StepCase], Question], plans: PlanCache) -> int | None:
+def _peak(
+    case: StepCase, question_of: Callable[[StepCase], Question], plans: PlanCache
+) -> int | None:
     try:
         model, question = architecture_of(case), question_of(case)
-        return estimate(model, question.workload, layout=question.layout, device=DEVICE, plans=plans).allocated_bytes
+        return estimate(
+            model, question.workload, layout=question.layout, device=DEVICE, plans=plans
+        ).allocated_bytes
     except (EstimatorError, NotInContractError):
         return None

@@ -1,4 +1,6 @@
-"""What the estimator has reached, so that no change makes it worse; ``docs/accuracy.md`` must say the same."""
+"""What the estimator has reached, so that no change makes it worse; ``docs/accuracy.md`` must say
+the same.
+"""
 
 import pytest
 
@@ -38,8 +40,15 @@ FLOORS = {
     "serving, decode": (1e-6, 5e-5),
 }
 """Median and maximum of the absolute relative error: what is reached now, rounded up."""
-CASES = {"parameters, total": 96, "training, peak": 297, "FSDP2 rank, peak": 26, "serving, cache": 49}
-"""Questions that were answered when these floors were set; a refusal must not make a floor easier to hold."""
+CASES = {
+    "parameters, total": 96,
+    "training, peak": 297,
+    "FSDP2 rank, peak": 26,
+    "serving, cache": 49,
+}
+"""Questions that were answered when these floors were set; a refusal must not make a floor easier
+to hold.
+"""
 
 
 def _scores() -> Scores:
@@ -95,6 +104,8 @@ def test_every_refusal_has_a_reason_in_words() -> None:
 
 
 def test_the_documentation_says_what_the_code_says() -> None:
-    """The generated pages are those of this code: run ``python -m tests.accuracy --write`` after a change."""
+    """The generated pages are those of this code: run ``python -m tests.accuracy --write`` after a
+    change.
+    """
     for path, content in pages(_scores(), published()).items():
         assert path.read_text() == content, f"{path.name} is stale"

@@ -4,12 +4,26 @@ from random import Random
 
 import pytest
 
-from service.estimator.memory.intervals.ends import PER_MILLION, widened, width_of
-from tests.accuracy.conformal import NARROWEST, NUM_FOLDS, Residual, Width, binomial_range, coverage, fold_of, holds, width
+from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends, widen
+from tests.accuracy.conformal import (
+    NARROWEST,
+    NUM_FOLDS,
+    Residual,
+    Width,
+    binomial_range,
+    coverage,
+    fold_of,
+    holds,
+    width,
+)
 
 
-def _residual(ratio: float, group: str = "g", *, low: float | None = None, high: float | None = None) -> Residual:
-    return Residual(kind="training", quantity="reserved", group=group, low=low or ratio, high=high or ratio)
+def _residual(
+    ratio: float, group: str = "g", *, low: float | None = None, high: float | None = None
+) -> Residual:
+    return Residual(
+        kind="training", quantity="reserved", group=group, low=low or ratio, high=high or ratio
+    )
 
 
 def test_what_is_drawn_alike_is_covered_as_promised() -> None:
@@ -80,8 +94,8 @@ def test_coverage_counts_groups_alike() -> None:
 def test_every_kind_has_a_width_around_one() -> None:
     """The table holds both ends for known kinds, and the pooled ones for a kind without cases."""
     for quantity in ("allocated", "reserved"):
-        low, high = width_of("a kind without cases", quantity)
+        low, high = get_residual_ends("a kind without cases", quantity)
 
         assert low < PER_MILLION < high
-        assert widened(1000, 2000, "training", quantity).low < 1000
-        assert widened(1000, 2000, "training", quantity).high > 2000
+        assert widen(1000, 2000, "training", quantity).low < 1000
+        assert widen(1000, 2000, "training", quantity).high > 2000

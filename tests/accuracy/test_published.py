@@ -4,7 +4,13 @@ import pytest
 
 from tests.accuracy.found import published
 from tests.accuracy.published.rows import published_cases, skipped_rows
-from tests.accuracy.published.summary import PublishedSummary, labels, pooled, summaries, weighted_quantile
+from tests.accuracy.published.summary import (
+    PublishedSummary,
+    labels,
+    pooled,
+    summaries,
+    weighted_quantile,
+)
 from tests.accuracy.published.translate.__main__ import translators
 
 FLOORS = {
@@ -30,7 +36,11 @@ TIMES = (0.22, 0.55)
 
 
 def _line(kind: tuple[str, str, str]) -> PublishedSummary:
-    return next(line for line in summaries(published().memory) if (line.scores_as, line.quantity, line.unit) == kind)
+    return next(
+        line
+        for line in summaries(published().memory)
+        if (line.scores_as, line.quantity, line.unit) == kind
+    )
 
 
 @pytest.mark.parametrize("kind", FLOORS)
@@ -59,11 +69,15 @@ def test_pooled_errors_stay_below_their_floor(classes: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("scores_as", CASES)
 def test_no_reading_that_was_answered_is_refused_again(scores_as: str) -> None:
     """The floors are held by at least as many readings as when they were set."""
-    assert sum(score.scores_as == scores_as for score in published().memory.scores) >= CASES[scores_as]
+    assert (
+        sum(score.scores_as == scores_as for score in published().memory.scores) >= CASES[scores_as]
+    )
 
 
 def test_verdicts_agree_with_what_ran_and_what_did_not() -> None:
-    """At most one in a hundred runs is wrongly said to fit, one in twenty of those that ran out of memory, or not to fit."""
+    """At most one in a hundred runs is wrongly said to fit, one in twenty of those that ran out of
+    memory, or not to fit.
+    """
     counted = labels(published().memory.labels)
 
     assert counted.false_fits <= counted.num_runs * 0.01
@@ -85,4 +99,7 @@ def test_every_source_has_its_translation() -> None:
     families = {case.group.partition("|")[0] for case in published_cases()}
 
     assert published_cases()
-    assert set(translators()) - {name for name, reasons in skipped_rows().items() if reasons} <= families
+    assert (
+        set(translators()) - {name for name, reasons in skipped_rows().items() if reasons}
+        <= families
+    )

@@ -1,7 +1,9 @@
-"""Runs the cases that were traced independently on our own trace: ``python -m tests.accuracy.traced [CASE or MODEL ...]``.
+"""Runs the cases that were traced independently on our own trace: ``python -m tests.accuracy.traced
+[CASE or MODEL ...]``.
 
-One line a case: the highest bytes of each phase and how far they are off. The independent tracer ran silu's backward as ATen's
-composite, where CUDA has a kernel that needs nothing beside its output; the same is assumed here, and ``--cuda`` leaves it out.
+One line a case: the highest bytes of each phase and how far they are off. The independent tracer
+ran silu's backward as ATen's composite, where CUDA has a kernel that needs nothing beside its
+output; the same is assumed here, and ``--cuda`` leaves it out.
 """
 
 import argparse
@@ -17,23 +19,35 @@ from transformers import logging
 
 from service.catalog.models import load_config, resolve_model
 from service.estimator.model.families.registry import architecture_from_config
-from service.probing.plan import Question, asked_point
+from service.probing.plan import ProbeQuestion, get_target_point
 from service.probing.refusal import Refusal
 from tests.accuracy import contract
 from tests.accuracy.cases import ServingCase, StepCase, rank_cases, serving_cases, training_cases
-from tests.accuracy.contract import NotInContractError, question_of_rank, question_of_serving, question_of_step
-from worker.probes.measure import subject_of
-from worker.probes.run.extrapolate import instant_of
-from worker.probes.run.session import highest, steady_stretches
+from tests.accuracy.contract import (
+    NotInContractError,
+    question_of_rank,
+    question_of_serving,
+    question_of_step,
+)
+from worker.probes.measure import make_probe_setup
+from worker.probes.run.extrapolate import get_instant
+from worker.probes.run.session import compute_highest, select_steady_stretches
 from worker.probes.trace.cuda_kernels import SCRATCH
-from worker.probes.trace.ledger import Ledger, stretches
+from worker.probes.trace.ledger import Ledger, compute_stretches
 from worker.probes.trace.run import run_traced
 
 Case = StepCase | ServingCase
 _INNER_PRODUCTS = 5
-"""Tensors that ``grad * (s * (1 + x * (1 - s)))`` holds until it is done, s = sigmoid(x) (ATen's ``math_silu_backward``)."""
+"""Tensors that ``grad * (s * (1 + x * (1 - s)))`` holds until it is done, s = sigmoid(x) (ATen's
+``math_silu_backward``).
+"""
 _AFTER_LOSS = "loss/gradient"
-_PHASES = {"forward": "forward", "loss": "forward", "backward": "backward", "optimizer_step": "optimizer"}
+_PHASES = {
+    "forward": "forward",
+    "loss": "forward",
+    "backward": "backward",
+    "optimizer_step": "optimizer",
+}
 _PASSES = {"prefill": "prefill", "growing": "decode", "decode": "decode"}
 LIMIT = 0.001
 
@@ -55,19 +69,31 @@ class Score:
 def score(case: Case, *, composite_silu: bool = True) -> Score:
     """Trace a case in full and compare; raises NotInContractError and Refusal."""
     ledger = trace(case, composite_silu=composite_silu)
-    ran = stretches(ledger, ledger.live())
+    ran = compute_stretches(ledger, ledger.live())
     if isinstance(case, ServingCase):
-        passes = highest(ran, lambda stretch: stretch.live_peak)
-        return Score(case=case, traced={"prefill": case.prefill_bytes, "decode": case.decode_bytes}, found=_passes(passes))
-    peaks = highest(steady_stretches(ran), lambda stretch: stretch.live_peak)
-    return Score(case=case, traced={name: phase.peak for name, phase in case.phases.items()}, found=_phases(peaks))
+        passes = compute_highest(ran, lambda stretch: stretch.live_peak)
+        return Score(
+            case=case,
+            traced={"prefill": case.prefill_bytes, "decode": case.decode_bytes},
+            found=_passes(passes),
+        )
+    peaks = compute_highest(select_steady_stretches(ran), lambda stretch: stretch.live_peak)
+    return Score(
+        case=case,
+        traced={name: phase.peak for name, phase in case.phases.items()},
+        found=_phases(peaks),
+    )
 
 
 def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
     """Run a case, cut to the layers that were traced, and return every allocation."""
-    config = {name: word for name, word in load_config(resolve_model(case.model)).items() if name != "quantization_config"}
+    config = {
+        name: word
+        for name, word in load_config(resolve_model(case.model)).items()
+        if name != "quantization_config"
+    }
     asked = _asked(case)
-    question = Question(
+    question = ProbeQuestion(
         architecture=architecture_from_config(config),
         workload=asked.workload,
         layout=asked.layout,
@@ -75,9 +101,15 @@ def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
         deadline_s=600.0,
     )
     layers = case.options.get("layers", question.architecture.num_hidden_layers)
-    point = replace(asked_point(question), layers=tuple(range(layers)))
-    scratch = {**SCRATCH, torch.ops.aten.silu_backward.default: _inner_products} if composite_silu else SCRATCH
-    return run_traced(subject_of(question, config, 0), point, tell=lambda _step: None, scratch=scratch).ledger
+    point = replace(get_target_point(question), layers=tuple(range(layers)))
+    scratch = (
+        {**SCRATCH, torch.ops.aten.silu_backward.default: _inner_products}
+        if composite_silu
+        else SCRATCH
+    )
+    return run_traced(
+        make_probe_setup(question, config, 0), point, on_step=lambda _step: None, scratch=scratch
+    ).ledger
 
 
 def _asked(case: Case) -> contract.Question:
@@ -91,25 +123,31 @@ def _inner_products(gradient: torch.Tensor, *_: object) -> Sequence[int]:
 
 
 def _phases(peaks: Mapping[str, int]) -> dict[str, int]:
-    """Return the highest bytes by traced phase: there the loss is a part of forward, and its gradient one of backward."""
+    """Return the highest bytes by traced phase: there the loss is a part of forward, and its
+    gradient one of backward.
+    """
     found: dict[str, int] = {}
     for name, num_bytes in peaks.items():
-        phase = "backward" if name == _AFTER_LOSS else _PHASES[instant_of(name)]
+        phase = "backward" if name == _AFTER_LOSS else _PHASES[get_instant(name)]
         found[phase] = max(found.get(phase, 0), num_bytes)
     return found
 
 
 def _passes(peaks: Mapping[str, int]) -> dict[str, int]:
-    """Return the highest bytes of prefill and of all tokens after it, of which a measurement's decode is the last."""
+    """Return the highest bytes of prefill and of all tokens after it, of which a measurement's
+    decode is the last.
+    """
     found = {"prefill": 0, "decode": 0}
     for name, num_bytes in peaks.items():
-        if (traced := _PASSES.get(instant_of(name))) is not None:
+        if (traced := _PASSES.get(get_instant(name))) is not None:
             found[traced] = max(found[traced], num_bytes)
     return found
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table of all cases, or of those that are named; 1 when one is off by more than 0.1 per cent."""
+    """Print the table of all cases, or of those that are named; 1 when one is off by more than 0.1
+    per cent.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy.traced", description=__doc__)
     parser.add_argument("names", nargs="*", help="cases or models, all when none is named")
     parser.add_argument("--cuda", action="store_true", help="run silu's backward as CUDA's kernel")
@@ -131,7 +169,10 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(f"left out {count}: {reason}\n")
     equal = sum(error == 0 for error in errors)
     within = sum(error <= LIMIT for error in errors)
-    sys.stdout.write(f"{len(errors)} cases, {equal} equal to the byte, {within} within {LIMIT:.1%}, worst {max(errors):.4%}\n")
+    sys.stdout.write(
+        f"{len(errors)} cases, {equal} equal to the byte, {within} within {LIMIT:.1%}, worst "
+        f"{max(errors):.4%}\n"
+    )
     return int(within < len(errors))
 
 
@@ -143,8 +184,13 @@ def _chosen(names: Sequence[str]) -> Iterator[Case]:
 
 
 def _line(scored: Score) -> str:
-    off = ", ".join(f"{phase} {scored.found[phase] - traced:+d} B" for phase, traced in scored.traced.items())
-    return f"{scored.case.id:12} {scored.case.model:24} {max(scored.found.values()):>15} B {scored.error:+.4%}  {off}\n"
+    off = ", ".join(
+        f"{phase} {scored.found[phase] - traced:+d} B" for phase, traced in scored.traced.items()
+    )
+    return (
+        f"{scored.case.id:12} {scored.case.model:24} {max(scored.found.values()):>15} B "
+        f"{scored.error:+.4%}  {off}\n"
+    )
 
 
 if __name__ == "__main__":

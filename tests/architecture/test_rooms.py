@@ -1,4 +1,6 @@
-"""Every room, loaded in a fresh interpreter: what a static tool cannot see, lazy and dynamic imports included."""
+"""Every room, loaded in a fresh interpreter: what a static tool cannot see, lazy and dynamic
+imports included.
+"""
 
 import json
 import subprocess
@@ -17,15 +19,31 @@ for name in sys.argv[1:]:
 assert threading.active_count() == 1, "a module started a thread when it was imported"
 print(json.dumps(sorted(sys.modules)))
 """
-_OUTSIDE = frozenset({"alembic", "litestar", "psycopg", "redis", "rq", "sqlalchemy", "structlog", "torch", "transformers"})
+_OUTSIDE = frozenset(
+    {
+        "alembic",
+        "litestar",
+        "psycopg",
+        "redis",
+        "rq",
+        "sqlalchemy",
+        "structlog",
+        "torch",
+        "transformers",
+    },
+)
 _TRACING = frozenset({"opentelemetry.exporter", "opentelemetry.sdk.trace"})
-"""Loaded where spans are asked for; redis-py loads other parts of OpenTelemetry by itself wherever it is installed."""
+"""Loaded where spans are asked for; redis-py loads other parts of OpenTelemetry by itself wherever
+it is installed.
+"""
 _DEEP = frozenset({"torch", "transformers", "peft", "numpy", "pynvml"}) | _TRACING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Modules that are loaded together, and what must not come with them; prefixes name everything below them."""
+    """Modules that are loaded together, and what must not come with them; prefixes name everything
+    below them.
+    """
 
     name: str
     modules: tuple[str, ...]
@@ -33,13 +51,25 @@ class Room:
     excluding: tuple[str, ...] = ()
 
     def members(self) -> tuple[str, ...]:
-        """Return every module of the room, read off the file system, so that new ones join by themselves."""
+        """Return every module of the room, read off the file system, so that new ones join by
+        themselves.
+        """
         found = (name for prefix in self.modules for name in _modules_below(prefix))
         return tuple(name for name in found if not _within(name, self.excluding))
 
 
 _PURE = frozenset(
-    {"msgspec", "yaml", "httpx", "rich", "service.db", "service.jobs", "service.usecases", "service.api", "worker"}
+    {
+        "msgspec",
+        "yaml",
+        "httpx",
+        "rich",
+        "service.db",
+        "service.jobs",
+        "service.usecases",
+        "service.api",
+        "worker",
+    },
 )
 _ROOMS = (
     Room(
@@ -53,17 +83,33 @@ _ROOMS = (
     Room(
         name="planner and calibration",
         modules=("service.planner", "service.calibration"),
-        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.base.errors", "service.runtime.settings"},
+        without=_OUTSIDE
+        | _DEEP
+        | _PURE
+        | {"service.catalog", "service.base.errors", "service.runtime.settings"},
     ),
     Room(
         name="catalogue and formats",
         modules=("service.catalog", "service.formats"),
-        without=_OUTSIDE | _DEEP | {"httpx", "rich", "service.db", "service.jobs", "service.usecases", "service.api", "worker"},
+        without=_OUTSIDE
+        | _DEEP
+        | {
+            "httpx",
+            "rich",
+            "service.db",
+            "service.jobs",
+            "service.usecases",
+            "service.api",
+            "worker",
+        },
     ),
     Room(
         name="access",
         modules=("service.access",),
-        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.estimator", "service.runtime.settings"},
+        without=_OUTSIDE
+        | _DEEP
+        | _PURE
+        | {"service.catalog", "service.estimator", "service.runtime.settings"},
     ),
     Room(
         name="job contract",
@@ -77,26 +123,39 @@ _ROOMS = (
             "service.jobs.codec",
             "service.base.typed",
         ),
-        without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.notify", "worker"},
+        without=_OUTSIDE
+        | _DEEP
+        | {"service.db", "service.usecases", "service.jobs.notify", "worker"},
     ),
     Room(
         name="plans of probes",
         modules=("service.probing",),
         without=_OUTSIDE
         | _DEEP
-        | {"service.db", "service.usecases", "service.jobs.notify", "service.runtime.settings", "worker"},
+        | {
+            "service.db",
+            "service.usecases",
+            "service.jobs.notify",
+            "service.runtime.settings",
+            "worker",
+        },
     ),
     Room(
         name="bell",
         modules=("service.jobs.notify",),
-        without=_DEEP | {"litestar", "sqlalchemy", "alembic", "service.db", "service.usecases", "worker"},
+        without=_DEEP
+        | {"litestar", "sqlalchemy", "alembic", "service.db", "service.usecases", "worker"},
     ),
     Room(
         name="storage",
         modules=("service.db",),
         without=_DEEP | {"litestar", "rq", "redis", "service.usecases", "service.api", "worker"},
     ),
-    Room(name="use cases", modules=("service.usecases",), without=_DEEP | {"litestar", "service.api", "service.app", "worker"}),
+    Room(
+        name="use cases",
+        modules=("service.usecases",),
+        without=_DEEP | {"litestar", "service.api", "service.app", "worker"},
+    ),
     Room(
         name="contract",
         modules=("service.contract",),
@@ -105,13 +164,21 @@ _ROOMS = (
     Room(
         name="terminal",
         modules=("service.terminal",),
-        without=_OUTSIDE | _DEEP | {"rich", "service.cli", "service.db", "service.usecases", "worker"},
+        without=_OUTSIDE
+        | _DEEP
+        | {"rich", "service.cli", "service.db", "service.usecases", "worker"},
     ),
-    Room(name="web", modules=("service.api", "service.app", "service.web"), without=_DEEP | {"worker"}),
+    Room(
+        name="web",
+        modules=("service.api", "service.app", "service.web"),
+        without=_DEEP | {"worker"},
+    ),
     Room(
         name="telemetry, off",
         modules=("service.telemetry",),
-        without=_DEEP | _OUTSIDE | {"service.api", "service.db", "service.jobs", "service.usecases", "worker"},
+        without=_DEEP
+        | _OUTSIDE
+        | {"service.api", "service.db", "service.jobs", "service.usecases", "worker"},
         excluding=("service.telemetry.otel",),
     ),
     Room(
@@ -120,41 +187,73 @@ _ROOMS = (
         without=_OUTSIDE
         | _DEEP
         | {"jinja2", "msgspec", "uvicorn", "worker", "service.access", "service.api"}
-        | {"service.app", "service.catalog", "service.db", "service.base.errors", "service.estimator", "service.jobs"}
+        | {
+            "service.app",
+            "service.catalog",
+            "service.db",
+            "service.base.errors",
+            "service.estimator",
+            "service.jobs",
+        }
         | {"service.planner", "service.runtime.settings", "service.usecases"},
     ),
     Room(
         name="embedded servers",
         modules=("service.embedded",),
         without=_DEEP
-        | {"litestar", "sqlalchemy", "rq", "redis", "service.api", "service.db", "service.jobs", "service.usecases"}
+        | {
+            "litestar",
+            "sqlalchemy",
+            "rq",
+            "redis",
+            "service.api",
+            "service.db",
+            "service.jobs",
+            "service.usecases",
+        }
         | {"service.estimator", "worker"},
     ),
     Room(
         name="worker",
         modules=("worker",),
-        without=frozenset({"litestar", "torch", "transformers", "peft", "service.api", "service.app", "service.web"})
+        without=frozenset(
+            {
+                "litestar",
+                "torch",
+                "transformers",
+                "peft",
+                "service.api",
+                "service.app",
+                "service.web",
+            },
+        )
         | _TRACING,
         excluding=("worker.probes",),
     ),
     Room(
         name="probes",
         modules=("worker.probes",),
-        without=frozenset({"litestar", "redis", "rq", "sqlalchemy", "service.api", "service.app", "service.db"})
+        without=frozenset(
+            {"litestar", "redis", "rq", "sqlalchemy", "service.api", "service.app", "service.db"}
+        )
         | _TRACING
         | {"service.usecases", "service.jobs.notify"},
     ),
     Room(
         name="command line, cold",
         modules=("service.__main__",),
-        without=_OUTSIDE | _DEEP | {"uvicorn", "service.app", "service.api", "service.db", "service.usecases", "worker"},
+        without=_OUTSIDE
+        | _DEEP
+        | {"uvicorn", "service.app", "service.api", "service.db", "service.usecases", "worker"},
     ),
 )
 
 
 @pytest.mark.parametrize("room", _ROOMS, ids=lambda room: room.name)
 def test_a_room_loads_nothing_that_it_may_not_know(room: Room) -> None:
-    """Loading all modules of a room brings none of the rooms and libraries that the import table keeps from it."""
+    """Loading all modules of a room brings none of the rooms and libraries that the import table
+    keeps from it.
+    """
     loaded = _load(room.members())
 
     assert [name for name in loaded if _within(name, tuple(room.without))] == []
@@ -164,7 +263,9 @@ def test_the_estimator_needs_the_standard_library_alone() -> None:
     """Nothing is loaded from outside of the standard library but the estimator itself."""
     names = _modules_below("service.estimator")
 
-    foreign = {name.partition(".")[0] for name in set(_load(tuple(names))) - set(_load(()))} - sys.stdlib_module_names
+    foreign = {
+        name.partition(".")[0] for name in set(_load(tuple(names))) - set(_load(()))
+    } - sys.stdlib_module_names
 
     assert foreign == {"service"}
 
@@ -182,7 +283,9 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
         "service.telemetry.otel",
     )
 
-    homeless = [name for name in _modules_below("service") if name not in known and not _within(name, roots)]
+    homeless = [
+        name for name in _modules_below("service") if name not in known and not _within(name, roots)
+    ]
 
     assert homeless == []
 
@@ -190,7 +293,12 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
 def _load(names: tuple[str, ...]) -> list[str]:
     """Return what a fresh interpreter has loaded after importing the modules in silence."""
     run = subprocess.run(
-        [sys.executable, "-c", _LOAD, *names], cwd=_ROOT, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", _LOAD, *names],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr == "", "importing wrote to stderr"

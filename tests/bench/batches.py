@@ -1,4 +1,7 @@
-"""What POST /v1/fit/batch sustains, and how long a single fit waits while batches run."""
+"""Benchmark of POST /v1/fit/batch.
+
+It measures what batches sustain, and how long a single fit waits while they run.
+"""
 
 import http.client
 import itertools
@@ -11,8 +14,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from tests.bench.load import Load, request_bytes, run_load
-from tests.bench.servers import service
+from tests.bench.load import Load, encode_request, run_load
+from tests.bench.servers import run_service
 
 NUM_ITEMS = 10_000
 _BATCHES = 5
@@ -21,8 +24,13 @@ _SINGLES = 4
 _SECONDS = 6.0
 
 
-def question(micro_batch: int, length: int, checkpointing: str, ranks: int, stage: int) -> dict[str, object]:
-    """Return one point of a grid over batch, sequence, checkpointing, ranks and stage."""
+def build_question(
+    micro_batch: int, length: int, checkpointing: str, ranks: int, stage: int
+) -> dict[str, object]:
+    """Build one point of a grid of questions.
+
+    The grid is over batch, sequence, checkpointing, ranks and stage.
+    """
     return {
         "model": "llama-2-7b",
         "workload": {
@@ -36,16 +44,20 @@ def question(micro_batch: int, length: int, checkpointing: str, ranks: int, stag
     }
 
 
-def distinct_items() -> list[dict[str, object]]:
-    """Return ten thousand questions of which no two are alike."""
+def build_distinct_items() -> list[dict[str, object]]:
+    """Build ten thousand questions, all different."""
     grid = itertools.product(
-        (1, 2, 4, 8, 16), range(512, 26 * 512, 512), ("none", "full"), (2**power for power in range(10)), (0, 1, 2, 3)
+        (1, 2, 4, 8, 16),
+        range(512, 26 * 512, 512),
+        ("none", "full"),
+        (2**power for power in range(10)),
+        (0, 1, 2, 3),
     )
-    return [question(*point) for point in itertools.islice(grid, NUM_ITEMS)]
+    return [build_question(*point) for point in itertools.islice(grid, NUM_ITEMS)]
 
 
-def batches() -> Table:
-    """Return the times of batches alone, and of single fits alone and beside batches."""
+def measure_batches() -> Table:
+    """Measure batches alone, and single fits alone and during batches."""
     table = Table(
         "what",
         "fits/s",
@@ -53,23 +65,38 @@ def batches() -> Table:
         "p99 or worst ms",
         title=f"POST /v1/fit/batch, {NUM_ITEMS:,} distinct items, numbers only",
     )
-    body = json.dumps({"items": distinct_items(), "detail": "numbers"}).encode()
-    single = request_bytes("POST", "/v1/fit", json.dumps(question(1, 4096, "full", 8, 3)).encode())
-    with tempfile.TemporaryDirectory(prefix="headroom-bench-") as data_dir, service(Path(data_dir)) as port:
+    body = json.dumps({"items": build_distinct_items(), "detail": "numbers"}).encode()
+    single = encode_request(
+        "POST", "/v1/fit", json.dumps(build_question(1, 4096, "full", 8, 3)).encode()
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="headroom-bench-") as data_dir,
+        run_service(Path(data_dir)) as port,
+    ):
         _post(port, body)
         took = [_post(port, body) for _ in range(_BATCHES)]
         alone = run_load("127.0.0.1", port, single, connections=_SINGLES)
-        beside, delayed = _beside_batches(port, body, single)
-    for name, times in (("batches, one after another", took), ("batches while single fits are asked", delayed)):
+        concurrent, delayed = _measure_during_batches(port, body, single)
+    for name, times in (
+        ("batches, one after another", took),
+        ("batches while single fits are asked", delayed),
+    ):
         median = statistics.median(times)
-        table.add_row(name, f"{NUM_ITEMS / median:,.0f}", f"{median * 1e3:,.0f}", f"{max(times) * 1e3:,.0f}")
-    for name, load in (("single fits alone", alone), ("single fits while batches run", beside)):
-        table.add_row(name, f"{load.requests_per_second:,.0f}", f"{load.p50_ms:.2f}", f"{load.p99_ms:.2f}")
+        table.add_row(
+            name, f"{NUM_ITEMS / median:,.0f}", f"{median * 1e3:,.0f}", f"{max(times) * 1e3:,.0f}"
+        )
+    for name, load in (("single fits alone", alone), ("single fits while batches run", concurrent)):
+        table.add_row(
+            name, f"{load.requests_per_second:,.0f}", f"{load.p50_ms:.2f}", f"{load.p99_ms:.2f}"
+        )
     return table
 
 
-def _beside_batches(port: int, body: bytes, single: bytes) -> tuple[Load, list[float]]:
-    """Return what single fits take while one batch follows another, and what those batches take."""
+def _measure_during_batches(port: int, body: bytes, single: bytes) -> tuple[Load, list[float]]:
+    """Measure single fits while one batch follows another.
+
+    Returns their load and the seconds of those batches.
+    """
     done, took = threading.Event(), []
 
     def keep_posting() -> None:
@@ -87,7 +114,7 @@ def _beside_batches(port: int, body: bytes, single: bytes) -> tuple[Load, list[f
 
 
 def _post(port: int, body: bytes) -> float:
-    """Return the seconds that one batch takes over HTTP."""
+    """Send one batch over HTTP and return its seconds."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     begin = time.perf_counter()
     connection.request("POST", "/v1/fit/batch", body, {"content-type": "application/json"})

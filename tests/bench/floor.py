@@ -1,4 +1,7 @@
-"""The fastest answer that this server stack can give: a raw ASGI application with a constant body."""
+"""The fastest answer that this server stack can give.
+
+It is a raw ASGI application with a constant body.
+"""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 
@@ -6,7 +9,11 @@ Message = MutableMapping[str, object]
 BODY = b'{"ok":true}'
 
 
-async def app(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
+async def app(
+    scope: Message,
+    receive: Callable[[], Awaitable[Message]],
+    send: Callable[[Message], Awaitable[None]],
+) -> None:
     """Read the request and answer with a constant."""
     if scope["type"] != "http":
         return

@@ -1,4 +1,7 @@
-"""A small HTTP load generator: connections that are kept alive, one request at a time on each, latencies in nanoseconds."""
+"""A small closed-loop HTTP load generator.
+
+Connections are kept alive with one request at a time on each; latencies are in nanoseconds.
+"""
 
 import asyncio
 import time
@@ -9,7 +12,7 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a run of requests took."""
+    """Throughput and latencies of a run of requests."""
 
     requests_per_second: float
     p50_ms: float
@@ -17,16 +20,22 @@ class Load:
     statuses: dict[int, int]
 
 
-def request_bytes(method: str, path: str, body: bytes = b"") -> bytes:
-    """Return one HTTP/1.1 request."""
+def encode_request(method: str, path: str, body: bytes = b"") -> bytes:
+    """Encode one HTTP/1.1 request."""
     head = (
-        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+        f"application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
 
-def run_load(host: str, port: int, request: bytes, *, connections: int = 16, seconds: float = 3.0) -> Load:
-    """Return the load that a server takes from so many connections for so long."""
+def run_load(
+    host: str, port: int, request: bytes, *, connections: int = 16, seconds: float = 3.0
+) -> Load:
+    """Measure the load that a server takes.
+
+    ``connections`` clients send requests for ``seconds``.
+    """
     return asyncio.run(_run(host, port, request, connections, seconds))
 
 
@@ -36,7 +45,9 @@ async def _run(host: str, port: int, request: bytes, connections: int, seconds: 
     started = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(connections):
-            group.create_task(_client(host, port, request, started + seconds, latencies, statuses))
+            group.create_task(
+                _run_client(host, port, request, started + seconds, latencies, statuses)
+            )
     elapsed = time.perf_counter() - started
     if set(statuses) != {_OK}:
         # How fast a server refuses says nothing about how fast it answers.
@@ -51,15 +62,20 @@ async def _run(host: str, port: int, request: bytes, connections: int, seconds: 
     )
 
 
-async def _client(
-    host: str, port: int, request: bytes, deadline: float, latencies: list[int], statuses: dict[int, int]
+async def _run_client(
+    host: str,
+    port: int,
+    request: bytes,
+    deadline: float,
+    latencies: list[int],
+    statuses: dict[int, int],
 ) -> None:
     reader, writer = await asyncio.open_connection(host, port)
     while time.perf_counter() < deadline:
         begin = time.perf_counter_ns()
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(_content_length(head))
+        await reader.readexactly(_parse_content_length(head))
         latencies.append(time.perf_counter_ns() - begin)
         status = int(head[9:12])
         statuses[status] = statuses.get(status, 0) + 1
@@ -67,7 +83,7 @@ async def _client(
     await writer.wait_closed()
 
 
-def _content_length(head: bytes) -> int:
+def _parse_content_length(head: bytes) -> int:
     lowered = head.lower()
     start = lowered.index(b"content-length:") + len(b"content-length:")
     return int(lowered[start : lowered.index(b"\r\n", start)])

@@ -1,4 +1,4 @@
-"""The page of the benchmarks, from the tables that a run has printed."""
+"""The benchmarks page, from the printed tables of a run."""
 
 import os
 import platform
@@ -32,18 +32,20 @@ the sequence or the recomputation.
 
 def write_page(tables: Sequence[Table]) -> None:
     """Write the page."""
-    head = _HEAD.format(cores=os.cpu_count(), machine=platform.machine(), python=platform.python_version())
-    PAGE.write_text("\n".join([head, *("\n".join(_lines(table)) + "\n" for table in tables)]))
+    head = _HEAD.format(
+        cores=os.cpu_count(), machine=platform.machine(), python=platform.python_version()
+    )
+    PAGE.write_text("\n".join([head, *("\n".join(_iter_lines(table)) + "\n" for table in tables)]))
 
 
-def _lines(table: Table) -> Iterator[str]:
+def _iter_lines(table: Table) -> Iterator[str]:
     yield f"## {table.title}"
     yield ""
-    yield _row([str(column.header) for column in table.columns])
-    yield _row(["---"] * len(table.columns))
+    yield _format_row([str(column.header) for column in table.columns])
+    yield _format_row(["---"] * len(table.columns))
     for cells in zip(*(column.cells for column in table.columns), strict=True):
-        yield _row([str(cell) for cell in cells])
+        yield _format_row([str(cell) for cell in cells])
 
 
-def _row(cells: Sequence[str]) -> str:
+def _format_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"

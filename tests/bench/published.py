@@ -1,4 +1,7 @@
-"""What others published of how long their searches take, each with its source: nothing of it was run here."""
+"""Published times of other planners' searches, with their sources.
+
+Nothing of it was run here.
+"""
 
 from dataclasses import dataclass
 
@@ -6,8 +9,11 @@ from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """A planner, the question that its authors timed, what they say it takes, and where they say so."""
+class PublishedSearch:
+    """A planner's published search time.
+
+    It has the question that its authors timed, the time they state, and the source.
+    """
 
     planner: str
     question: str
@@ -16,25 +22,36 @@ class Published:
 
 
 SEARCHES = (
-    Published(
+    PublishedSearch(
         planner="AIConfigurator (NVIDIA)",
         question="serving configurations of models like Qwen3-32B and DeepSeek-V3",
         took="within 30 s on average",
         source="arXiv:2601.06288, abstract",
     ),
-    Published(
+    PublishedSearch(
         planner="Vidur-Search (Microsoft)",
         question="the best deployment of LLaMA2-70B, on a CPU",
         took="1 hour",
-        source="microsoft.com/en-us/research/publication/vidur-a-large-scale-simulation-framework-for-llm-inference, abstract",
+        source=(
+            "microsoft.com/en-us/research/publication/vidur-a-large-scale-simulation-framework-for-llm-inference, "  # noqa: E501
+            "abstract"
+        ),
     ),
 )
-"""Planners whose authors say a time of a whole search; who times only a part of one is left out."""
+"""Planners whose authors state a time of a full search.
+
+Those that time only a part of one are left out.
+"""
 
 
-def published() -> Table:
-    """Return the published times beside what each is about; the rows of this planner are in the table of searches."""
-    table = Table("planner", "question", "took", "source", title="Searches of other planners, as published")
-    for one in SEARCHES:
-        table.add_row(one.planner, one.question, one.took, one.source)
+def tabulate_published() -> Table:
+    """Return the table of published times and their questions.
+
+    The rows of this planner are in the table of searches.
+    """
+    table = Table(
+        "planner", "question", "took", "source", title="Searches of other planners, as published"
+    )
+    for search in SEARCHES:
+        table.add_row(search.planner, search.question, search.took, search.source)
     return table

@@ -1,4 +1,7 @@
-"""Servers to measure: the service with everything embedded, and the raw ASGI floor, on ports of their own."""
+"""Servers to measure, on ports of their own.
+
+They are the service with everything embedded, and the raw ASGI floor.
+"""
 
 import json
 import socket
@@ -14,7 +17,7 @@ from pathlib import Path
 START_SECONDS = 60.0
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -23,39 +26,69 @@ def free_port() -> int:
 
 
 @contextmanager
-def service(data_dir: Path) -> Iterator[int]:
-    """Run ``headroom up`` in a directory of its own; yield its port once it is ready."""
-    port = free_port()
-    command = [sys.executable, "-m", "service", "up", "--port", str(port), "--data-dir", str(data_dir)]
-    with _running(command, f"http://127.0.0.1:{port}/readyz"):
+def run_service(data_dir: Path) -> Iterator[int]:
+    """Run ``headroom up`` in its own directory and yield its port.
+
+    It yields once the service is ready.
+    """
+    port = find_free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "service",
+        "up",
+        "--port",
+        str(port),
+        "--data-dir",
+        str(data_dir),
+    ]
+    with _run_process(command, f"http://127.0.0.1:{port}/readyz"):
         yield port
 
 
 @contextmanager
-def floor() -> Iterator[int]:
-    """Run the raw ASGI application as the service is run; yield its port."""
-    port = free_port()
-    arguments = ["--port", str(port), "--no-access-log", "--log-level", "warning", "--loop", "uvloop", "--http", "httptools"]
-    with _running([sys.executable, "-m", "uvicorn", "tests.bench.floor:app", *arguments], f"http://127.0.0.1:{port}/"):
+def run_floor() -> Iterator[int]:
+    """Run the raw ASGI application and yield its port.
+
+    It runs as the service does.
+    """
+    port = find_free_port()
+    arguments = [
+        "--port",
+        str(port),
+        "--no-access-log",
+        "--log-level",
+        "warning",
+        "--loop",
+        "uvloop",
+        "--http",
+        "httptools",
+    ]
+    with _run_process(
+        [sys.executable, "-m", "uvicorn", "tests.bench.floor:app", *arguments],
+        f"http://127.0.0.1:{port}/",
+    ):
         yield port
 
 
 @contextmanager
-def _running(command: list[str], url: str) -> Iterator[None]:
+def _run_process(command: list[str], url: str) -> Iterator[None]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            _wait(process, url)
+            _wait_until_ready(process, url)
             yield
         finally:
             process.terminate()
             process.wait(timeout=START_SECONDS)
 
 
-def _wait(process: subprocess.Popen[bytes], url: str) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise RuntimeError(f"{process.args!r} ended with {process.returncode} before it answered")
+            raise RuntimeError(
+                f"{process.args!r} ended with {process.returncode} before it answered"
+            )
         try:
             with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310 - a loopback address
                 json.load(answer)

@@ -1,4 +1,6 @@
-"""One Headroom and one Chromium for all browser tests; a page that complains about anything fails its test."""
+"""One Headroom and one Chromium for all browser tests; a page that complains about anything fails
+its test.
+"""
 
 import os
 import shutil
@@ -24,11 +26,15 @@ Rooms = Callable[..., BrowserContext]
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Return where the browser is; without one browser tests are skipped, or fail where they are required."""
+    """Return where the browser is; without one browser tests are skipped, or fail where they are
+    required.
+    """
     found = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if found is not None:
         return found
-    message = f"no browser: none of {', '.join(_NAMES)} is on PATH (Debian: apt-get install chromium)"
+    message = (
+        f"no browser: none of {', '.join(_NAMES)} is on PATH (Debian: apt-get install chromium)"
+    )
     if _REQUIRED:
         pytest.fail(message)
     pytest.skip(message)
@@ -67,7 +73,9 @@ def base_url(running: Running) -> str:
 
 @pytest.fixture(scope="session")
 def rooms(browser: Browser, base_url: str) -> Iterator[Rooms]:
-    """Return what makes a context of the browser: its pages share scripts that were compiled before, and what they store."""
+    """Return what makes a context of the browser: its pages share scripts that were compiled
+    before, and what they store.
+    """
     known: dict[tuple[str, int, int], BrowserContext] = {}
 
     def made(scheme: str, width: int, height: int) -> BrowserContext:
@@ -97,10 +105,11 @@ def rooms(browser: Browser, base_url: str) -> Iterator[Rooms]:
 
 @pytest.fixture
 def visit(rooms: Rooms) -> Iterator[Visit]:
-    """Return what opens a page; the test fails if a page complains, a request fails or a policy is broken.
+    """Return what opens a page; the test fails if a page complains, a request fails or a policy is
+    broken.
 
-    ``tolerated`` are the statuses of refusals that a test is about. A test whose page leaves something in the browser, or
-    that answers for the server on all pages, asks for a ``fresh`` one.
+    ``tolerated`` are the statuses of refusals that a test is about. A test whose page leaves
+    something in the browser, or that answers for the server on all pages, asks for a ``fresh`` one.
     """
     watches: list[Watch] = []
     with ExitStack() as stack:

@@ -1,4 +1,6 @@
-"""The page of accuracy: errors by class before and after what was learnt, and measuring again what no longer holds."""
+"""The page of accuracy: errors by class before and after what was learnt, and measuring again what
+no longer holds.
+"""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +38,9 @@ def shown(page: Page) -> Page:
 
 
 def test_classes_tell_their_errors_before_and_after(visit: Visit) -> None:
-    """Learning halves an error that all measurements share; the figures sum up, and the picture has a table beside it."""
+    """Learning halves an error that all measurements share; the figures sum up, and the picture has
+    a table beside it.
+    """
     page = shown(visit(f"/accuracy?family={FAMILY}").page)
     row = page.locator("#classes tbody tr", has_text="allocated")
 
@@ -49,9 +53,13 @@ def test_classes_tell_their_errors_before_and_after(visit: Visit) -> None:
 
 
 def test_nothing_of_a_kind_says_so(visit: Visit) -> None:
-    """A filter that lets nothing through is no empty table; an unknown GPU is refused beside its field."""
+    """A filter that lets nothing through is no empty table; an unknown GPU is refused beside its
+    field.
+    """
     page = visit("/accuracy?device=cpu", tolerated=(422,)).page
-    expect(page.locator("#classes .empty")).to_contain_text("Nothing that was measured is like this")
+    expect(page.locator("#classes .empty")).to_contain_text(
+        "Nothing that was measured is like this"
+    )
 
     page.get_by_label("GPU").fill("A1000000")
     page.keyboard.press("Enter")
@@ -59,7 +67,9 @@ def test_nothing_of_a_kind_says_so(visit: Visit) -> None:
 
 
 def test_what_was_learnt_is_listed(visit: Visit) -> None:
-    """What holds is listed with what it rests on; asking again for what nobody here ran is refused in words."""
+    """What holds is listed with what it rests on; asking again for what nobody here ran is refused
+    in words.
+    """
     page = visit("/accuracy", tolerated=(422,)).page
     rows = page.locator("#calibration-list tbody tr", has_text=FAMILY)
     expect(rows).to_have_count(2)

@@ -1,4 +1,6 @@
-"""What is typed into the forms of a cluster and refused: it is said where it is seen, and nothing stale stays."""
+"""What is typed into the forms of a cluster and refused: it is said where it is seen, and nothing
+stale stays.
+"""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +41,9 @@ def page(visit: Visit, api: httpx.Client) -> Page:  # noqa: ARG001 - stores the 
 
 
 def test_other_words_that_are_refused_are_told(page: Page) -> None:
-    """An error about a field that is hidden, or that no form has, is told where it is seen, and the plan before goes."""
+    """An error about a field that is hidden, or that no form has, is told where it is seen, and the
+    plan before goes.
+    """
     for words, said in OTHER_WORDS.items():
         page.get_by_label("Other words").fill(words)
         page.get_by_role("button", name="Place it").click()
@@ -62,7 +66,9 @@ def test_no_number_is_sent_as_it_was_typed(page: Page) -> None:
 
 
 def test_what_no_bar_shows_can_be_stored(page: Page, api: httpx.Client) -> None:
-    """The memory of hosts is a change like any other; the inventory of another cluster is not stored here."""
+    """The memory of hosts is a change like any other; the inventory of another cluster is not
+    stored here.
+    """
     page.get_by_text("Store an inventory").click()
     box = page.get_by_label("Inventory as JSON")
     changed: dict[str, Any] = {**POOL, "host_memory_bytes": "512Gi"}
@@ -72,7 +78,9 @@ def test_what_no_bar_shows_can_be_stored(page: Page, api: httpx.Client) -> None:
 
     box.fill(json.dumps({"pools": [changed]}))
     page.get_by_role("button", name="Show what would change").click()
-    expect(page.locator("#editor tbody tr")).to_have_text(["pool p, host_memory_bytesnot told → 512Gi"])
+    expect(page.locator("#editor tbody tr")).to_have_text(
+        ["pool p, host_memory_bytesnot told → 512Gi"]
+    )
     with page.expect_navigation():
         page.get_by_role("button", name=f"Replace {NAME}").click()
     assert api.get(f"/v1/clusters/{NAME}").json()["pools"][0]["host_memory_bytes"] == 512 * 2**30

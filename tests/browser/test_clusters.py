@@ -1,4 +1,6 @@
-"""The pages of clusters: what is free, what would fit now and where, reservations, and storing an inventory."""
+"""The pages of clusters: what is free, what would fit now and where, reservations, and storing an
+inventory.
+"""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +22,10 @@ POOLS = [
         "nvlink_island_size": 8,
         "price_per_gpu_hour": 1.8,
         "nodes": [
-            {"name": "a01", "allocations": [{"holder": "team-nlp", "num_gpus": 3, "gpu_indices": [0, 1, 2]}]},
+            {
+                "name": "a01",
+                "allocations": [{"holder": "team-nlp", "num_gpus": 3, "gpu_indices": [0, 1, 2]}],
+            },
             {"name": "a02", "allocated_gpus": 8},
             {"name": "a03", "state": "drained"},
             {"name": "a04"},
@@ -42,7 +47,11 @@ def api(base_url: str) -> Iterator[httpx.Client]:
 def cluster(api: httpx.Client) -> None:
     """Store a cluster of two pools, with four GPUs reserved."""
     api.post("/v1/clusters", json={"name": NAME, "pools": POOLS}).raise_for_status()
-    reservation = {"holder": "team-speech", "gpus": [{"pool": "a100", "node": "a04", "num_gpus": 4}], "expires_in_s": 3600}
+    reservation = {
+        "holder": "team-speech",
+        "gpus": [{"pool": "a100", "node": "a04", "num_gpus": 4}],
+        "expires_in_s": 3600,
+    }
     api.post(f"/v1/clusters/{NAME}/reservations", json=reservation).raise_for_status()
 
 
@@ -67,7 +76,9 @@ def test_a_pool_tells_what_each_gpu_is(visit: Visit) -> None:
     """The bar adds up, the table lists every node, and a click on a node says who holds it."""
     page = shown(visit(f"/clusters/{NAME}").page)
     pool = page.get_by_role("region", name="Pool a100", exact=True)
-    expect(pool.locator(".state-bar")).to_have_attribute("aria-label", "32 GPUs: 9 free, 11 used, 4 reserved, 8 drained")
+    expect(pool.locator(".state-bar")).to_have_attribute(
+        "aria-label", "32 GPUs: 9 free, 11 used, 4 reserved, 8 drained"
+    )
 
     pool.locator("canvas").click(position={"x": 4, "y": 20})
     expect(pool.locator(".picked")).to_contain_text("team-nlp holds 3")
@@ -79,7 +90,9 @@ def test_a_pool_tells_what_each_gpu_is(visit: Visit) -> None:
 
 
 def test_a_plan_is_shown_on_the_nodes_and_reserved(visit: Visit, api: httpx.Client) -> None:
-    """The form asks, the answer says where, the address keeps the question, and a reservation takes what was shown."""
+    """The form asks, the answer says where, the address keeps the question, and a reservation takes
+    what was shown.
+    """
     opened = visit(f"/clusters/{NAME}")
     page = shown(opened.page)
     page.get_by_label("Model").fill("llama-2-7b")
@@ -97,11 +110,15 @@ def test_a_plan_is_shown_on_the_nodes_and_reserved(visit: Visit, api: httpx.Clie
 
     row.get_by_role("button", name="Release").click()
     expect(row).to_have_count(0)
-    assert [one["holder"] for one in api.get(f"/v1/clusters/{NAME}/reservations").json()["items"]] == ["team-speech"]
+    assert [
+        one["holder"] for one in api.get(f"/v1/clusters/{NAME}/reservations").json()["items"]
+    ] == ["team-speech"]
 
 
 def test_a_link_opens_the_same_plan(visit: Visit) -> None:
-    """Whoever gets the address sees the question and its answer; going back takes one there as well."""
+    """Whoever gets the address sees the question and its answer; going back takes one there as
+    well.
+    """
     page = shown(visit(f"/clusters/{NAME}{PLAN}").page)
     expect(page.locator(".verdict")).to_contain_text("would run it now")
     expect(page.get_by_label("Model")).to_have_value("llama-2-7b")
@@ -126,7 +143,9 @@ def test_a_plan_leads_to_its_memory(visit: Visit) -> None:
 
 
 def test_what_does_not_run_today_says_who_is_in_the_way(visit: Visit, api: httpx.Client) -> None:
-    """Where the empty cluster could hold it, holders are named; what it could never hold says why not."""
+    """Where the empty cluster could hold it, holders are named; what it could never hold says why
+    not.
+    """
     node = {"name": "b1", "allocations": [{"holder": "team-nlp", "num_gpus": 8}]}
     pool = {"name": "full", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8, "nodes": [node]}
     api.post("/v1/clusters", json={"name": "busy", "pools": [pool]}).raise_for_status()
@@ -165,7 +184,9 @@ def test_an_inventory_is_compared_before_it_is_stored(visit: Visit, api: httpx.C
 
 
 def test_thousands_of_nodes_are_drawn_in_one_picture(visit: Visit, api: httpx.Client) -> None:
-    """Two thousand nodes make no elements of their own, and each can be found under the pointer and in the table."""
+    """Two thousand nodes make no elements of their own, and each can be found under the pointer and
+    in the table.
+    """
     nodes = [{"name": f"n{index:04}", "allocated_gpus": index % 9} for index in range(2000)]
     pool = {"name": "many", "gpu": "H100-SXM5-80GB", "gpus_per_node": 8, "nodes": nodes}
     api.post("/v1/clusters", json={"name": "large", "pools": [pool]}).raise_for_status()

@@ -12,7 +12,7 @@ from tests.browser.watching import faults_of_access, until
 
 FITS = "/?model=llama-3.2-1b&gpu=H100-SXM5-80GB&task=train&workload.sequence_length=2048"
 TOO_MUCH = "/?model=llama-3.1-8b&gpu=A100-SXM4-40GB&task=train&workload.sequence_length=2048"
-SERVING = "/?model=llama-3.1-8b&gpu=H100-SXM5-80GB&task=serve&workload.engine=vllm&workload.max_model_len=8192"
+SERVING = "/?model=llama-3.1-8b&gpu=H100-SXM5-80GB&task=serve&workload.engine=vllm&workload.max_model_len=8192"  # noqa: E501
 REFUSED = (
     ("GPU", "A100", "ambiguous"),
     ("Model", "llama-2-7bb", "Did you mean"),
@@ -39,11 +39,17 @@ def field(page: Page, label: str) -> str:
 def test_it_says_what_the_api_says(visit: Visit, base_url: str) -> None:
     """The line, the figures and every component are those of POST /v1/fit."""
     page = visit(FITS).page
-    question = {"model": "llama-3.2-1b", "gpu": "H100-SXM5-80GB", "workload": {"task": "train", "sequence_length": 2048}}
+    question = {
+        "model": "llama-3.2-1b",
+        "gpu": "H100-SXM5-80GB",
+        "workload": {"task": "train", "sequence_length": 2048},
+    }
     answer = httpx.post(f"{base_url}/v1/fit", json=question, timeout=30).json()
 
     assert verdict(page) == f"Fits, with {answer['headroom_bytes'] / 2**30:.1f} GiB to spare"
-    shown = page.locator("#components tbody tr td[title*=' B']").evaluate_all("cells => cells.map((cell) => cell.title)")
+    shown = page.locator("#components tbody tr td[title*=' B']").evaluate_all(
+        "cells => cells.map((cell) => cell.title)"
+    )
     assert shown == [f"{part['bytes']:,} B" for part in answer["per_gpu"]["components"]]
 
 
@@ -53,13 +59,24 @@ def test_bars_are_told_as_a_table_too(visit: Visit) -> None:
     verdict(page)
     table = page.locator("#step-chart table")
 
-    rows = table.locator("tbody tr").evaluate_all("rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))")
-    assert [row[0] for row in rows] == ["load", "forward", "loss", "backward", "optimizer_step", "device"]
+    rows = table.locator("tbody tr").evaluate_all(
+        "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    assert [row[0] for row in rows] == [
+        "load",
+        "forward",
+        "loss",
+        "backward",
+        "optimizer_step",
+        "device",
+    ]
     assert all(sum(map(int, row[1:-1])) == int(row[-1]) > 0 for row in rows)
 
 
 def test_the_answer_follows_the_keys(visit: Visit) -> None:
-    """Every number that is typed is asked about, the last one is shown, and soon one answer is there within 100 ms."""
+    """Every number that is typed is asked about, the last one is shown, and soon one answer is
+    there within 100 ms.
+    """
     opened = visit(FITS)
     page = opened.page
     box = page.get_by_label("Sequence length", exact=True)
@@ -76,7 +93,12 @@ def test_the_answer_follows_the_keys(visit: Visit) -> None:
         current = int(box.input_value())
         box.fill(str(2048 if current == 4096 else 4096))
         page.wait_for_load_state("networkidle")
-        return bool(page.evaluate("performance.getEntriesByName('headroom.reprice').some((entry) => entry.duration < 100)"))
+        return bool(
+            page.evaluate(
+                "performance.getEntriesByName('headroom.reprice').some((entry) => entry.duration < "
+                "100)"
+            ),
+        )
 
     until(page, nudged)
 
@@ -158,14 +180,23 @@ def test_a_pasted_config_is_asked_about(visit: Visit, base_url: str) -> None:
     page.get_by_label("config.json", exact=True).fill(json.dumps(config))
 
     expect(page.locator(".verdict-text")).to_contain_text("your llama")
-    question = {"model": {"hf_config": config}, "gpu": "H100-SXM5-80GB", "workload": {"task": "train", "sequence_length": 4096}}
+    question = {
+        "model": {"hf_config": config},
+        "gpu": "H100-SXM5-80GB",
+        "workload": {"task": "train", "sequence_length": 4096},
+    }
     answer = httpx.post(f"{base_url}/v1/fit", json=question, timeout=30).json()
-    assert f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB" in page.locator(".verdict-text").inner_text()
+    assert (
+        f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB"
+        in page.locator(".verdict-text").inner_text()
+    )
 
 
 @pytest.mark.parametrize(("path", "scheme"), [(TOO_MUCH, "light"), (SERVING + "&plan=1", "dark")])
 def test_answers_are_fit_for_everybody(visit: Visit, path: str, scheme: str) -> None:
-    """The axe checker finds no serious or critical fault in a page full of answers, two of them side by side."""
+    """The axe checker finds no serious or critical fault in a page full of answers, two of them
+    side by side.
+    """
     page = visit(path, scheme=scheme).page
     verdict(page)
     expect(page.locator("#map table")).to_have_count(1)

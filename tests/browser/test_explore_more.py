@@ -1,4 +1,6 @@
-"""Explore beyond the answer: the search, the map, what is taken along, and doing it all without a mouse."""
+"""Explore beyond the answer: the search, the map, what is taken along, and doing it all without a
+mouse.
+"""
 
 import csv
 import io
@@ -28,7 +30,9 @@ def downloaded(page: Page, panel: str, name: str) -> bytes:
 
 
 def test_the_search_says_how_many_and_why_not_fewer(visit: Visit, base_url: str) -> None:
-    """The number and the reasons are those of POST /v1/plans, and a candidate becomes the question that fits."""
+    """The number and the reasons are those of POST /v1/plans, and a candidate becomes the question
+    that fits.
+    """
     page = visit(TRAIN.replace("3.2-1b", "3.1-8b")).page
     settled(page)
     page.get_by_role("button", name="Find").click()
@@ -42,7 +46,9 @@ def test_the_search_says_how_many_and_why_not_fewer(visit: Visit, base_url: str)
 
     expect(page.locator(".plan-count")).to_have_text(f"{plan['num_gpus']} \u00d7 A100-SXM4-40GB")
     reasons = page.locator("#plan table").filter(has_text="Why not fewer").locator("tbody tr")
-    assert [one["reason"] for one in plan["rejected"]] == reasons.locator("td:last-child").all_inner_texts()
+    assert [one["reason"] for one in plan["rejected"]] == reasons.locator(
+        "td:last-child"
+    ).all_inner_texts()
     page.get_by_role("button", name="Use").first.click()
     expect(page.locator(".verdict-line")).to_contain_text("Fits")
     needed = plan["candidates"][0]["fit"]["per_gpu"]["device_bytes"]
@@ -83,7 +89,9 @@ def test_the_map_asks_once_and_a_cell_becomes_the_question(visit: Visit) -> None
 
 
 def test_the_view_can_be_taken_along(visit: Visit) -> None:
-    """CSV adds up, JSON is the question with its answer, PNG is a picture, Markdown has the link."""
+    """CSV adds up, JSON is the question with its answer, PNG is a picture, Markdown has the
+    link.
+    """
     page = visit(TRAIN).page
     settled(page)
     rows = list(csv.reader(io.StringIO(downloaded(page, "#step-export", "CSV").decode())))
@@ -111,7 +119,9 @@ def test_no_mouse_is_needed(visit: Visit) -> None:
     model.focus()
     page.keyboard.type("qwen3 0.6")
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("listbox").get_by_role("option", selected=True)).to_contain_text("qwen3-0.6b")
+    expect(page.get_by_role("listbox").get_by_role("option", selected=True)).to_contain_text(
+        "qwen3-0.6b"
+    )
     page.keyboard.press("Enter")
     expect(model).to_have_value("qwen3-0.6b")
     expect(page.locator(".verdict-text")).to_contain_text("qwen3-0.6b")
@@ -142,7 +152,10 @@ def test_a_gpu_may_be_its_memory_and_a_model_its_size(visit: Visit) -> None:
     expect(opened.page.locator(".verdict-text")).to_contain_text("a GPU of 96Gi")
 
     asked = opened.watch.asked("/v1/fit")[-1]
-    assert (asked["model"], asked["gpu"]) == ({"num_parameters": 13_000_000_000}, {"memory_bytes": "96Gi"})
+    assert (asked["model"], asked["gpu"]) == (
+        {"num_parameters": 13_000_000_000},
+        {"memory_bytes": "96Gi"},
+    )
 
 
 def test_the_same_can_be_asked_by_a_script(visit: Visit, base_url: str) -> None:
@@ -152,13 +165,19 @@ def test_the_same_can_be_asked_by_a_script(visit: Visit, base_url: str) -> None:
     page.get_by_text("The same question from a script").click()
     page.locator("#script").get_by_role("tab", name="JSON").click()
 
-    answer = httpx.post(f"{base_url}/v1/fit", json=json.loads(page.locator("#script pre").inner_text()), timeout=30).json()
-    expect(page.locator("#components caption").first).to_contain_text(f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB")
+    answer = httpx.post(
+        f"{base_url}/v1/fit", json=json.loads(page.locator("#script pre").inner_text()), timeout=30
+    ).json()
+    expect(page.locator("#components caption").first).to_contain_text(
+        f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB"
+    )
     assert page.locator(".stages tbody tr").count() == len(answer["per_gpu"]["stages"]) == 2
 
 
 def test_a_link_that_is_refused_says_so_and_shows_nothing_else(visit: Visit) -> None:
-    """Without an answer there are no empty charts: the problem, its field, and after a mend the answer."""
+    """Without an answer there are no empty charts: the problem, its field, and after a mend the
+    answer.
+    """
     page = visit(f"{TRAIN}&layout.zero_stage=7", tolerated=(422,)).page
 
     expect(page.locator("#problem")).to_contain_text("zero_stage")

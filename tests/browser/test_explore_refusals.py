@@ -1,4 +1,6 @@
-"""Explore where the form holds what is refused: nothing of the answer before is taken for its answer."""
+"""Explore where the form holds what is refused: nothing of the answer before is taken for its
+answer.
+"""
 
 import httpx
 from playwright.sync_api import Route, expect
@@ -10,14 +12,18 @@ FITS = "/?model=llama-3.2-1b&gpu=H100-SXM5-80GB&task=train&workload.sequence_len
 
 
 def test_what_is_refused_leaves_no_answer_to_act_upon(visit: Visit) -> None:
-    """The old answer steps back whole, and the search asks what the form holds, not what was answered last."""
+    """The old answer steps back whole, and the search asks what the form holds, not what was
+    answered last.
+    """
     opened = visit(FITS, tolerated=(422,))
     page = opened.page
     expect(page.locator(".verdict-line")).to_be_visible()
     page.get_by_label("Sequence length", exact=True).fill("-5")
     expect(page.locator("#problem")).to_be_visible()
 
-    kept = page.locator("#answers > :not([inert])").evaluate_all("parts => parts.map((part) => part.id)")
+    kept = page.locator("#answers > :not([inert])").evaluate_all(
+        "parts => parts.map((part) => part.id)"
+    )
     assert kept == ["problem", "search"]
     assert "Fits" not in page.title()
     page.get_by_role("button", name="Find").click()
@@ -51,7 +57,9 @@ def test_an_answer_that_comes_late_takes_no_refusal_back(visit: Visit) -> None:
 
 
 def test_a_plan_on_a_gpu_of_ones_own_is_used(visit: Visit, base_url: str) -> None:
-    """The memory that was typed stays what it was when a candidate becomes the question, and bare bytes are memory too."""
+    """The memory that was typed stays what it was when a candidate becomes the question, and bare
+    bytes are memory too.
+    """
     opened = visit(FITS.replace("H100-SXM5-80GB", "80Gi"))
     page = opened.page
     page.get_by_role("button", name="Find").click()

@@ -1,4 +1,6 @@
-"""Addresses that somebody shortened, mistyped or goes back to: a page says what it makes of each."""
+"""Addresses that somebody shortened, mistyped or goes back to: a page says what it makes of
+each.
+"""
 
 import csv
 from collections.abc import Iterator
@@ -30,7 +32,9 @@ def test_a_view_that_there_is_not_is_told(visit: Visit, imported: str) -> None:
     """An unknown quantity shows the usual one, and says so."""
     page = visit("/measurements?quantity=evil&model=qwen3-0.6b").page
 
-    expect(page.locator("#scatter-words")).to_contain_text("There is no quantity “evil”: this is allocated")
+    expect(page.locator("#scatter-words")).to_contain_text(
+        "There is no quantity “evil”: this is allocated"
+    )
     expect(page.locator(f"#table a[href='/measurements/{imported}']").first).to_be_visible()
     page.goto("/accuracy?holds=evil")
     expect(page.locator("#holds")).to_have_value("")
@@ -64,11 +68,16 @@ def test_an_import_is_taken_along_as_its_peaks(visit: Visit, imported: str) -> N
 def test_a_page_that_was_cut_off_says_so_only_as_long_as_it_is(visit: Visit, base_url: str) -> None:
     """What a look now and then could not reach is taken back by the next that does."""
     pool = {"name": "p", "gpu": "L40S", "gpus_per_node": 4, "num_nodes": 1}
-    httpx.post(f"{base_url}/v1/clusters", json={"name": "cut-off", "pools": [pool]}, timeout=30).raise_for_status()
+    httpx.post(
+        f"{base_url}/v1/clusters", json={"name": "cut-off", "pools": [pool]}, timeout=30
+    ).raise_for_status()
     page = visit("/clusters/cut-off", tolerated=(503,)).page
     expect(page.locator("canvas")).to_be_visible()
     look = "document.dispatchEvent(new Event('visibilitychange'))"
-    page.route("**/v1/clusters/cut-off", lambda route: route.fulfill(status=503, json={"title": "Away", "detail": "away"}))
+    page.route(
+        "**/v1/clusters/cut-off",
+        lambda route: route.fulfill(status=503, json={"title": "Away", "detail": "away"}),
+    )
     page.evaluate(look)
     expect(page.locator("#trouble [role=alert]")).to_be_visible()
     page.unroute("**/v1/clusters/cut-off")
@@ -78,7 +87,9 @@ def test_a_page_that_was_cut_off_says_so_only_as_long_as_it_is(visit: Visit, bas
 
 
 def test_a_stream_that_is_refused_for_now_is_taken_up_again(visit: Visit) -> None:
-    """A limit and a server that is away pass, so following goes on; a refusal that stays ends it."""
+    """A limit and a server that is away pass, so following goes on; a refusal that stays ends
+    it.
+    """
     page = visit("/accuracy", tolerated=(429, 404)).page
     statuses = [429, 0, 404]
     seen: list[int] = []
@@ -99,7 +110,7 @@ def test_a_stream_that_is_refused_for_now_is_taken_up_again(visit: Visit) -> Non
       const { follow } = await import(root + "api.js");
       const signal = new AbortController().signal;
       return follow("/v1/measurements/x/events", { onEvent: () => true, signal }).catch((error) => error.status);
-    }"""
+    }"""  # noqa: E501
 
     assert page.evaluate(follow) == 404
     assert seen == statuses

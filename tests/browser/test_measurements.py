@@ -1,4 +1,6 @@
-"""The pages of measurements: a job as it runs, the table and its filters, and predicted against measured."""
+"""The pages of measurements: a job as it runs, the table and its filters, and predicted against
+measured.
+"""
 
 import json
 from collections.abc import Iterator
@@ -28,9 +30,16 @@ def api(base_url: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module", autouse=True)
 def imported(api: httpx.Client) -> dict[int, str]:
-    """Store three measurements of one model, the last far from what was predicted; return their ids by length."""
+    """Store three measurements of one model, the last far from what was predicted; return their ids
+    by length.
+    """
     errors = {256: 0.001, 512: -0.001, 1024: 0.2}
-    return {length: add_reading(api, model="llama-3.2-3b", sequence_length=length, off_by=errors[length]) for length in LENGTHS}
+    return {
+        length: add_reading(
+            api, model="llama-3.2-3b", sequence_length=length, off_by=errors[length]
+        )
+        for length in LENGTHS
+    }
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +57,9 @@ def table_of(page: Page) -> Page:
 
 
 def test_a_measurement_is_asked_for_and_watched(visit: Visit, tiny: str) -> None:
-    """From the form to the result on one page: what is planned, how far it is, and what was found beside what was said."""
+    """From the form to the result on one page: what is planned, how far it is, and what was found
+    beside what was said.
+    """
     opened = visit("/measurements", tolerated=(422,))
     page = opened.page
     page.get_by_text("Ask for a measurement").click()
@@ -83,9 +94,16 @@ def test_a_measurement_is_asked_for_and_watched(visit: Visit, tiny: str) -> None
     expect(table_of(page).locator("#table tbody tr").first).to_contain_text(tiny)
 
 
-def test_a_waiting_job_is_cancelled_and_asked_again(visit: Visit, api: httpx.Client, tiny: str) -> None:
+def test_a_waiting_job_is_cancelled_and_asked_again(
+    visit: Visit, api: httpx.Client, tiny: str
+) -> None:
     """Nobody measures on a GPU here: the page says so, cancels, and asks the same again."""
-    asked = {"model": tiny, "workload": {"task": "train", "sequence_length": 64}, "device": "cuda", "gpu": "H200"}
+    asked = {
+        "model": tiny,
+        "workload": {"task": "train", "sequence_length": 64},
+        "device": "cuda",
+        "gpu": "H200",
+    }
     job = api.post("/v1/measurements", json=asked).raise_for_status().json()["id"]
     page = visit("/measurements").page
     waiting = page.get_by_role("list", name="Measurements that run or wait").get_by_role("listitem")
@@ -102,14 +120,18 @@ def test_a_waiting_job_is_cancelled_and_asked_again(visit: Visit, api: httpx.Cli
 
 
 def test_the_table_is_filtered_and_sorted(visit: Visit, imported: dict[int, str]) -> None:
-    """Filters and order are the API's and stand in the address; what is unknown is refused beside its field."""
+    """Filters and order are the API's and stand in the address; what is unknown is refused beside
+    its field.
+    """
     page = visit("/measurements", tolerated=(422,)).page
     page.locator("#filter").get_by_label("Model").fill("llama-3.2-3b")
     page.keyboard.press("Enter")
     page.get_by_label("Order").select_option("worst first")
     rows = page.locator("#table tbody tr")
     expect(rows).to_have_count(3)
-    expect(rows.first.get_by_role("link")).to_have_attribute("href", f"/measurements/{imported[1024]}")
+    expect(rows.first.get_by_role("link")).to_have_attribute(
+        "href", f"/measurements/{imported[1024]}"
+    )
     expect(rows.first.locator(".is-bad")).to_have_text(["+20.00 %"])
     page.get_by_label("Off by").select_option("10 % or more")
     expect(rows).to_have_count(1)
@@ -137,11 +159,15 @@ def test_pages_follow_each_other(visit: Visit, api: httpx.Client) -> None:
     expect(page.get_by_role("button", name="Next")).to_be_disabled()
     page.get_by_role("button", name="Previous").click()
     expect(page.locator("#table tbody tr")).to_have_count(25)
-    expect(page.locator("#table tbody tr").nth(1).get_by_role("link")).to_have_attribute("href", str(first))
+    expect(page.locator("#table tbody tr").nth(1).get_by_role("link")).to_have_attribute(
+        "href", str(first)
+    )
 
 
 def test_predictions_stand_against_what_was_measured(visit: Visit) -> None:
-    """The picture sums itself up, and a table beside it says the same; quantity, answer and kind of picture are chosen."""
+    """The picture sums itself up, and a table beside it says the same; quantity, answer and kind of
+    picture are chosen.
+    """
     page = visit("/measurements?model=llama-3.2-3b").page
     rows = page.locator("#scatter tbody tr")
     expect(rows).to_have_count(3)
@@ -175,8 +201,12 @@ def test_an_import_is_shown_and_withdrawn(visit: Visit, api: httpx.Client) -> No
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_measurements_are_fit_for_everybody(visit: Visit, imported: dict[int, str], scheme: str) -> None:
-    """The axe checker finds no serious fault on the list and on one of them, and both fit on a phone."""
+def test_measurements_are_fit_for_everybody(
+    visit: Visit, imported: dict[int, str], scheme: str
+) -> None:
+    """The axe checker finds no serious fault on the list and on one of them, and both fit on a
+    phone.
+    """
     page = table_of(visit("/measurements", scheme=scheme, width=360, height=740).page)
     page.get_by_text("Ask for a measurement").click()
     expect(page.locator("#scatter canvas")).to_be_visible()
@@ -215,8 +245,15 @@ def test_a_measurement_that_is_not_there_says_so(visit: Visit) -> None:
 
 
 def test_who_has_no_key_is_asked_once(visit: Visit) -> None:
-    """A reader who declines sees why nothing is shown, and is not asked again each time the page would look."""
-    problem = {"type": "unauthorized", "title": "No key", "status": 401, "detail": "this server lets in holders of keys"}
+    """A reader who declines sees why nothing is shown, and is not asked again each time the page
+    would look.
+    """
+    problem = {
+        "type": "unauthorized",
+        "title": "No key",
+        "status": 401,
+        "detail": "this server lets in holders of keys",
+    }
     opened = visit("/clusters", tolerated=(401,))
     page = opened.page
     page.clock.install()

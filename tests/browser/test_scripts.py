@@ -1,4 +1,6 @@
-"""Scripts that have no page of their own: what they return, asked in a browser since nothing else runs them."""
+"""Scripts that have no page of their own: what they return, asked in a browser since nothing else
+runs them.
+"""
 
 import string
 from typing import Any
@@ -16,7 +18,14 @@ NODE = {
     "mig_gpus": 0,
     "mig_slices": [],
 }
-POOL = {"name": "p", "gpu": "L40S", "gpus_per_node": 8, "host_memory_bytes": 2**39, "num_nodes": None, "nodes": [NODE]}
+POOL = {
+    "name": "p",
+    "gpu": "L40S",
+    "gpus_per_node": 8,
+    "host_memory_bytes": 2**39,
+    "num_nodes": None,
+    "nodes": [NODE],
+}
 CHANGES: tuple[tuple[dict[str, Any], dict[str, Any], list[str]], ...] = (
     ({"host_memory_bytes": "512Gi"}, {}, []),
     ({"host_memory_bytes": "256Gi"}, {}, ["pool p, host_memory_bytes: 549755813888 → 256Gi"]),
@@ -34,7 +43,10 @@ NO_INVENTORIES = (
     ('{"name": "x", "pools": [null]}', "pool 1 is no object"),
     ('{"name": "x", "pools": [5]}', "pool 1 is no object"),
     ('{"name": "x", "pools": [{"name": "p", "nodes": [null]}]}', "pool 1, node 1 is no object"),
-    ('{"name": "x", "pools": [{"name": "p", "nodes": [{"name": "n", "allocations": 5}]}]}', "list of allocations"),
+    (
+        '{"name": "x", "pools": [{"name": "p", "nodes": [{"name": "n", "allocations": 5}]}]}',
+        "list of allocations",
+    ),
     ('{"pools": [{"name": "p"}]}', "no name"),
 )
 
@@ -55,7 +67,9 @@ def called(page: Page, script: str, name: str, *values: object) -> Any:  # noqa:
 
 
 def test_every_change_of_an_inventory_is_found(page: Page) -> None:
-    """What a pool or node says differently is a change, and the same memory in other words is none."""
+    """What a pool or node says differently is a change, and the same memory in other words is
+    none.
+    """
     for pool, node, expected in CHANGES:
         pasted = {**POOL, **pool, "nodes": [{**NODE, **node}]}
         found = called(page, "clusters/diff.js", "differences", [POOL], [pasted])
@@ -75,7 +89,13 @@ def test_what_is_no_inventory_is_told(page: Page) -> None:
 
 def test_a_key_is_what_a_header_carries(page: Page) -> None:
     """A dash that a chat made longer, an ellipsis and a space are no parts of a key."""
-    keys = {"hr_74260e60fc1e_a-b_C": True, "hr_74260e60fc1e_…": False, "hr_1\u20132": False, "hr_ 1": False, "": False}
+    keys = {
+        "hr_74260e60fc1e_a-b_C": True,
+        "hr_74260e60fc1e_…": False,
+        "hr_1\u20132": False,
+        "hr_ 1": False,
+        "": False,
+    }
 
     assert {key: called(page, "key.js", "isKey", key) for key in keys} == keys
 
@@ -90,7 +110,9 @@ def test_a_gpu_of_ones_own_is_written_exactly(page: Page) -> None:
 
 
 def test_what_goes_along_with_a_link_comes_back(page: Page) -> None:
-    """Any text survives, however long; nothing is no letters, and letters that hold nothing of ours are refused."""
+    """Any text survives, however long; nothing is no letters, and letters that hold nothing of ours
+    are refused.
+    """
     extra = {"config": '{"model_type": "gpt2", "\u00fc\U0001f600": 1}' * 5_000}
     script = """async ([extra, bad]) => {
       const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/explore/");
@@ -103,8 +125,13 @@ def test_what_goes_along_with_a_link_comes_back(page: Page) -> None:
         await makeAddress({ onPacked: () => {} }).read().catch((error) => refused.push(error.title));
       }
       return [await packed({}), letters, await unpacked(letters, () => true), refused];
-    }"""
-    bad = [{"kept": 5}, {"kept": [{"model": "x"}]}, {"config": 1}, {"kept": [{"model": "x", "gpu": None, "workload": {}}]}]
+    }"""  # noqa: E501
+    bad = [
+        {"kept": 5},
+        {"kept": [{"model": "x"}]},
+        {"config": 1},
+        {"kept": [{"model": "x", "gpu": None, "workload": {}}]},
+    ]
     nothing, letters, back, refused = page.evaluate(script, [extra, bad])
 
     assert (nothing, back) == ("", extra)
@@ -113,7 +140,9 @@ def test_what_goes_along_with_a_link_comes_back(page: Page) -> None:
 
 
 def test_a_slow_look_takes_nothing_back(page: Page) -> None:
-    """What a later look told stays, whatever an earlier one ends with; the next in order mends it."""
+    """What a later look told stays, whatever an earlier one ends with; the next in order mends
+    it.
+    """
     script = """async () => {
       const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/");
       const { repeat } = await import(root + "polling.js");

@@ -1,4 +1,6 @@
-"""What goes along with a link: a pasted config of any length, and answers that were kept to compare."""
+"""What goes along with a link: a pasted config of any length, and answers that were kept to
+compare.
+"""
 
 import csv
 import io
@@ -26,7 +28,8 @@ CONFIG: dict[str, Any] = {
     "vocab_size": 32000,
 }
 LONGEST_REQUEST = 65_536
-"""What the server's parser takes of a request's first line and headers (h11 and httptools alike)."""
+"""What the server's parser takes of a request's first line and headers (h11 and httptools alike).
+"""
 TRAIN = "/?model=llama-3.2-1b&gpu=A100-SXM4-40GB&task=train&workload.sequence_length=2048"
 
 
@@ -34,7 +37,12 @@ def long_config(num_bytes: int) -> dict[str, Any]:
     """Return a config with words that compress badly, and with the names of many labels."""
     letters = random.Random(1)  # noqa: S311 - only to be incompressible, and the same every time
     names = ["".join(letters.choices(string.ascii_lowercase, k=40)) for _ in range(num_bytes // 60)]
-    return {**CONFIG, "ignored_layers": names, "id2label": dict(enumerate(names)), "label2id": dict.fromkeys(names, 0)}
+    return {
+        **CONFIG,
+        "ignored_layers": names,
+        "id2label": dict(enumerate(names)),
+        "label2id": dict.fromkeys(names, 0),
+    }
 
 
 def paste(page: Page, text: str) -> None:
@@ -43,8 +51,12 @@ def paste(page: Page, text: str) -> None:
     page.get_by_label("config.json", exact=True).fill(text)
 
 
-def test_a_long_config_goes_along_and_becomes_short_under_a_name(visit: Visit, base_url: str) -> None:
-    """A link that no server would take shows the same elsewhere; cut off it says so, and a stored model makes it short."""
+def test_a_long_config_goes_along_and_becomes_short_under_a_name(
+    visit: Visit, base_url: str
+) -> None:
+    """A link that no server would take shows the same elsewhere; cut off it says so, and a stored
+    model makes it short.
+    """
     config = json.dumps(long_config(150_000))
     opened = visit(TRAIN)
     paste(opened.page, config)
@@ -56,7 +68,10 @@ def test_a_long_config_goes_along_and_becomes_short_under_a_name(visit: Visit, b
 
     page = visit(link).page
     expect(page.locator(".verdict-text")).to_contain_text("your llama")
-    assert page.locator(".verdict-line").inner_text() == opened.page.locator(".verdict-line").inner_text()
+    assert (
+        page.locator(".verdict-line").inner_text()
+        == opened.page.locator(".verdict-line").inner_text()
+    )
     page.goto("about:blank")
     page.goto(link[:-9])
     expect(page.locator("#problem")).to_contain_text("This link is not whole")
@@ -89,7 +104,9 @@ def test_labels_count_though_their_names_are_left_out(visit: Visit, base_url: st
     expect(opened.page.locator(".verdict-text")).to_contain_text("your vit")
     asked = opened.watch.asked("/v1/fit")[-1]
     whole = {**asked, "model": {"hf_config": config}}
-    ours, theirs = (httpx.post(f"{base_url}/v1/fit", json=one, timeout=30).json() for one in (asked, whole))
+    ours, theirs = (
+        httpx.post(f"{base_url}/v1/fit", json=one, timeout=30).json() for one in (asked, whole)
+    )
 
     assert asked["model"]["hf_config"]["num_labels"] == 1000
     assert "id2label" not in asked["model"]["hf_config"]
@@ -97,7 +114,9 @@ def test_labels_count_though_their_names_are_left_out(visit: Visit, base_url: st
 
 
 def test_answers_stand_side_by_side(visit: Visit) -> None:
-    """What was kept stays while the question changes, goes along in the link, and can be shown again and dropped."""
+    """What was kept stays while the question changes, goes along in the link, and can be shown
+    again and dropped.
+    """
     page = visit(f"{TRAIN}&workload.micro_batch_size=4").page
     expect(page.locator(".verdict-line")).to_be_visible()
     page.get_by_role("button", name="Keep this answer").press("Enter")
@@ -106,7 +125,9 @@ def test_answers_stand_side_by_side(visit: Visit) -> None:
     expect(page.locator("#compare thead th")).to_have_count(3)
     with page.expect_download() as download:
         page.locator("#compare-export").get_by_role("button", name="CSV").click()
-    table = {row[0]: row[1:] for row in csv.reader(io.StringIO(Path(download.value.path()).read_text()))}
+    table = {
+        row[0]: row[1:] for row in csv.reader(io.StringIO(Path(download.value.path()).read_text()))
+    }
 
     assert table[""] == ["1", "Now"]
     assert table["Activation checkpointing"] == ["default", "full"]
@@ -116,7 +137,9 @@ def test_answers_stand_side_by_side(visit: Visit) -> None:
     assert table["Weights"][0] == table["Weights"][1]
     until(page, lambda: "#with=" in page.url)
     again = visit(page.url).page
-    expect(again.locator("#compare")).to_have_text(page.locator("#compare").inner_text(), use_inner_text=True)
+    expect(again.locator("#compare")).to_have_text(
+        page.locator("#compare").inner_text(), use_inner_text=True
+    )
     again.get_by_role("button", name="Show 1").click()
     expect(again.get_by_label("Activation checkpointing")).to_have_value("")
     expect(again.locator("#compare thead th")).to_have_count(2)
@@ -128,7 +151,9 @@ def test_answers_stand_side_by_side(visit: Visit) -> None:
 
 def test_the_command_that_is_shown_asks_the_same(visit: Visit, capsys: Any) -> None:  # noqa: ANN401 - pytest's own
     """The line for a terminal runs as it stands, and its answer is the page's."""
-    page = visit(f"{TRAIN}&workload.method=lora&workload.lora.rank=8&workload.compile=false&layout.data_parallel=2").page
+    page = visit(
+        f"{TRAIN}&workload.method=lora&workload.lora.rank=8&workload.compile=false&layout.data_parallel=2"
+    ).page
     expect(page.locator(".verdict-line")).to_be_visible()
     page.get_by_text("The same question from a script").click()
     page.locator("#script").get_by_role("tab", name="headroom").click()
@@ -136,4 +161,6 @@ def test_the_command_that_is_shown_asks_the_same(visit: Visit, capsys: Any) -> N
     assert main([*words[1:], "--json"]) == 0
 
     answer = json.loads(capsys.readouterr().out)
-    expect(page.locator("#components caption").first).to_contain_text(f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB")
+    expect(page.locator("#components caption").first).to_contain_text(
+        f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB"
+    )

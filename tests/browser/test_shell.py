@@ -10,7 +10,12 @@ from tests.browser.conftest import Visit
 from tests.browser.watching import faults_of_access
 
 NEEDED = "Send a key of this server."
-PAGES = {"Explore": "/", "Clusters": "/clusters", "Measurements": "/measurements", "Accuracy": "/accuracy"}
+PAGES = {
+    "Explore": "/",
+    "Clusters": "/clusters",
+    "Measurements": "/measurements",
+    "Accuracy": "/accuracy",
+}
 
 
 def test_a_page_says_where_one_is(visit: Visit) -> None:
@@ -27,7 +32,9 @@ def test_a_page_says_where_one_is(visit: Visit) -> None:
 
 @pytest.mark.parametrize("path", ["/clusters", "/accuracy"])
 def test_a_page_is_for_everybody_in_the_dark(visit: Visit, path: str) -> None:
-    """Neither has a serious or critical fault of access; light ones, and the other pages, are looked at where they are full."""
+    """Neither has a serious or critical fault of access; light ones, and the other pages, are
+    looked at where they are full.
+    """
     page = visit(path, scheme="dark").page
     page.wait_for_load_state("networkidle")
 
@@ -59,8 +66,12 @@ def test_the_first_stop_skips_the_header(visit: Visit) -> None:
 
 
 def test_a_key_is_asked_for_once_and_kept_in_the_tab(visit: Visit, base_url: str) -> None:
-    """Where the API answers 401 the page asks; a wrong key is told so, a right one is sent, and can be forgotten."""
-    made = httpx.post(f"{base_url}/v1/keys", json={"name": "browser", "scopes": ["read", "plan"]}, timeout=20)
+    """Where the API answers 401 the page asks; a wrong key is told so, a right one is sent, and can
+    be forgotten.
+    """
+    made = httpx.post(
+        f"{base_url}/v1/keys", json={"name": "browser", "scopes": ["read", "plan"]}, timeout=20
+    )
     assert made.status_code == 201, made.text
     page = visit("about:blank", tolerated=(401,), fresh=True).page
     page.context.route("**/v1/**", _as_if_keys_were_needed)
@@ -101,5 +112,11 @@ def _as_if_keys_were_needed(route: Route) -> None:
     if "authorization" in route.request.headers:
         route.continue_()
         return
-    body = {"type": "unauthorized", "title": "No key", "status": 401, "detail": NEEDED, "instance": "/v1"}
+    body = {
+        "type": "unauthorized",
+        "title": "No key",
+        "status": 401,
+        "detail": NEEDED,
+        "instance": "/v1",
+    }
     route.fulfill(status=401, content_type="application/problem+json", body=json.dumps(body))

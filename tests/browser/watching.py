@@ -1,4 +1,6 @@
-"""What a browser test looks at beside the page itself: complaints, requests, and faults of accessibility."""
+"""What a browser test looks at beside the page itself: complaints, requests, and faults of
+accessibility.
+"""
 
 import time
 from collections.abc import Callable
@@ -19,7 +21,9 @@ _OVERTAKEN = "net::ERR_ABORTED"
 
 @dataclass(kw_only=True)
 class Watch:
-    """Everything that went wrong on a page, in words; not frozen, since Playwright leaves a mark on whoever listens."""
+    """Everything that went wrong on a page, in words; not frozen, since Playwright leaves a mark on
+    whoever listens.
+    """
 
     tolerated: frozenset[int] = frozenset()
     complaints: list[str] = field(default_factory=list)
@@ -35,7 +39,11 @@ class Watch:
 
     def asked(self, path: str) -> list[Any]:
         """Return the bodies of the requests to a path, in order."""
-        return [request.post_data_json for request in self.requests if request.url.partition("?")[0].endswith(path)]
+        return [
+            request.post_data_json
+            for request in self.requests
+            if request.url.partition("?")[0].endswith(path)
+        ]
 
     def _asked(self, request: Request) -> None:
         self.requests.append(request)
@@ -63,7 +71,9 @@ class Opened:
 
 
 def until(page: Page, condition: Callable[[], object], *, within_s: float = 20.0) -> None:
-    """Return as soon as the condition holds; waiting through the page is what lets its events in."""
+    """Return as soon as the condition holds; waiting through the page is what lets its events
+    in.
+    """
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
@@ -73,12 +83,15 @@ def until(page: Page, condition: Callable[[], object], *, within_s: float = 20.0
 
 
 def faults_of_access(page: Page) -> list[str]:
-    """Return the serious and critical faults that axe finds, each with the elements that have it."""
+    """Return the serious and critical faults that axe finds, each with the elements that have
+    it.
+    """
     # Evaluated by the debugger, which the page's policy does not bind.
     page.evaluate(_axe())
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     return [
-        f"{fault['id']}: {', '.join(str(node['target']) + ' ' + node['failureSummary'] for node in fault['nodes'])}"
+        f"{fault['id']}: "
+        f"{', '.join(str(node['target']) + ' ' + node['failureSummary'] for node in fault['nodes'])}"  # noqa: E501
         for fault in found["violations"]
         if fault["impact"] in _SERIOUS
     ]

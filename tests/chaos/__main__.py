@@ -1,4 +1,8 @@
-"""``make chaos``: kill everything at random and see that nothing is lost, twice or wrong; then time each recovery."""
+"""Chaos test: ``make chaos``.
+
+It kills everything at random and checks that nothing is lost, twice or wrong; then it times each
+recovery.
+"""
 
 import argparse
 import sys
@@ -12,14 +16,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from service.db.session import make_engine, make_sessions
-from service.runtime.settings import psycopg_url
+from service.runtime.settings import parse_psycopg_url
 from tests.chaos import latencies, storm
 from tests.chaos.bench import Bench
-from tests.chaos.client import client
-from tests.chaos.faults import Struck
-from tests.chaos.invariants import count_executions, count_logged, violations
-from tests.chaos.latencies import WHOLE, Timed
-from tests.chaos.rig import running_rig
+from tests.chaos.client import make_client
+from tests.chaos.faults import FaultEvent
+from tests.chaos.invariants import count_executions, count_logged, find_violations
+from tests.chaos.latencies import MAXIMUM, Timing
+from tests.chaos.rig import run_rig
 
 SEED = 20_261_121
 NUM_JOBS = 200
@@ -29,101 +33,159 @@ PIPED_WIDTH = 128
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the storm and the stop-watch; 0 when every invariant and every bound held."""
-    options = _parser().parse_args(arguments)
+    """Run the storm and time the recoveries.
+
+    The status is 0 when every invariant and every bound held.
+    """
+    options = _build_parser().parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
     broken: list[str] = []
     if options.only != "latencies":
-        broken += _storm(console, seed=options.seed, num_jobs=options.jobs, num_workers=options.workers)
+        broken += _run_storm(
+            console, seed=options.seed, num_jobs=options.jobs, num_workers=options.workers
+        )
     if options.only != "storm":
-        broken += _latencies(console, repeat=options.repeat, num_workers=options.workers)
+        broken += _time_recoveries(console, repeat=options.repeat, num_workers=options.workers)
     for sentence in broken:
         console.print(f"[bold red]broken[/] {sentence}", soft_wrap=True)
     console.print("every invariant and every bound held" if not broken else f"{len(broken)} broken")
     return BROKEN if broken else 0
 
 
-def _storm(console: Console, *, seed: int, num_jobs: int, num_workers: int) -> list[str]:
+def _run_storm(console: Console, *, seed: int, num_jobs: int, num_workers: int) -> list[str]:
     settings = {**storm.SETTINGS, "HEADROOM_LEASE_S": str(LEASE_S)}
     with (
         tempfile.TemporaryDirectory(prefix="headroom-chaos-") as root,
-        running_rig(Path(root), settings=settings, num_workers=num_workers) as rig,
-        _bar(console) as bar,
+        run_rig(Path(root), settings=settings, num_workers=num_workers) as rig,
+        _make_progress_bar(console) as bar,
     ):
-        engine = make_engine(psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-chaos")
+        engine = make_engine(
+            parse_psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-chaos"
+        )
         sessions = make_sessions(engine)
         task = bar.add_task(f"storm, seed {seed}", total=num_jobs, last="")
 
-        def show(done: int, total: int, strikes: Sequence[Struck]) -> None:
-            last = f"{len(strikes)} faults, the last: {strikes[-1].what} ({strikes[-1].part})" if strikes else ""
+        def show(done: int, total: int, strikes: Sequence[FaultEvent]) -> None:
+            last = (
+                f"{len(strikes)} faults, the last: {strikes[-1].what} ({strikes[-1].part})"
+                if strikes
+                else ""
+            )
             bar.update(task, completed=done, total=total, last=last)
 
-        happened = storm.run_storm(rig, sessions, seed=seed, num_jobs=num_jobs, lease_s=LEASE_S, show=show)
-        broken = [*happened.violations, *violations(sessions, happened.jobs)]
+        result = storm.run_storm(
+            rig, sessions, seed=seed, num_jobs=num_jobs, lease_s=LEASE_S, show=show
+        )
+        broken = [*result.violations, *find_violations(sessions, result.jobs)]
         bar.stop()
-        console.print(_summary(happened, seed=seed, executions=count_executions(sessions), logged=count_logged(rig.logs)))
+        console.print(
+            _build_summary(
+                result,
+                seed=seed,
+                executions=count_executions(sessions),
+                logged=count_logged(rig.logs),
+            ),
+        )
         engine.dispose()
     return broken
 
 
-def _latencies(console: Console, *, repeat: int, num_workers: int) -> list[str]:
+def _time_recoveries(console: Console, *, repeat: int, num_workers: int) -> list[str]:
     with (
         tempfile.TemporaryDirectory(prefix="headroom-chaos-") as root,
-        running_rig(Path(root), settings=latencies.SETTINGS, num_workers=num_workers, num_apis=1) as rig,
-        client(rig.url) as http,
-        _bar(console) as bar,
+        run_rig(
+            Path(root), settings=latencies.SETTINGS, num_workers=num_workers, num_apis=1
+        ) as rig,
+        make_client(rig.url) as http,
+        _make_progress_bar(console) as bar,
     ):
-        engine = make_engine(psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-chaos")
-        bench = Bench(rig=rig, http=http, sessions=make_sessions(engine), dir=Path(root), repeat=repeat)
+        engine = make_engine(
+            parse_psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-chaos"
+        )
+        bench = Bench(
+            rig=rig, http=http, sessions=make_sessions(engine), dir=Path(root), repeat=repeat
+        )
         task = bar.add_task("stop-watch", total=len(latencies.SCENARIOS), last="")
-        timed: list[Timed] = []
+        timings: list[Timing] = []
         for scenario in latencies.SCENARIOS:
             bar.update(task, last=str(scenario.__doc__))
-            timed += scenario(bench)
+            timings += scenario(bench)
             bar.advance(task)
         bar.stop()
-        console.print(_times(timed))
+        console.print(_build_times_table(timings))
         engine.dispose()
-    return [one.sentence() for one in timed if not one.holds()]
+    return [timing.sentence() for timing in timings if not timing.holds()]
 
 
-def _times(timed: Sequence[Timed]) -> Table:
+def _build_times_table(timings: Sequence[Timing]) -> Table:
     table = Table(title=f"Seconds; lease {latencies.LEASE_S:g} s, everything else as it is shipped")
     table.add_column("what", no_wrap=True)
     for heading in ("times", "p50", "p95", "p99", "max", "bound"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in timed:
-        numbers = (f"{one.at(percentile):.3f}" for percentile in (50, 95, 99, 100))
-        bound = "" if one.bound_s is None else f"{'max' if one.percentile == WHOLE else f'p{one.percentile}'} ≤ {one.bound_s:g}"
-        table.add_row(one.what, str(len(one.seconds)), *numbers, bound if one.holds() else f"[bold red]{bound}[/]")
+    for timing in timings:
+        numbers = (f"{timing.at(percentile):.3f}" for percentile in (50, 95, 99, 100))
+        bound = (
+            ""
+            if timing.bound_s is None
+            else f"{'max' if timing.percentile == MAXIMUM else f'p{timing.percentile}'} ≤ {timing.bound_s:g}"  # noqa: E501
+        )
+        table.add_row(
+            timing.what,
+            str(len(timing.seconds)),
+            *numbers,
+            bound if timing.holds() else f"[bold red]{bound}[/]",
+        )
     return table
 
 
-def _summary(happened: storm.Storm, *, seed: int, executions: int, logged: Counter[str]) -> Table:
-    table = Table("what", "how often", title=f"Storm, seed {seed}: {len(happened.jobs)} jobs, {len(happened.strikes)} faults")
-    for what, number in sorted(Counter(struck.what for struck in happened.strikes).items()):
+def _build_summary(
+    result: storm.Storm, *, seed: int, executions: int, logged: Counter[str]
+) -> Table:
+    table = Table(
+        "what",
+        "how often",
+        title=f"Storm, seed {seed}: {len(result.jobs)} jobs, {len(result.strikes)} faults",
+    )
+    for what, number in sorted(Counter(fault.what for fault in result.strikes).items()):
         table.add_row(what, str(number))
     table.add_section()
     table.add_row("attempts that began", str(executions))
-    table.add_row("requests repeated by clients", str(sum(job.tries - 1 for job in happened.jobs)))
-    table.add_row("jobs watched through it all", str(sum(bool(job.seen) for job in happened.jobs)))
-    table.add_row("jobs cancelled", str(sum(job.cancelled for job in happened.jobs)))
+    table.add_row("requests repeated by clients", str(sum(job.tries - 1 for job in result.jobs)))
+    table.add_row("jobs watched through it all", str(sum(bool(job.seen) for job in result.jobs)))
+    table.add_row("jobs cancelled", str(sum(job.cancelled for job in result.jobs)))
     for event, number in sorted(logged.items()):
         table.add_row(f"logged {event}", str(number))
     return table
 
 
-def _bar(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+def _make_progress_bar(console: Console) -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     return Progress(*columns, TextColumn("{task.fields[last]}"), console=console, transient=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--seed", type=int, default=SEED, help="of the dice that choose faults (default %(default)s)")
-    parser.add_argument("--jobs", type=int, default=NUM_JOBS, help="jobs of the storm (default %(default)s)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=SEED,
+        help="of the dice that choose faults (default %(default)s)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=NUM_JOBS, help="jobs of the storm (default %(default)s)"
+    )
     parser.add_argument("--workers", type=int, default=3, help="workers (default %(default)s)")
-    parser.add_argument("--repeat", type=int, default=5, help="how often each recovery is timed (default %(default)s)")
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=5,
+        help="how often each recovery is timed (default %(default)s)",
+    )
     parser.add_argument("--only", choices=("storm", "latencies"), help="run one part alone")
     return parser
 

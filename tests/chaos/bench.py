@@ -1,4 +1,7 @@
-"""What the stop-watch's scenarios share: asking for jobs that hold still, and reading times from the events of a job."""
+"""Shared steps of the timed recoveries.
+
+They submit jobs that hold still, and read times from the events of a job.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -16,8 +19,8 @@ from service.jobs.states import Status
 from service.usecases.jobs import measurements
 from service.usecases.stored import Sessions
 from tests.chaos import expected
-from tests.chaos.client import Asked, cancel, new_job, submit
-from tests.chaos.rig import Rig, until
+from tests.chaos.client import ClientJob, cancel, new_job, submit
+from tests.chaos.rig import Rig, wait_until
 
 Seconds = list[float]
 _numbers = count(1)
@@ -25,7 +28,10 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A calm rig, a client of its API, its database, and how often each scenario is repeated."""
+    """A calm rig with a client of its API and its database.
+
+    ``repeat`` is how often each scenario is repeated.
+    """
 
     rig: Rig
     http: httpx.Client
@@ -34,11 +40,14 @@ class Bench:
     repeat: int
 
     @contextmanager
-    def held(self, number_of_jobs: int = 1) -> Iterator[tuple[Path, Sequence[Asked]]]:
-        """Ask for jobs whose probes hold still until a file is gone; they run to their end when the block is left."""
+    def run_held_jobs(self, num_jobs: int = 1) -> Iterator[tuple[Path, Sequence[ClientJob]]]:
+        """Submit jobs whose probes hold still until a file is gone.
+
+        They run to their end when the block is left.
+        """
         hold = self.dir / uuid4().hex
         hold.touch()
-        jobs = [self.ask(hold=str(hold)) for _ in range(number_of_jobs)]
+        jobs = [self.submit_job(hold=str(hold)) for _ in range(num_jobs)]
         try:
             yield hold, jobs
         finally:
@@ -46,52 +55,62 @@ class Bench:
             for job in jobs:
                 self.wait_for_end(job)
 
-    def ask(self, **orders: object) -> Asked:
-        """Ask for one job."""
+    def submit_job(self, **orders: object) -> ClientJob:
+        """Submit one job."""
         job = new_job(next(_numbers))
-        submit(self.http, job, expected.request(job.number, **orders))  # type: ignore[arg-type]  # its own keywords
+        submit(self.http, job, expected.build_request(job.number, **orders))  # type: ignore[arg-type]  # its own keywords
         return job
 
-    def ask_for(self, number_of_jobs: int) -> tuple[Seconds, list[Asked]]:
-        """Return how long each of so many submissions took."""
+    def submit_jobs(self, num_jobs: int) -> tuple[Seconds, list[ClientJob]]:
+        """Submit jobs and return the seconds of each submission."""
         seconds, jobs = [], []
-        for _ in range(number_of_jobs):
+        for _ in range(num_jobs):
             begin = time.perf_counter()
-            jobs.append(self.ask())
+            jobs.append(self.submit_job())
             seconds.append(time.perf_counter() - begin)
         return seconds, jobs
 
-    def drop(self, jobs: Sequence[Asked]) -> None:
-        """Cancel jobs that nobody waits for."""
+    def cancel_jobs(self, jobs: Sequence[ClientJob]) -> None:
+        """Cancel jobs."""
         for job in jobs:
             cancel(self.http, job)
 
-    def began(self, job: Asked, *, attempt: int = 1) -> float:
-        """Return when an attempt began, once it has; seconds since the epoch, by the database's clock."""
-        return self.told(job, Status.RUNNING, attempt=attempt)
+    def wait_for_start(self, job: ClientJob, *, attempt: int = 1) -> float:
+        """Wait for the start of an attempt and return its time.
 
-    def told(self, job: Asked, status: Status, *, attempt: int | None = None) -> float:
-        """Return when a status was reached, once it is."""
-        found: list[StoredEvent] = []
+        It is in seconds since the epoch, by the database's clock.
+        """
+        return self.wait_for_status(job, Status.RUNNING, attempt=attempt)
 
-        def is_told() -> bool:
-            found[:] = [
+    def wait_for_status(
+        self, job: ClientJob, status: Status, *, attempt: int | None = None
+    ) -> float:
+        """Wait for a status and return when it was reached."""
+        reached: list[StoredEvent] = []
+
+        def is_reached() -> bool:
+            reached[:] = [
                 event
                 for event in self._events(job)
-                if event.kind == "status" and event.data["status"] == status.value and attempt in {None, event.data["attempt"]}
+                if event.kind == "status"
+                and event.data["status"] == status.value
+                and attempt in {None, event.data["attempt"]}
             ]
-            return bool(found)
+            return bool(reached)
 
-        until(is_told, f"job {job.number} is not {status.value}")
-        return found[0].created_at.timestamp()
+        wait_until(is_reached, f"job {job.number} is not {status.value}")
+        return reached[0].created_at.timestamp()
 
-    def wait_for_end(self, job: Asked) -> None:
-        """Return when a job is over."""
-        until(lambda: any(_is_end(event) for event in self._events(job)), f"job {job.number} is not over")
+    def wait_for_end(self, job: ClientJob) -> None:
+        """Wait until a job is over."""
+        wait_until(
+            lambda: any(_is_end(event) for event in self._events(job)),
+            f"job {job.number} is not over",
+        )
 
     @contextmanager
-    def no_workers(self) -> Iterator[None]:
-        """Let nobody work for the length of a block."""
+    def stop_workers(self) -> Iterator[None]:
+        """Stop all workers for the length of a block."""
         for worker in self.rig.workers:
             worker.kill_all()
         try:
@@ -99,9 +118,9 @@ class Bench:
         finally:
             self.rig.heal()
 
-    def _events(self, job: Asked) -> Sequence[StoredEvent]:
+    def _events(self, job: ClientJob) -> Sequence[StoredEvent]:
         with suppress(ServiceError):
-            return measurements.events_after(self.sessions, UUID(job.id), seq=0).events
+            return measurements.list_events_after(self.sessions, UUID(job.id), seq=0).events
         return ()
 
 

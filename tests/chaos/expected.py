@@ -1,4 +1,7 @@
-"""What a job of the kill test must find: a number that follows from the job's own, so that a mix-up is seen."""
+"""Expected results of the chaos test's jobs.
+
+Each is a number that follows from the job's own, so that a mix-up is detected.
+"""
 
 import hashlib
 
@@ -19,7 +22,7 @@ _SMALL = 1 << 40
 
 
 def allocated_bytes(number: int) -> int:
-    """Return the answer to job ``number``."""
+    """Return the expected result of job ``number``."""
     return 1 + int.from_bytes(hashlib.sha256(b"%d" % number).digest()[:8]) % _SMALL
 
 
@@ -28,8 +31,13 @@ def sample_bytes(number: int, index: int) -> int:
     return allocated_bytes(number) + index
 
 
-def request(number: int, *, hold: str | None = None, work_s: float = 0.0, deaf: bool = False) -> dict[str, object]:
-    """Return the body of a request; its probe works for ``work_s`` seconds and then as long as the file ``hold`` is there."""
+def build_request(
+    number: int, *, hold: str | None = None, work_s: float = 0.0, deaf: bool = False
+) -> dict[str, object]:
+    """Build the body of a request.
+
+    Its probe works for ``work_s`` seconds and then as long as the file ``hold`` exists.
+    """
     orders = {"number": number, "hold": hold, "work_s": work_s, "deaf": deaf}
     return {
         "model": {"hf_config": {**_MODEL, "chaos": orders}},

@@ -1,4 +1,7 @@
-"""What can go wrong, drawn by dice: each fault strikes one part, and says when the part is to be brought back."""
+"""Random faults, each of which strikes one part.
+
+A fault also says when the part is to be brought back.
+"""
 
 import random
 import signal
@@ -13,8 +16,11 @@ Back = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Struck:
-    """A fault that happened: what, to whom, and what brings the part back in how many seconds."""
+class FaultEvent:
+    """A fault that happened to a part.
+
+    ``back`` brings the part back after ``back_in_s`` seconds.
+    """
 
     what: str
     part: str
@@ -22,97 +28,125 @@ class Struck:
     back: Back
 
 
-Fault = Callable[[random.Random, Rig, float], Struck | None]
+Fault = Callable[[random.Random, Rig, float], FaultEvent | None]
 
 
-def strike(dice: random.Random, rig: Rig, *, lease_s: float) -> Struck | None:
-    """Let the dice choose a fault and its victim; ``None`` when there was nothing to strike."""
+def strike(dice: random.Random, rig: Rig, *, lease_s: float) -> FaultEvent | None:
+    """Choose a fault and its victim at random.
+
+    Returns None when there was nothing to strike.
+    """
     fault = dice.choices(list(FAULTS), weights=list(FAULTS.values()))[0]
     return fault(dice, rig, lease_s)
 
 
-def _worker(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
+def _kill_worker(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
     return _kill(dice.choice(rig.workers), "kill -9 worker", dice.uniform(0.0, LONGEST_ABSENCE_S))
 
 
-def _host(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
+def _kill_host(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
     victim = dice.choice(rig.workers)
     absence_s = dice.uniform(0.0, LONGEST_ABSENCE_S)
     if _is_away(victim):
         return None
     victim.kill_all()
-    return Struck(what="kill -9 worker, horse and probe", part=victim.name, back_in_s=absence_s, back=victim.start)
+    return FaultEvent(
+        what="kill -9 worker, horse and probe",
+        part=victim.name,
+        back_in_s=absence_s,
+        back=victim.start,
+    )
 
 
-def _horse_or_probe(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
+def _kill_job_process_or_probe(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
     victim, wants_probe = dice.choice(rig.workers), dice.random() < 1 / 2
-    below = victim.tree()[1:]
-    if victim.frozen or not below:
+    descendants = victim.tree()[1:]
+    if victim.frozen or not descendants:
         return None
-    below[-1 if wants_probe else 0].kill()
-    return Struck(what=f"kill -9 {'probe' if wants_probe else 'horse'}", part=victim.name, back_in_s=0.0, back=_nothing)
+    descendants[-1 if wants_probe else 0].kill()
+    return FaultEvent(
+        what=f"kill -9 {'probe' if wants_probe else 'horse'}",
+        part=victim.name,
+        back_in_s=0.0,
+        back=_do_nothing,
+    )
 
 
-def _api(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
+def _kill_api(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
     return _kill(dice.choice(rig.apis), "kill -9 API", dice.uniform(0.0, LONGEST_ABSENCE_S))
 
 
-def _reconcile(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
+def _kill_reconcile(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
     return _kill(rig.reconcile, "kill -9 reconciler", dice.uniform(0.0, LONGEST_ABSENCE_S))
 
 
-def _redis(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
+def _kill_redis(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
     return _kill(rig.redis, "kill -9 Redis", dice.uniform(0.0, LONGEST_ABSENCE_S))
 
 
-def _redis_hangs(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
-    return _freeze(rig.redis, "freeze Redis", dice.uniform(0.0, LONGEST_ABSENCE_S), whole=True)
+def _freeze_redis(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
+    return _freeze(rig.redis, "freeze Redis", dice.uniform(0.0, LONGEST_ABSENCE_S), whole_tree=True)
 
 
-def _postgres(dice: random.Random, rig: Rig, _lease_s: float) -> Struck | None:
-    how, words = dice.choice(((signal.SIGINT, "fast stop"), (signal.SIGQUIT, "immediate stop"), (signal.SIGKILL, "kill -9")))
-    return _kill(rig.postgres, f"{words} of Postgres", dice.uniform(0.0, LONGEST_ABSENCE_S), number=how)
+def _stop_postgres(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
+    stop_signal, description = dice.choice(
+        (
+            (signal.SIGINT, "fast stop"),
+            (signal.SIGQUIT, "immediate stop"),
+            (signal.SIGKILL, "kill -9"),
+        ),
+    )
+    return _kill(
+        rig.postgres,
+        f"{description} of Postgres",
+        dice.uniform(0.0, LONGEST_ABSENCE_S),
+        number=stop_signal,
+    )
 
 
-def _zombie(dice: random.Random, rig: Rig, lease_s: float) -> Struck | None:
-    victim, whole = dice.choice(rig.workers), dice.random() < 1 / 2
-    words = "freeze worker, horse and probe" if whole else "freeze horse and probe"
-    return _freeze(victim, words, lease_s + dice.uniform(0.0, LONGEST_ABSENCE_S), whole=whole)
+def _freeze_worker(dice: random.Random, rig: Rig, lease_s: float) -> FaultEvent | None:
+    victim, whole_tree = dice.choice(rig.workers), dice.random() < 1 / 2
+    description = "freeze worker, horse and probe" if whole_tree else "freeze horse and probe"
+    return _freeze(
+        victim, description, lease_s + dice.uniform(0.0, LONGEST_ABSENCE_S), whole_tree=whole_tree
+    )
 
 
 FAULTS: dict[Fault, int] = {
-    _worker: 2,
-    _host: 2,
-    _horse_or_probe: 3,
-    _api: 2,
-    _reconcile: 1,
-    _redis: 2,
-    _redis_hangs: 1,
-    _postgres: 2,
-    _zombie: 3,
+    _kill_worker: 2,
+    _kill_host: 2,
+    _kill_job_process_or_probe: 3,
+    _kill_api: 2,
+    _kill_reconcile: 1,
+    _kill_redis: 2,
+    _freeze_redis: 1,
+    _stop_postgres: 2,
+    _freeze_worker: 3,
 }
-"""Each fault with how often it is drawn."""
+"""Faults with their weights."""
 
 
-def _kill(part: Part, what: str, absence_s: float, *, number: signal.Signals = signal.SIGKILL) -> Struck | None:
+def _kill(
+    part: Part, what: str, absence_s: float, *, number: signal.Signals = signal.SIGKILL
+) -> FaultEvent | None:
     if _is_away(part):
         return None
     part.kill(number)
-    return Struck(what=what, part=part.name, back_in_s=absence_s, back=part.start)
+    return FaultEvent(what=what, part=part.name, back_in_s=absence_s, back=part.start)
 
 
-def _freeze(part: Part, what: str, for_s: float, *, whole: bool) -> Struck | None:
+def _freeze(part: Part, what: str, for_s: float, *, whole_tree: bool) -> FaultEvent | None:
     if _is_away(part):
         return None
-    part.freeze(whole=whole)
+    part.freeze(whole_tree=whole_tree)
     if not part.frozen:
         return None
-    return Struck(what=what, part=part.name, back_in_s=for_s, back=part.thaw)
+    return FaultEvent(what=what, part=part.name, back_in_s=for_s, back=part.thaw)
 
 
 def _is_away(part: Part) -> bool:
     return bool(part.frozen) or not part.is_up
 
 
-def _nothing() -> None:
-    """Bring nothing back: a worker lives on without its horse."""
+def _do_nothing() -> None:
+    """Do nothing: a worker goes on without its job's process."""

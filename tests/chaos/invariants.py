@@ -1,4 +1,7 @@
-"""What must hold when the storm is over: nothing lost, nothing twice, nothing wrong. Each violation is a sentence."""
+"""Invariants that hold after the storm: nothing lost, twice or wrong.
+
+Each violation is a sentence.
+"""
 
 import json
 from collections import Counter
@@ -20,14 +23,22 @@ from service.db.tables.core import (
 from service.jobs.states import Status
 from service.usecases.stored import Sessions
 from tests.chaos import expected
-from tests.chaos.client import Asked
+from tests.chaos.client import ClientJob
 
-LOGGED = ("attempt.fenced", "attempt.lost", "horse.died", "probe.died", "attempt.stale", "bell.failed", "heartbeat.missed")
+LOGGED = (
+    "attempt.fenced",
+    "attempt.lost",
+    "horse.died",
+    "probe.died",
+    "attempt.stale",
+    "bell.failed",
+    "heartbeat.missed",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """Everything that the database holds about one job."""
+class JobRecords:
+    """All rows that the database has of one job."""
 
     job: MeasureJobRow
     results: Sequence[MeasurementResultRow]
@@ -35,19 +46,22 @@ class Findings:
     samples: Sequence[MeasurementSampleRow]
 
 
-def violations(sessions: Sessions, asked: Sequence[Asked]) -> list[str]:
-    """Return every sentence that should not be true."""
+def find_violations(sessions: Sessions, jobs: Sequence[ClientJob]) -> list[str]:
+    """Return all violations of the invariants."""
     with transaction(sessions) as session:
         rows = {str(row.id): row for row in session.scalars(select(MeasureJobRow))}
-        found = [*_across(session, asked, rows)]
-        for job in asked:
-            found += job.violations
+        violations = [*_check_across_jobs(session, jobs, rows)]
+        for job in jobs:
+            violations += job.violations
             row = rows.get(job.id)
             if row is None:
-                found.append(f"job {job.number} was accepted as {job.id!r} and is lost")
+                violations.append(f"job {job.number} was accepted as {job.id!r} and is lost")
             else:
-                found += [f"job {job.number}: {words}" for words in _about(_findings(session, row), job)]
-    return found
+                violations += [
+                    f"job {job.number}: {violation}"
+                    for violation in _check_job(_load_records(session, row), job)
+                ]
+    return violations
 
 
 def count_executions(sessions: Sessions) -> int:
@@ -57,17 +71,17 @@ def count_executions(sessions: Sessions) -> int:
 
 
 def count_logged(logs: Path) -> Counter[str]:
-    """Return how often the processes logged what a storm should bring about."""
+    """Count the processes' logged events that a storm should cause."""
     counts: Counter[str] = Counter()
     for file in logs.glob("*.log"):
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            event = _event(line)
+            event = _parse_event(line)
             if event in LOGGED:
                 counts[event] += 1
     return counts
 
 
-def _event(line: str) -> str:
+def _parse_event(line: str) -> str:
     if not line.startswith("{"):
         return ""
     try:
@@ -77,69 +91,81 @@ def _event(line: str) -> str:
         return ""
 
 
-def _across(session: Session, asked: Sequence[Asked], rows: dict[str, MeasureJobRow]) -> Iterator[str]:
-    twice = [name for name, number in Counter(job.id for job in asked).items() if number > 1]
+def _check_across_jobs(
+    session: Session, jobs: Sequence[ClientJob], rows: dict[str, MeasureJobRow]
+) -> Iterator[str]:
+    twice = [name for name, number in Counter(job.id for job in jobs).items() if number > 1]
     if twice:
         yield f"several requests share a job: {twice}"
-    strangers = set(rows) - {job.id for job in asked}
+    strangers = set(rows) - {job.id for job in jobs}
     if strangers:
         yield f"{len(strangers)} jobs were made twice: nobody knows {sorted(strangers)[:5]}"
     succeeded = {row.id for row in rows.values() if row.state == Status.SUCCEEDED}
     for calibration in session.scalars(select(CalibrationRow)):
-        if not set(calibration.evidence) <= succeeded or len(set(calibration.evidence)) != len(calibration.evidence):
+        if not set(calibration.evidence) <= succeeded or len(set(calibration.evidence)) != len(
+            calibration.evidence
+        ):
             yield f"calibration {calibration.id} rests on evidence that is not there, or twice"
 
 
-def _findings(session: Session, row: MeasureJobRow) -> Findings:
-    return Findings(
+def _load_records(session: Session, row: MeasureJobRow) -> JobRecords:
+    return JobRecords(
         job=row,
-        results=session.scalars(select(MeasurementResultRow).where(MeasurementResultRow.job_id == row.id)).all(),
+        results=session.scalars(
+            select(MeasurementResultRow).where(MeasurementResultRow.job_id == row.id)
+        ).all(),
         events=session.scalars(
-            select(MeasurementEventRow).where(MeasurementEventRow.job_id == row.id).order_by(MeasurementEventRow.seq)
+            select(MeasurementEventRow)
+            .where(MeasurementEventRow.job_id == row.id)
+            .order_by(MeasurementEventRow.seq),
         ).all(),
         samples=session.scalars(
             select(MeasurementSampleRow)
             .where(MeasurementSampleRow.job_id == row.id)
-            .order_by(MeasurementSampleRow.attempt, MeasurementSampleRow.seq)
+            .order_by(MeasurementSampleRow.attempt, MeasurementSampleRow.seq),
         ).all(),
     )
 
 
-def _about(found: Findings, asked: Asked) -> Iterator[str]:
-    job = found.job
-    may_end = {Status.SUCCEEDED, Status.CANCELLED} if asked.cancelled else {Status.SUCCEEDED}
+def _check_job(records: JobRecords, client_job: ClientJob) -> Iterator[str]:
+    job = records.job
+    may_end = {Status.SUCCEEDED, Status.CANCELLED} if client_job.cancelled else {Status.SUCCEEDED}
     if job.state not in may_end:
         yield f"it is {job.state} ({job.phase}), error {job.error}"
-    if len(found.results) != (job.state == Status.SUCCEEDED):
-        yield f"it is {job.state} and has {len(found.results)} results"
-    for result in found.results:
+    if len(records.results) != (job.state == Status.SUCCEEDED):
+        yield f"it is {job.state} and has {len(records.results)} results"
+    for result in records.results:
         if result.attempt != job.attempt:
             yield f"its result is of attempt {result.attempt}, the last was {job.attempt}"
-        if result.peaks["allocated_bytes"] != expected.allocated_bytes(asked.number):
+        if result.peaks["allocated_bytes"] != expected.allocated_bytes(client_job.number):
             yield f"its result is {result.peaks['allocated_bytes']}, another job's or nobody's"
-    yield from _about_events(found, asked)
-    yield from _about_samples(found, asked.number)
+    yield from _check_events(records, client_job)
+    yield from _check_samples(records, client_job.number)
 
 
-def _about_events(found: Findings, asked: Asked) -> Iterator[str]:
-    numbers = [event.seq for event in found.events]
-    if numbers != list(range(1, found.job.last_event + 1)):
-        yield f"its events are {numbers}, the last should be {found.job.last_event}"
-    told = [(str(event.data["status"]), event.data["attempt"]) for event in found.events if event.kind == "status"]
-    ends = [status for status, _ in told if Status(status).is_terminal]
-    if ends != [found.job.state] or told[-1][0] != found.job.state:
-        yield f"its ends are {ends}, it is {found.job.state}"
-    began = [attempt for status, attempt in told if status == Status.RUNNING]
-    if began != list(range(1, found.job.attempt + 1)):
-        yield f"attempts {began} began, {found.job.attempt} were counted"
-    if asked.seen and asked.seen != numbers:
-        yield f"its watcher saw events {asked.seen}, there were {numbers}"
+def _check_events(records: JobRecords, client_job: ClientJob) -> Iterator[str]:
+    numbers = [event.seq for event in records.events]
+    if numbers != list(range(1, records.job.last_event + 1)):
+        yield f"its events are {numbers}, the last should be {records.job.last_event}"
+    statuses = [
+        (str(event.data["status"]), event.data["attempt"])
+        for event in records.events
+        if event.kind == "status"
+    ]
+    ends = [status for status, _ in statuses if Status(status).is_terminal]
+    if ends != [records.job.state] or statuses[-1][0] != records.job.state:
+        yield f"its ends are {ends}, it is {records.job.state}"
+    began = [attempt for status, attempt in statuses if status == Status.RUNNING]
+    if began != list(range(1, records.job.attempt + 1)):
+        yield f"attempts {began} began, {records.job.attempt} were counted"
+    if client_job.seen and client_job.seen != numbers:
+        yield f"its watcher saw events {client_job.seen}, there were {numbers}"
 
 
-def _about_samples(found: Findings, number: int) -> Iterable[str]:
-    for sample in found.samples:
+def _check_samples(records: JobRecords, number: int) -> Iterable[str]:
+    for sample in records.samples:
         if sample.bytes != expected.sample_bytes(number, sample.seq):
             yield f"sample {sample.seq} of attempt {sample.attempt} is {sample.bytes}"
-    kept = [sample.seq for sample in found.samples if sample.attempt == found.job.attempt]
-    if found.results and kept != list(range(expected.NUM_SAMPLES)):
-        yield f"its last attempt kept samples {kept} of {expected.NUM_SAMPLES}"
+    positions = [sample.seq for sample in records.samples if sample.attempt == records.job.attempt]
+    if records.results and positions != list(range(expected.NUM_SAMPLES)):
+        yield f"its last attempt kept samples {positions} of {expected.NUM_SAMPLES}"

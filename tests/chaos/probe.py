@@ -1,7 +1,7 @@
-"""A probe that measures nothing and is always right: ``python -m tests.chaos.probe``.
+"""A probe that measures nothing: ``python -m deploy.chaos.probe``.
 
-It speaks the protocol of service.jobs.contract by hand: an interpreter that imports nothing starts in a few milliseconds,
-and two hundred jobs then fit into a minute.
+Its answer is always right. It speaks the protocol of service.jobs.contract by hand: an interpreter
+that imports nothing starts in a few milliseconds, and two hundred jobs then fit into a minute.
 """
 
 import hashlib
@@ -21,24 +21,39 @@ _ROUNDS = 1 << 26
 
 
 def main() -> None:
-    """Work as the request's orders say, then answer."""
+    """Follow the request's orders, then answer."""
     orders = json.load(sys.stdin)["model"]["hf_config"]["chaos"]
     number = int(orders["number"])
     if orders["deaf"]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _say({"type": "progress", "phase": "deaf", "done": 0, "total": 1, "fraction": 0.0})
+        _emit({"type": "progress", "phase": "deaf", "done": 0, "total": 1, "fraction": 0.0})
         hashlib.pbkdf2_hmac("sha256", b"", b"", _ROUNDS)
     for step in range(STEPS):
-        _say({"type": "progress", "phase": f"step {step}", "done": step, "total": STEPS, "fraction": step / STEPS})
+        _emit(
+            {
+                "type": "progress",
+                "phase": f"step {step}",
+                "done": step,
+                "total": STEPS,
+                "fraction": step / STEPS,
+            },
+        )
         if step < NUM_SAMPLES:
-            _say({"type": "sample", "t_s": float(step), "kind": "process_rss", "bytes": sample_bytes(number, step)})
+            _emit(
+                {
+                    "type": "sample",
+                    "t_s": float(step),
+                    "kind": "process_rss",
+                    "bytes": sample_bytes(number, step),
+                },
+            )
         time.sleep(float(orders["work_s"]) / STEPS)
     while orders["hold"] is not None and Path(orders["hold"]).exists():
         time.sleep(0.01)
-    _say(_result(number))
+    _emit(_build_result(number))
 
 
-def _result(number: int) -> dict[str, object]:
+def _build_result(number: int) -> dict[str, object]:
     size = allocated_bytes(number)
     instants = [{"name": name, "allocated_bytes": size} for name in _INSTANTS]
     ran = {"num_layers": 2, "micro_batch_size": 1, "sequence_length": 8, "instants": instants}
@@ -53,7 +68,7 @@ def _result(number: int) -> dict[str, object]:
     }
 
 
-def _say(message: dict[str, object]) -> None:
+def _emit(message: dict[str, object]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

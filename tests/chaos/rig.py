@@ -1,4 +1,7 @@
-"""A whole Headroom whose every part can be killed, frozen and brought back: the processes as a cluster would run them."""
+"""A full Headroom whose parts can be killed, frozen and restarted.
+
+Its processes are those that a cluster would run.
+"""
 
 import os
 import signal
@@ -18,9 +21,9 @@ from service.base.errors import EmbeddedServerError
 from service.db.migrate import upgrade
 from service.embedded.children import Child, Process, start, stop, wait_ready
 from service.embedded.datadir import DataDir, own_data_dir
-from service.embedded.events import SILENT
-from service.embedded.postgres import postgres_child, postgres_url
-from service.embedded.redis import redis_child, redis_url
+from service.embedded.events import NULL_LOG
+from service.embedded.postgres import build_postgres_url, make_postgres_child
+from service.embedded.redis import build_redis_url, make_redis_child
 
 START_WITHIN_S = 60.0
 _PROBE = f"{sys.executable} -m tests.chaos.probe"
@@ -30,7 +33,10 @@ _PAUSE_S = 0.01
 
 @dataclass(slots=True)
 class Part:
-    """One process that is started again by whoever killed it; start it from the main thread, it dies with that."""
+    """One process of the rig that can be restarted.
+
+    Start it from the main thread: it dies with that.
+    """
 
     child: Child
     process: Process | None = None
@@ -38,19 +44,22 @@ class Part:
 
     @property
     def name(self) -> str:
-        """What it is called in the faults."""
+        """The part's name in the faults."""
         return self.child.name
 
     @property
     def is_up(self) -> bool:
-        """Whether its process runs, frozen or not."""
+        """Whether the process runs, frozen or not."""
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Start it, and return when it is ready; a server that still recovers from its death is tried again."""
+        """Start the process and wait until it is ready.
+
+        A server that still recovers from its death is started again.
+        """
         end = time.monotonic() + START_WITHIN_S
         while True:
-            self.process = start(self.child, SILENT)
+            self.process = start(self.child, NULL_LOG)
             try:
                 wait_ready(self.child, self.process)
             except EmbeddedServerError:
@@ -61,7 +70,7 @@ class Part:
                 return
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send its leader a signal that ends it, and see the end."""
+        """Send the leader a fatal signal and wait for its end."""
         if self.process is not None:
             self.thaw()
             with suppress(ProcessLookupError):
@@ -69,29 +78,35 @@ class Part:
             self.process.wait()
 
     def kill_all(self) -> None:
-        """End it and everything below it at once, as the death of its host would."""
+        """Kill the process and its descendants, as a host's death would."""
         for process in self.tree():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         self.kill()
 
-    def freeze(self, *, whole: bool = True) -> None:
-        """Stop it, or only what is below it, in its tracks."""
+    def freeze(self, *, whole_tree: bool = True) -> None:
+        """Suspend the process tree, or only its descendants."""
         tree = self.tree()
-        self.frozen = tree if whole else tree[1:]
+        self.frozen = tree if whole_tree else tree[1:]
         for process in self.frozen:
             with suppress(psutil.NoSuchProcess):
                 process.suspend()
 
     def thaw(self) -> None:
-        """Let what was frozen go on, the youngest first: a horse that wakes finds its probe awake."""
+        """Resume the frozen processes, the youngest first.
+
+        A job's process that resumes finds its probe running.
+        """
         for process in reversed(self.frozen):
             with suppress(psutil.NoSuchProcess):
                 process.resume()
         self.frozen = []
 
     def tree(self) -> list[psutil.Process]:
-        """Return it and everything below it: a worker's horse, and the probe."""
+        """Return the process and its descendants.
+
+        Those of a worker are its job's process and the probe.
+        """
         if self.process is None or not self.is_up:
             return []
         with suppress(psutil.NoSuchProcess):
@@ -100,15 +115,15 @@ class Part:
         return []
 
     def end(self) -> None:
-        """Stop it for good."""
+        """Stop the process for good."""
         if self.process is not None:
             self.thaw()
-            stop(self.child, self.process, SILENT)
+            stop(self.child, self.process, NULL_LOG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rig:
-    """All parts, and where they answer."""
+    """All parts of a Headroom, and their URLs."""
 
     postgres: Part
     redis: Part
@@ -121,7 +136,7 @@ class Rig:
     logs: Path
 
     def parts(self) -> tuple[Part, ...]:
-        """Return everything, servers first."""
+        """Return all parts, servers first."""
         return (self.postgres, self.redis, *self.apis, self.reconcile, *self.workers)
 
     def heal(self) -> None:
@@ -132,19 +147,29 @@ class Rig:
                 part.start()
 
     def busy_worker(self) -> Part:
-        """Return the worker that runs a job; its tree is worker, horse, probe."""
-        found: list[Part] = []
+        """Return the worker that runs a job.
+
+        Its tree is worker, job's process, probe.
+        """
+        busy: list[Part] = []
 
         def is_busy() -> bool:
-            found[:] = [worker for worker in self.workers if len(worker.tree()) > len(("worker", "horse"))]
-            return bool(found)
+            busy[:] = [
+                worker for worker in self.workers if len(worker.tree()) > len(("worker", "horse"))
+            ]
+            return bool(busy)
 
-        until(is_busy, "no worker runs a probe")
-        return found[0]
+        wait_until(is_busy, "no worker runs a probe")
+        return busy[0]
 
 
-def until(condition: Callable[[], bool], otherwise: str, *, within_s: float = START_WITHIN_S) -> None:
-    """Return as soon as the condition holds; raise in words when it does not in time."""
+def wait_until(
+    condition: Callable[[], bool], otherwise: str, *, within_s: float = START_WITHIN_S
+) -> None:
+    """Wait until the condition holds.
+
+    Raises TimeoutError with ``otherwise`` when it does not in time.
+    """
     end = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > end:
@@ -154,36 +179,53 @@ def until(condition: Callable[[], bool], otherwise: str, *, within_s: float = ST
 
 
 @contextmanager
-def running_rig(root: Path, *, settings: Mapping[str, str], num_workers: int = 3, num_apis: int = 2) -> Iterator[Rig]:
-    """Run a Headroom in ``root`` under ``settings`` (environment variables); nothing of it is left afterwards."""
-    with own_data_dir(root, SILENT) as data, socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
-        rig = _describe(data, listener, settings, num_workers=num_workers, num_apis=num_apis)
+def run_rig(
+    root: Path, *, settings: Mapping[str, str], num_workers: int = 3, num_apis: int = 2
+) -> Iterator[Rig]:
+    """Run a Headroom in ``root`` for the length of a block.
+
+    ``settings`` are environment variables; nothing of it is left afterwards.
+    """
+    with (
+        own_data_dir(root, NULL_LOG) as data,
+        socket.create_server(("127.0.0.1", 0), backlog=512) as listener,
+    ):
+        rig = _build_rig(data, listener, settings, num_workers=num_workers, num_apis=num_apis)
         try:
             rig.postgres.start()
             upgrade(rig.database_url)
             rig.heal()
-            until(partial(_answers, rig.url), "the API does not answer")
+            wait_until(partial(_is_ready, rig.url), "the API does not answer")
             yield rig
         finally:
             for part in reversed(rig.parts()):
                 part.end()
 
 
-def _describe(data: DataDir, listener: socket.socket, settings: Mapping[str, str], *, num_workers: int, num_apis: int) -> Rig:
-    redis = redis_child(data, SILENT)
+def _build_rig(
+    data: DataDir,
+    listener: socket.socket,
+    settings: Mapping[str, str],
+    *,
+    num_workers: int,
+    num_apis: int,
+) -> Rig:
+    redis = make_redis_child(data, NULL_LOG)
     if redis is None:
         message = "there is no Redis: install redis-server, or pip install 'gpu-headroom[embedded]'"
         raise EmbeddedServerError(message)
-    urls = {"DATABASE_URL": postgres_url(data), "REDIS_URL": redis_url(data)}
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("HEADROOM_")}
+    urls = {"DATABASE_URL": build_postgres_url(data), "REDIS_URL": build_redis_url(data)}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("HEADROOM_")
+    }
     # The probe is not part of what is installed.
-    path = os.pathsep.join((_ROOT, *filter(None, (ours.get("PYTHONPATH"),))))
+    path = os.pathsep.join((_ROOT, *filter(None, (inherited.get("PYTHONPATH"),))))
     # What a library's own code dies of is told with the lines of Python that were running.
-    told = {"PYTHONFAULTHANDLER": "1", "HEADROOM_LOG_FORMAT": "json"}
-    environment = {**ours, "PYTHONPATH": path, **told, **settings, **urls}
+    diagnostics = {"PYTHONFAULTHANDLER": "1", "HEADROOM_LOG_FORMAT": "json"}
+    environment = {**inherited, "PYTHONPATH": path, **diagnostics, **settings, **urls}
     number = listener.fileno()
 
-    def part(name: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Part:
+    def make_part(name: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Part:
         return Part(
             Child(
                 name=name,
@@ -194,16 +236,20 @@ def _describe(data: DataDir, listener: socket.socket, settings: Mapping[str, str
                 stop_signals=(),
                 environment=environment,
                 pass_fds=pass_fds,
-            )
+            ),
         )
 
     return Rig(
-        postgres=Part(postgres_child(data, SILENT)),
-        redis=Part(_forgetful(redis)),
-        apis=tuple(part(f"api-{one}", "service", "serve", "--fd", str(number), pass_fds=(number,)) for one in range(num_apis)),
-        reconcile=part("reconcile", "service", "reconcile"),
+        postgres=Part(make_postgres_child(data, NULL_LOG)),
+        redis=Part(_disable_persistence(redis)),
+        apis=tuple(
+            make_part(f"api-{index}", "service", "serve", "--fd", str(number), pass_fds=(number,))
+            for index in range(num_apis)
+        ),
+        reconcile=make_part("reconcile", "service", "reconcile"),
         workers=tuple(
-            part(f"worker-{one}", "worker", "--device", "cpu", "--probe-command", _PROBE) for one in range(num_workers)
+            make_part(f"worker-{index}", "worker", "--device", "cpu", "--probe-command", _PROBE)
+            for index in range(num_workers)
         ),
         url=f"http://127.0.0.1:{listener.getsockname()[1]}",
         database_url=urls["DATABASE_URL"],
@@ -212,13 +258,13 @@ def _describe(data: DataDir, listener: socket.socket, settings: Mapping[str, str
     )
 
 
-def _answers(url: str) -> bool:
+def _is_ready(url: str) -> bool:
     with suppress(httpx.TransportError):
         return httpx.get(f"{url}/readyz").is_success
     return False
 
 
-def _forgetful(redis: Child) -> Child:
-    """Return a Redis that keeps nothing over its death."""
-    where = redis.program.index("--appendonly") + 1
-    return replace(redis, program=(*redis.program[:where], "no", *redis.program[where + 1 :]))
+def _disable_persistence(redis: Child) -> Child:
+    """Return a Redis that persists nothing."""
+    position = redis.program.index("--appendonly") + 1
+    return replace(redis, program=(*redis.program[:position], "no", *redis.program[position + 1 :]))

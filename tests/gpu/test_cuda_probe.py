@@ -13,12 +13,12 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Allocator, ServeWorkload, TrainWorkload, Workload
 from service.probing.plan import NUM_TIMED_ROUNDS, Point
-from service.probing.stack import keep, stack_of
+from service.probing.stack import get_layer_stack, keep_layers
 from worker.probes.attention.names import Kernel
 from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.check import main
-from worker.probes.run.backend import Session, Subject
-from worker.probes.run.extrapolate import LOAD, at_depth
+from worker.probes.run.backend import PointResult, ProbeSetup
+from worker.probes.run.extrapolate import LOAD, extrapolate_layers
 
 pytestmark = [
     pytest.mark.gpu,
@@ -37,22 +37,33 @@ def backend() -> CudaBackend:
     return CudaBackend()
 
 
-def run(backend: CudaBackend, workload: Workload, num_layers: int, *, output_tokens: int = 0) -> Session:
+def run(
+    backend: CudaBackend, workload: Workload, num_layers: int, *, output_tokens: int = 0
+) -> PointResult:
     """Run some layers of a small model."""
-    batch = workload.micro_batch_size if isinstance(workload, TrainWorkload) else workload.num_sequences
-    subject = Subject(config=load_config(MODEL), workload=workload, kernel=Kernel.FLASH)
-    point = Point(layers=tuple(range(num_layers)), micro_batch_size=batch, sequence_length=256, output_tokens=output_tokens)
-    return backend.run(subject, point, tell=lambda _step: None)
+    batch = (
+        workload.micro_batch_size if isinstance(workload, TrainWorkload) else workload.num_sequences
+    )
+    subject = ProbeSetup(config=load_config(MODEL), workload=workload, kernel=Kernel.FLASH)
+    point = Point(
+        layers=tuple(range(num_layers)),
+        micro_batch_size=batch,
+        sequence_length=256,
+        output_tokens=output_tokens,
+    )
+    return backend.run(subject, point, on_step=lambda _step: None)
 
 
 @pytest.mark.parametrize("allocator", list(Allocator))
 @pytest.mark.parametrize("workload", [TRAINING, SERVING], ids=["train", "serve"])
-def test_live_bytes_are_what_is_predicted(backend: CudaBackend, workload: Workload, allocator: Allocator) -> None:
+def test_live_bytes_are_what_is_predicted(
+    backend: CudaBackend, workload: Workload, allocator: Allocator
+) -> None:
     """Two layers of a real model, to a hundredth: what remains is scratch of kernels."""
     asked = replace(workload, allocator=allocator)
     output = asked.output_tokens if isinstance(asked, ServeWorkload) else 0
     session = run(backend, asked, 2, output_tokens=output)
-    model = keep(load_architecture(MODEL), (0, 1))
+    model = keep_layers(load_architecture(MODEL), (0, 1))
     predicted = estimate(model, asked, layout=Layout(), device=BOUNDLESS).allocated_bytes
 
     assert max(session.reading.live.values()) == pytest.approx(predicted, rel=0.01)
@@ -64,10 +75,10 @@ def test_live_bytes_are_what_is_predicted(backend: CudaBackend, workload: Worklo
 
 def test_few_layers_tell_of_many(backend: CudaBackend) -> None:
     """Two and three layers extrapolate to eight within a thousandth."""
-    kinds = stack_of(load_architecture(MODEL)).kinds[:8]
+    kinds = get_layer_stack(load_architecture(MODEL)).kinds[:8]
     readings = [run(backend, TRAINING, depth).reading for depth in (2, 3)]
     whole = run(backend, TRAINING, 8).reading
-    answer = at_depth(readings, range(8), kinds)
+    answer = extrapolate_layers(readings, range(8), kinds)
 
     peak = max(num_bytes for name, num_bytes in answer.instants.items() if name != LOAD)
     assert peak == pytest.approx(max(whole.live.values()), rel=0.001)
@@ -83,9 +94,9 @@ def test_nothing_is_left_behind(backend: CudaBackend) -> None:
 
 def test_running_out_of_memory_is_a_result(backend: CudaBackend) -> None:
     """The next point runs as if nothing had been."""
-    subject = Subject(config=load_config(MODEL), workload=TRAINING, kernel=Kernel.FLASH)
+    subject = ProbeSetup(config=load_config(MODEL), workload=TRAINING, kernel=Kernel.FLASH)
     huge = Point(layers=(0, 1), micro_batch_size=2**12, sequence_length=2**12)
-    session = backend.run(subject, huge, tell=lambda _step: None)
+    session = backend.run(subject, huge, on_step=lambda _step: None)
 
     assert session.out_of_memory_at is not None
     assert run(backend, TRAINING, 1).out_of_memory_at is None

@@ -1,4 +1,7 @@
-"""What is put under load: replicas of the API, a reconcile loop and workers, over one Postgres and one Redis, on loopback."""
+"""Processes under load, on loopback.
+
+They are replicas of the API, a reconcile loop and workers, over one Postgres and one Redis.
+"""
 
 import os
 import signal
@@ -15,9 +18,9 @@ from typing import IO
 import psutil
 
 from service.db.migrate import upgrade
-from service.embedded.postgres import running_postgres
-from service.embedded.redis import running_redis
-from tests.bench.servers import free_port
+from service.embedded.postgres import run_postgres
+from service.embedded.redis import run_redis
+from tests.bench.servers import find_free_port
 from tests.load.generator import Address
 
 HOST = "127.0.0.1"
@@ -28,40 +31,65 @@ STOP_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The processes that run, by what they are, and where the replicas answer."""
+    """The running processes by name, and the replicas' addresses."""
 
     replicas: tuple[Address, ...]
     processes: Mapping[str, "subprocess.Popen[bytes]"]
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Return the processor time that each part has used, with everything below it."""
-        return {name: _used(process.pid) for name, process in self.processes.items()}
+        """Return the processor time that each process has used.
+
+        It includes everything below the process.
+        """
+        return {name: _read_cpu_seconds(process.pid) for name, process in self.processes.items()}
 
 
 @contextmanager
-def running(root: Path, *, num_replicas: int, devices: Sequence[str], settings: Mapping[str, str]) -> Iterator[Fleet]:
-    """Start everything in an empty directory; yield once every replica is ready, and stop it all."""
+def run_fleet(
+    root: Path, *, num_replicas: int, devices: Sequence[str], settings: Mapping[str, str]
+) -> Iterator[Fleet]:
+    """Start all processes in an empty directory.
+
+    Yields once every replica is ready, and stops them all.
+    """
     with ExitStack() as stack:
-        database_url = stack.enter_context(running_postgres(root / "postgres"))
-        redis_url = stack.enter_context(running_redis(root / "redis"))
+        database_url = stack.enter_context(run_postgres(root / "postgres"))
+        redis_url = stack.enter_context(run_redis(root / "redis"))
         upgrade(database_url)
-        environment = {**os.environ, **settings, "DATABASE_URL": database_url, "REDIS_URL": redis_url}
-        ports = [free_port() for _ in range(num_replicas)]
+        environment = {
+            **os.environ,
+            **settings,
+            "DATABASE_URL": database_url,
+            "REDIS_URL": redis_url,
+        }
+        ports = [find_free_port() for _ in range(num_replicas)]
         commands: dict[str, tuple[str, ...]] = {
-            f"api {number}": ("service", "serve", "--port", str(port)) for number, port in enumerate(ports, 1)
+            f"api {number}": ("service", "serve", "--port", str(port))
+            for number, port in enumerate(ports, 1)
         }
         commands["reconcile"] = ("service", "reconcile")
-        commands |= {f"worker {number} ({device})": ("worker", "--device", device) for number, device in enumerate(devices, 1)}
+        commands |= {
+            f"worker {number} ({device})": ("worker", "--device", device)
+            for number, device in enumerate(devices, 1)
+        }
         log = stack.enter_context((root / "log").open("wb"))
-        processes = {name: stack.enter_context(_process(command, environment, log)) for name, command in commands.items()}
+        processes = {
+            name: stack.enter_context(_run_process(command, environment, log))
+            for name, command in commands.items()
+        }
         for name, port in zip(commands, ports, strict=False):
-            _wait(processes[name], f"http://{HOST}:{port}/readyz", root / "log")
-        yield Fleet(replicas=tuple(Address(host=HOST, port=port) for port in ports), processes=processes)
+            _wait_until_ready(processes[name], f"http://{HOST}:{port}/readyz", root / "log")
+        yield Fleet(
+            replicas=tuple(Address(host=HOST, port=port) for port in ports), processes=processes
+        )
 
 
 @contextmanager
-def _process(command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]) -> Iterator["subprocess.Popen[bytes]"]:
-    # Each as the leader of a session of its own, as services and containers are: the kernel shares processors among sessions.
+def _run_process(
+    command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    # Each as the leader of a session of its own, as services and containers are: the kernel shares
+    # processors among sessions.
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
         env=environment,
@@ -80,7 +108,7 @@ def _process(command: Sequence[str], environment: Mapping[str, str], log: IO[byt
             process.wait()
 
 
-def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
     end = time.monotonic() + START_S
     while time.monotonic() < end and process.poll() is None:
         try:
@@ -92,8 +120,11 @@ def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
     raise RuntimeError(message)
 
 
-def _used(pid: int) -> float:
-    """Return the processor seconds of a process and of all below it, those that have ended among them."""
+def _read_cpu_seconds(pid: int) -> float:
+    """Return the processor seconds of a process and its descendants.
+
+    Those that have ended are among them.
+    """
     try:
         leader = psutil.Process(pid)
         tree = [leader, *leader.children(recursive=True)]

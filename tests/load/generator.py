@@ -1,7 +1,9 @@
-"""Requests at a constant rate, whatever the servers do: each has a time at which it is due, and its latency counts from there.
+"""Open-loop load generator: requests at a constant rate.
 
-A closed loop would wait for a slow answer before it asks again, and so measure least when the server is slowest
-("coordinated omission", Gil Tene). Here a request whose turn has come while no connection is free waits, and its wait counts.
+The rate does not depend on the servers: each request has a time at which it is due, and its latency
+counts from there. A closed loop would wait for a slow answer before it asks again, and so measure
+least when the server is slowest ("coordinated omission", Gil Tene). Here a request whose turn has
+come while no connection is free waits, and its wait counts.
 """
 
 import asyncio
@@ -16,20 +18,23 @@ _LENGTH = b"content-length:"
 _TICK_S = 0.01
 _DRAIN_S = 10.0
 BROKEN = 0
-"""Stands for the status of a request whose connection broke before its answer."""
+"""Status of a request whose connection broke before its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where one replica listens."""
+    """Host and port of one replica."""
 
     host: str
     port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of the requests of one run: latencies in seconds from when each was due, statuses, and how late it ended."""
+class LoadOutcome:
+    """Latencies, statuses and lateness of one run.
+
+    Latencies are in seconds from when each request was due.
+    """
 
     latencies_s: Sequence[float]
     statuses: Counter[int]
@@ -40,8 +45,8 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class _Run:
-    """What connections tell while requests are sent."""
+class _RunState:
+    """State that the connections share while requests are sent."""
 
     latencies_s: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
@@ -51,9 +56,12 @@ class _Run:
 
 
 class _Connection(asyncio.Protocol):
-    """One kept-alive connection with one request at a time on it; ``free`` is where it waits for the next."""
+    """One kept-alive connection with one request at a time on it.
 
-    def __init__(self, run: _Run, free: "deque[_Connection]") -> None:
+    ``free`` is the queue where it waits for the next.
+    """
+
+    def __init__(self, run: _RunState, free: "deque[_Connection]") -> None:
         self._run, self._free = run, free
         self._transport: asyncio.Transport | None = None
         self._due = 0.0
@@ -86,7 +94,9 @@ class _Connection(asyncio.Protocol):
             end = self._received.find(_HEAD_END)
             if end < 0:
                 return
-            self._expected = end + len(_HEAD_END) + _content_length(bytes(self._received[:end]))
+            self._expected = (
+                end + len(_HEAD_END) + _parse_content_length(bytes(self._received[:end]))
+            )
         if len(self._received) >= self._expected:
             self._finish(int(self._received[9:12]))
 
@@ -109,16 +119,30 @@ class _Connection(asyncio.Protocol):
 
 
 async def offer(
-    addresses: Sequence[Address], bodies: Iterator[bytes], *, rate: float, seconds: float, connections: int
-) -> Outcome:
-    """Send ``rate`` requests a second for so long over so many connections, spread evenly over the addresses."""
-    run, free = _Run(), deque[_Connection]()
+    addresses: Sequence[Address],
+    bodies: Iterator[bytes],
+    *,
+    rate: float,
+    seconds: float,
+    connections: int,
+) -> LoadOutcome:
+    """Send ``rate`` requests a second for ``seconds``.
+
+    They are spread evenly over the connections and the addresses.
+    """
+    run, free = _RunState(), deque[_Connection]()
     loop = asyncio.get_running_loop()
     opened = []
     for number in range(connections):
         address = addresses[number % len(addresses)]
-        opened.append((await loop.create_connection(lambda: _Connection(run, free), address.host, address.port))[1])
-    requests = [fit_request(next(bodies)) for _ in range(round(rate * seconds))]
+        opened.append(
+            (
+                await loop.create_connection(
+                    lambda: _Connection(run, free), address.host, address.port
+                )
+            )[1],
+        )
+    requests = [build_fit_request(next(bodies)) for _ in range(round(rate * seconds))]
     began = time.perf_counter()
     try:
         await _send_all(run, free, requests, began, rate)
@@ -129,7 +153,7 @@ async def offer(
         run.waiting.clear()
         for connection in opened:
             connection.close()
-    return Outcome(
+    return LoadOutcome(
         latencies_s=sorted(run.latencies_s),
         statuses=run.statuses,
         unanswered=unanswered,
@@ -138,7 +162,9 @@ async def offer(
     )
 
 
-async def _send_all(run: _Run, free: "deque[_Connection]", requests: Sequence[bytes], began: float, rate: float) -> None:
+async def _send_all(
+    run: _RunState, free: "deque[_Connection]", requests: Sequence[bytes], began: float, rate: float
+) -> None:
     for number, request in enumerate(requests):
         due = began + number / rate
         # One that is behind sleeps for no time, but sleeps: it must not starve the answers.
@@ -151,20 +177,20 @@ async def _send_all(run: _Run, free: "deque[_Connection]", requests: Sequence[by
             run.waiting.append((due, request))
 
 
-async def _drain(run: _Run) -> None:
+async def _drain(run: _RunState) -> None:
     for _ in range(round(_DRAIN_S / _TICK_S)):
         if not (run.in_flight or run.waiting):
             return
         await asyncio.sleep(_TICK_S)
 
 
-def fit_request(body: bytes) -> bytes:
-    """Return one HTTP/1.1 request for an answer."""
+def build_fit_request(body: bytes) -> bytes:
+    """Encode one HTTP/1.1 request for a fit."""
     head = "POST /v1/fit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def _content_length(head: bytes) -> int:
+def _parse_content_length(head: bytes) -> int:
     lowered = head.lower()
     start = lowered.index(_LENGTH) + len(_LENGTH)
     return int(lowered[start:].partition(b"\r\n")[0])

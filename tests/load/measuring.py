@@ -1,4 +1,7 @@
-"""Measurements that run while questions are asked: each worker always has one to run and one that waits."""
+"""Measurements that run during the load test.
+
+Each worker always has one to run and one that waits.
+"""
 
 import itertools
 import threading
@@ -13,26 +16,36 @@ from tests.load.generator import Address
 LOOK_EVERY_S = 0.5
 WAITING = 2
 """Of each device, running or queued."""
-_ASKED = {
+_REQUESTS = {
     "trace": {"model": "qwen2.5-0.5b", "gpu": "A100-SXM4-80GB"},
     "cpu": {"model": "gpt2"},
 }
 
 
-def ask_each(replica: Address, bodies: Sequence[bytes]) -> None:
-    """Ask a replica each question once, one after the other; raises where one is refused."""
+def send_each(replica: Address, bodies: Sequence[bytes]) -> None:
+    """Send each question once to a replica.
+
+    They go one after the other; raises where one is refused.
+    """
     headers = {"content-type": "application/json"}
-    with httpx.Client(base_url=f"http://{replica.host}:{replica.port}", headers=headers, timeout=60.0) as client:
+    with httpx.Client(
+        base_url=f"http://{replica.host}:{replica.port}", headers=headers, timeout=60.0
+    ) as client:
         for body in bodies:
             client.post("/v1/fit", content=body).raise_for_status()
 
 
 @contextmanager
-def measurements_running(replicas: Sequence[Address], devices: Sequence[str]) -> Iterator[Counter[str]]:
-    """Keep every worker busy for the length of a block; yield how many measurements ended, by device and status."""
+def run_measurements(replicas: Sequence[Address], devices: Sequence[str]) -> Iterator[Counter[str]]:
+    """Keep every worker busy for the length of a block.
+
+    Yields how many measurements ended, by device and status.
+    """
     ended: Counter[str] = Counter()
     stop = threading.Event()
-    thread = threading.Thread(target=_keep_busy, args=(replicas, sorted(set(devices)), ended, stop), daemon=True)
+    thread = threading.Thread(
+        target=_keep_busy, args=(replicas, sorted(set(devices)), ended, stop), daemon=True
+    )
     thread.start()
     try:
         yield ended
@@ -41,7 +54,9 @@ def measurements_running(replicas: Sequence[Address], devices: Sequence[str]) ->
         thread.join()
 
 
-def _keep_busy(replicas: Sequence[Address], devices: Sequence[str], ended: Counter[str], stop: threading.Event) -> None:
+def _keep_busy(
+    replicas: Sequence[Address], devices: Sequence[str], ended: Counter[str], stop: threading.Event
+) -> None:
     lengths = itertools.count(16)
     turns = itertools.cycle(replicas)
     open_jobs: dict[str, str] = {}
@@ -50,8 +65,10 @@ def _keep_busy(replicas: Sequence[Address], devices: Sequence[str], ended: Count
             replica = next(turns)
             base = f"http://{replica.host}:{replica.port}"
             for device in devices:
-                while sum(1 for asked in open_jobs.values() if asked == device) < WAITING:
-                    open_jobs[_ask(client, base, device, next(lengths))] = device
+                while (
+                    sum(1 for open_device in open_jobs.values() if open_device == device) < WAITING
+                ):
+                    open_jobs[_submit(client, base, device, next(lengths))] = device
             for path, device in list(open_jobs.items()):
                 status = client.get(base + path).json()["status"]
                 if status in {"succeeded", "failed", "cancelled"}:
@@ -60,8 +77,11 @@ def _keep_busy(replicas: Sequence[Address], devices: Sequence[str], ended: Count
             stop.wait(LOOK_EVERY_S)
 
 
-def _ask(client: httpx.Client, base: str, device: str, sequence_length: int) -> str:
+def _submit(client: httpx.Client, base: str, device: str, sequence_length: int) -> str:
     workload = {"task": "train", "sequence_length": sequence_length}
-    answer = client.post(f"{base}/v1/measurements", json={**_ASKED[device], "device": device, "workload": workload})
+    answer = client.post(
+        f"{base}/v1/measurements",
+        json={**_REQUESTS[device], "device": device, "workload": workload},
+    )
     answer.raise_for_status()
     return answer.headers["location"]

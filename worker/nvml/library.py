@@ -1,4 +1,7 @@
-"""The driver's management library behind a few typed functions; ``api`` is the module ``pynvml``, or a fake of it."""
+"""Typed access to the driver's management library (NVML).
+
+``api`` is the module ``pynvml``, or a fake of it.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +14,16 @@ T = TypeVar("T")
 
 
 class NvmlUnavailableError(RuntimeError):
-    """There is no driver to ask, or nothing to ask it with."""
+    """NVML cannot be used: the driver or the binding is missing."""
 
 
 @contextmanager
-def opened(api: Api = None) -> Iterator[Api]:
-    """Give the library, initialised; raises NvmlUnavailableError where there is no driver or binding, or what it says no to."""
-    library = _load() if api is None else api
+def open_nvml(api: Api = None) -> Iterator[Api]:
+    """Initialise the library for the length of a block.
+
+    Raises NvmlUnavailableError where there is no driver or binding, or where the driver refuses.
+    """
+    library = _load_pynvml() if api is None else api
     try:
         library.nvmlInit()
     except library.NVMLError as error:
@@ -25,35 +31,43 @@ def opened(api: Api = None) -> Iterator[Api]:
         raise NvmlUnavailableError(message) from error
     try:
         yield library
-    except _errors(library) as error:
+    except _get_error_types(library) as error:
         message = f"the NVIDIA driver refuses: {error}"
         raise NvmlUnavailableError(message) from error
     finally:
         library.nvmlShutdown()
 
 
-def ask(api: Api, question: Callable[[], T]) -> T | None:
-    """Return the answer, ``None`` where this driver, this GPU or this user has none."""
+def query(api: Api, call: Callable[[], T]) -> T | None:
+    """Call the library; None where the driver gives no answer.
+
+    That is so where this driver, this GPU or this user does not support the call.
+    """
     try:
-        return question()
-    except _errors(api):
+        return call()
+    except _get_error_types(api):
         return None
 
 
-def _errors(api: Api) -> tuple[type[Exception], ...]:
-    """Return what the library raises: its own errors, and the binding's where the driver is too old for a function."""
+def _get_error_types(api: Api) -> tuple[type[Exception], ...]:
+    """Return the exception types that the library raises.
+
+    These are its own errors, and the binding's where the driver is too old for a function.
+    """
     return api.NVMLError, api.NVMLLibraryMismatchError
 
 
-def text_of(value: str | bytes) -> str:
-    """Return a name as text: older bindings answer bytes."""
+def decode_text(value: str | bytes) -> str:
+    """Decode a name: older bindings answer bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _load() -> Api:
+def _load_pynvml() -> Api:
     # A worker without a GPU needs no binding, so it is loaded when somebody asks.
     try:
         return import_module("pynvml")
     except ImportError as error:
-        message = "NVML needs the package nvidia-ml-py; install with: pip install 'gpu-headroom[worker]'"
+        message = (
+            "NVML needs the package nvidia-ml-py; install with: pip install 'gpu-headroom[worker]'"
+        )
         raise NvmlUnavailableError(message) from error

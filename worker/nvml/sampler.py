@@ -1,4 +1,7 @@
-"""Reads a GPU a hundred times a second from a thread of its own, and says which phase each reading belongs to."""
+"""A thread that reads a GPU at 100 Hz, phase by phase.
+
+Each reading is labelled with the phase that it belongs to.
+"""
 
 import threading
 import time
@@ -12,23 +15,29 @@ from worker.nvml.series import DEVICE_USED, POWER, PROCESS_USED, UTILIZATION, Se
 
 MEMORY_HZ = 100
 MEMORY_READINGS_PER_LOAD = 10
-"""Power and utilisation are the driver's own averages over 25 ms to 1 s (nvml.h): ten times a second misses nothing."""
+"""Readings of memory for each reading of power and utilisation.
+
+These are the driver's own averages over 25 ms to 1 s (nvml.h): ten times a second misses nothing.
+"""
 _MILLI = 1000
 
 
 @dataclass(slots=True)
 class Sampler:
-    """One recording; ``own_pid`` is this process's number in NVML's list, None where it is not to be found there."""
+    """One recording of a GPU's memory, power and utilisation.
+
+    ``own_pid`` is this process's number in NVML's list, None where it cannot be found there.
+    """
 
     reader: MemoryReader
     own_pid: int | None = None
     candidates: frozenset[int] = frozenset()
-    """Where it cannot be told from others that came with it: the numbers that could be its own."""
+    """Numbers that could be this process's, where several processes came with it."""
     clock: Callable[[], float] = time.monotonic
     series: Series = field(default_factory=Series)
     neighbours: Neighbours = field(init=False)
     phase: str = "start"
-    """Where the measured process is; set by it, read by the sampler's thread."""
+    """Phase of the measured process; set by it, read by the sampler's thread."""
     cpu_s: float = 0.0
     wall_s: float = 0.0
     failure: str | None = None
@@ -37,13 +46,15 @@ class Sampler:
     _num_taken: int = 0
 
     def __post_init__(self) -> None:
-        """Begin the recording's time."""
+        """Start the recording's clock."""
         self._began = self.clock()
-        self.neighbours = Neighbours(own=self.candidates if self.own_pid is None else frozenset({self.own_pid}))
+        self.neighbours = Neighbours(
+            own_pids=self.candidates if self.own_pid is None else frozenset({self.own_pid})
+        )
 
     @property
     def overhead(self) -> float:
-        """Return the share of one core that the sampler's thread took."""
+        """The share of one core that the sampler's thread took."""
         return self.cpu_s / self.wall_s if self.wall_s else 0.0
 
     def take(self) -> None:
@@ -55,7 +66,7 @@ class Sampler:
             values |= {} if own_bytes is None else {PROCESS_USED: own_bytes}
         if self._num_taken % MEMORY_READINGS_PER_LOAD == 0:
             values |= self._load()
-        self.neighbours.look(reading)
+        self.neighbours.record(reading)
         self.series.take(self.clock() - self._began, phase, values)
         self._num_taken += 1
 
@@ -66,7 +77,8 @@ class Sampler:
         try:
             while not stop.is_set():
                 self.take()
-                # A reading that took long is followed by the next in its time, not by a burst of those it held up.
+                # A reading that took long is followed by the next in its time, not by a burst of
+                # those it held up.
                 due = max(due + 1 / MEMORY_HZ, time.monotonic())
                 # Waiting for the event itself would cost more than the reading does.
                 time.sleep(max(0.0, due - time.monotonic()))
@@ -79,12 +91,14 @@ class Sampler:
     def _load(self) -> dict[str, int]:
         load = self.reader.load()
         power = {} if load.power_w is None else {POWER: round(load.power_w * _MILLI)}
-        utilization = {} if load.utilization_percent is None else {UTILIZATION: load.utilization_percent}
+        utilization = (
+            {} if load.utilization_percent is None else {UTILIZATION: load.utilization_percent}
+        )
         return power | utilization
 
 
 @contextmanager
-def sampling(sampler: Sampler) -> Iterator[Sampler]:
+def sample_in_thread(sampler: Sampler) -> Iterator[Sampler]:
     """Sample in a thread while the body runs."""
     stop = threading.Event()
     thread = threading.Thread(target=sampler.run, args=(stop,), name="nvml-sampler", daemon=True)

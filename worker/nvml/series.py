@@ -1,4 +1,7 @@
-"""Readings over time, kept small without losing a peak: each window keeps the lowest and the highest value. Pure."""
+"""Time series of readings, compressed without losing a peak. Pure.
+
+Each window keeps the lowest and the highest value.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,13 +24,16 @@ class Extent:
     high: int
 
     def __or__(self, other: "Extent") -> "Extent":
-        """Return what holds both."""
+        """Return the range that covers both."""
         return Extent(low=min(self.low, other.low), high=max(self.high, other.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What was read from ``begin_s`` to ``end_s`` within one phase, by kind of value; ``num_readings`` of memory."""
+    """The readings from ``begin_s`` to ``end_s`` within one phase.
+
+    ``extents`` has the range of each kind of value, ``num_readings`` counts readings of memory.
+    """
 
     begin_s: float
     end_s: float
@@ -36,7 +42,7 @@ class Window:
     num_readings: int = 1
 
     def __or__(self, other: "Window") -> "Window":
-        """Return this window and the next as one; it has the phase of both, or it is no window."""
+        """Merge this window with the next one of the same phase."""
         extents = dict(self.extents)
         for kind, extent in other.extents.items():
             extents[kind] = extents[kind] | extent if kind in extents else extent
@@ -53,7 +59,8 @@ class Window:
 class Series:
     """Windows so far; readings must come in the order of time.
 
-    The last window is kept in plain numbers while it grows: a hundred readings a second are to cost next to nothing.
+    The last window is kept in plain numbers while it grows: a hundred readings a second are to cost
+    next to nothing.
     """
 
     window_s: float = FIRST_WINDOW_S
@@ -90,11 +97,14 @@ class Series:
 
     @property
     def windows(self) -> list[Window]:
-        """Return all windows, the one that grows among them."""
+        """All windows, including the one that grows."""
         return [*self._closed, self._open_window()] if self._num_open else list(self._closed)
 
     def highest(self, kind: str) -> dict[str, int]:
-        """Return the highest value of a kind by phase, in the order of the phases."""
+        """Return the highest value of a kind by phase.
+
+        Phases are in the order of time.
+        """
         highest: dict[str, int] = {}
         for window in self.windows:
             if kind in window.extents:
@@ -107,7 +117,9 @@ class Series:
             begin_s=self._begin_s,
             end_s=self._end_s,
             phase=self._phase,
-            extents={kind: Extent(low=self._low[kind], high=high) for kind, high in self._high.items()},
+            extents={
+                kind: Extent(low=self._low[kind], high=high) for kind, high in self._high.items()
+            },
             num_readings=self._num_open,
         )
 

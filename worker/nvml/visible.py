@@ -1,7 +1,9 @@
-"""Which GPUs a process may use: ``CUDA_VISIBLE_DEVICES`` and ``--gpus``, in CUDA's words. Pure.
+"""Selection of GPUs by ``CUDA_VISIBLE_DEVICES`` and ``--gpus``. Pure.
 
-CUDA numbers GPUs by its own guess at their speed unless ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``; NVML by the PCI bus. Where
-all are alike the two agree; where they are not, a number means two things and is refused. (CUDA Programming Guide, 5.2.1.)
+Both follow CUDA's syntax. CUDA numbers GPUs by its own guess at their speed unless
+``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``; NVML numbers them by the PCI bus. Where all GPUs are alike
+the two agree; where they are not, a number means two things and is refused. (CUDA Programming
+Guide, 5.2.1.)
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,91 +15,118 @@ _BUS_ORDER = "PCI_BUS_ID"
 
 
 class UnknownGpuError(ValueError):
-    """A name or number that stands for no GPU here, or for more than one."""
+    """A name or number that matches no GPU, or more than one."""
 
 
-def visible_gpus(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Return what a process with this environment can be given; raises UnknownGpuError for a name that fits nothing."""
-    usable = _usable(gpus)
-    said = environ.get("CUDA_VISIBLE_DEVICES")
-    if said is None:
+def list_visible_gpus(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """List the GPUs that a process with this environment can use.
+
+    Raises UnknownGpuError for a name that matches nothing.
+    """
+    usable = _exclude_divided(gpus)
+    setting = environ.get("CUDA_VISIBLE_DEVICES")
+    if setting is None:
         return usable
-    words = [word.strip() for word in said.split(",") if word.strip()]
+    names = [name.strip() for name in setting.split(",") if name.strip()]
     # CUDA ends its list at the first negative number: -1 is how people hide every GPU.
-    shown = words[: next((place for place, word in enumerate(words) if word.startswith("-")), len(words))]
-    whose = "CUDA_VISIBLE_DEVICES"
-    _refuse_ambiguous_numbers(shown, gpus, environ, whose=whose)
-    return _each_once([_find(word, gpus, numbered=_numbered(gpus), whose=whose) for word in shown], whose)
+    visible_names = names[
+        : next((place for place, name in enumerate(names) if name.startswith("-")), len(names))
+    ]
+    source = "CUDA_VISIBLE_DEVICES"
+    _refuse_ambiguous_numbers(visible_names, gpus, environ, source=source)
+    return _check_unique(
+        [
+            _find(name, gpus, by_number=_index_by_number(gpus), source=source)
+            for name in visible_names
+        ],
+        source,
+    )
 
 
-def chosen_gpus(said: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Return the GPUs that ``--gpus`` names among the visible ones: ``all``, numbers of these, UUIDs or beginnings of UUIDs."""
-    visible = visible_gpus(gpus, environ)
+def select_gpus(selection: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """Return the GPUs that ``--gpus`` names among the visible ones.
+
+    It names ``all``, numbers of visible GPUs, UUIDs or beginnings of UUIDs.
+    """
+    visible = list_visible_gpus(gpus, environ)
     if not visible:
         message = "no GPU is visible here; see nvidia-smi -L, and CUDA_VISIBLE_DEVICES if it is set"
         raise UnknownGpuError(message)
-    if said.strip() == ALL:
+    if selection.strip() == ALL:
         return visible
-    words = [word.strip() for word in said.split(",") if word.strip()]
-    if not words:
-        message = "--gpus names no GPU; say all, numbers as in 0,1, or UUIDs as nvidia-smi -L prints them"
+    names = [name.strip() for name in selection.split(",") if name.strip()]
+    if not names:
+        message = (
+            "--gpus names no GPU; say all, numbers as in 0,1, or UUIDs as nvidia-smi -L prints them"
+        )
         raise UnknownGpuError(message)
     # Like a program that CUDA shows a part of the machine, the numbers count what is visible.
-    numbered = dict(enumerate(visible))
-    return _each_once([_find(word, visible, numbered=numbered, whose="--gpus") for word in words], "--gpus")
+    by_number = dict(enumerate(visible))
+    return _check_unique(
+        [_find(name, visible, by_number=by_number, source="--gpus") for name in names], "--gpus"
+    )
 
 
-def _usable(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+def _exclude_divided(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Leave out GPUs that MIG divides: CUDA can use their instances only."""
     return tuple(gpu for gpu in gpus if not gpu.is_divided)
 
 
-def _numbered(gpus: Sequence[Gpu]) -> dict[int, Gpu]:
+def _index_by_number(gpus: Sequence[Gpu]) -> dict[int, Gpu]:
     return {gpu.index: gpu for gpu in gpus if gpu.parent_uuid is None}
 
 
-def _find(word: str, gpus: Sequence[Gpu], *, numbered: Mapping[int, Gpu], whose: str) -> Gpu:
-    if word.isdecimal():
-        found = [numbered[int(word)]] if int(word) in numbered else []
+def _find(name: str, gpus: Sequence[Gpu], *, by_number: Mapping[int, Gpu], source: str) -> Gpu:
+    if name.isdecimal():
+        matches = [by_number[int(name)]] if int(name) in by_number else []
     else:
-        found = [gpu for gpu in gpus if _is_called(gpu, word)]
-    if len(found) != 1:
-        raise UnknownGpuError(_unknown(word, found, gpus, whose))
-    if found[0].is_divided:
-        raise UnknownGpuError(_divided(found[0], gpus, whose))
-    return found[0]
+        matches = [gpu for gpu in gpus if _has_name(gpu, name)]
+    if len(matches) != 1:
+        raise UnknownGpuError(_describe_unknown(name, matches, gpus, source))
+    if matches[0].is_divided:
+        raise UnknownGpuError(_describe_divided(matches[0], gpus, source))
+    return matches[0]
 
 
-def _is_called(gpu: Gpu, word: str) -> bool:
-    return gpu.uuid.startswith(word) or gpu.legacy_name == word
+def _has_name(gpu: Gpu, name: str) -> bool:
+    return gpu.uuid.startswith(name) or gpu.legacy_name == name
 
 
-def _each_once(found: Sequence[Gpu], whose: str) -> tuple[Gpu, ...]:
-    for place, gpu in enumerate(found):
-        if gpu in found[:place]:
-            message = f"{whose} names {gpu.uuid} twice; one worker at a time measures on a GPU"
+def _check_unique(gpus: Sequence[Gpu], source: str) -> tuple[Gpu, ...]:
+    for place, gpu in enumerate(gpus):
+        if gpu in gpus[:place]:
+            message = f"{source} names {gpu.uuid} twice; one worker at a time measures on a GPU"
             raise UnknownGpuError(message)
-    return tuple(found)
+    return tuple(gpus)
 
 
-def _refuse_ambiguous_numbers(words: Sequence[str], gpus: Sequence[Gpu], environ: Mapping[str, str], *, whose: str) -> None:
+def _refuse_ambiguous_numbers(
+    names: Sequence[str], gpus: Sequence[Gpu], environ: Mapping[str, str], *, source: str
+) -> None:
     kinds = {gpu.name for gpu in gpus if gpu.parent_uuid is None}
-    numbers = [word for word in words if word.isdecimal()]
+    numbers = [name for name in names if name.isdecimal()]
     if numbers and len(kinds) > 1 and environ.get("CUDA_DEVICE_ORDER") != _BUS_ORDER:
         message = (
-            f"{whose} says {', '.join(numbers)}, and the GPUs here differ ({', '.join(sorted(kinds))}): CUDA numbers them by "
-            f"speed and NVML by the bus; set CUDA_DEVICE_ORDER={_BUS_ORDER}, or name UUIDs"
+            f"{source} says {', '.join(numbers)}, and the GPUs here differ "
+            f"({', '.join(sorted(kinds))}): CUDA numbers them by speed and NVML by the bus; set "
+            f"CUDA_DEVICE_ORDER={_BUS_ORDER}, or name UUIDs"
         )
         raise UnknownGpuError(message)
 
 
-def _unknown(word: str, found: Sequence[Gpu], gpus: Sequence[Gpu], whose: str) -> str:
-    if found:
-        return f"{whose} says {word!r}, which {', '.join(gpu.uuid for gpu in found)} begin with; write one of them out"
-    there = ", ".join(gpu.uuid for gpu in _usable(gpus)) or "none"
-    return f"{whose} says {word!r}, which is no GPU here; there are: {there}"
+def _describe_unknown(name: str, matches: Sequence[Gpu], gpus: Sequence[Gpu], source: str) -> str:
+    if matches:
+        return (
+            f"{source} says {name!r}, which {', '.join(gpu.uuid for gpu in matches)} begin with; "
+            "write one of them out"
+        )
+    available = ", ".join(gpu.uuid for gpu in _exclude_divided(gpus)) or "none"
+    return f"{source} says {name!r}, which is no GPU here; there are: {available}"
 
 
-def _divided(gpu: Gpu, gpus: Sequence[Gpu], whose: str) -> str:
-    instances = ", ".join(one.uuid for one in gpus if one.parent_uuid == gpu.uuid) or "it has none yet"
-    return f"{whose} names {gpu.uuid}, which MIG divides: name one of its instances: {instances}"
+def _describe_divided(gpu: Gpu, gpus: Sequence[Gpu], source: str) -> str:
+    instances = (
+        ", ".join(instance.uuid for instance in gpus if instance.parent_uuid == gpu.uuid)
+        or "it has none yet"
+    )
+    return f"{source} names {gpu.uuid}, which MIG divides: name one of its instances: {instances}"

@@ -1,4 +1,7 @@
-"""``python -m worker.probes``: one request as JSON on stdin, JSON lines on stdout, everything else on stderr."""
+"""Entry point of probes: ``python -m worker.probes``.
+
+It reads one request as JSON on stdin and writes JSON lines on stdout, everything else on stderr.
+"""
 
 import os
 import sys
@@ -8,34 +11,43 @@ from typing import IO
 from service.jobs.codec import decode_request, encode_line
 from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, ProtocolError
 from service.probing.refusal import Refusal
-from service.runtime.logs import configure, logger
-from service.telemetry.origin import begin_from
-from service.telemetry.spans import Kind, span, traced
-from worker.probes.niceness import give_way
+from service.runtime.logs import configure, get_logger
+from service.telemetry.origin import set_origin_from_environ
+from service.telemetry.spans import Kind, send_spans, span
+from worker.probes.niceness import lower_priority
 from worker.probes.run.phases import Phases
 
 _STDOUT, _STDERR = 1, 2
 
-_log = logger("worker.probes")
+_log = get_logger("worker.probes")
 
 
 def main() -> int:
-    """Answer the request on stdin; the exit status says whether there was an answer, which may be a refusal."""
-    with os.fdopen(_private_stdout(), "wb", buffering=0) as lines:
+    """Answer the request on stdin.
+
+    The exit status says whether there was an answer, which may be a refusal.
+    """
+    with os.fdopen(_redirect_stdout(), "wb", buffering=0) as lines:
         configure(level=os.environ.get("HEADROOM_LOG_LEVEL") or "info", log_format="json")
-        origin = begin_from(os.environ)
+        origin = set_origin_from_environ(os.environ)
         # Spans are sent before the answer is: whoever reads it ends this process.
-        with traced("headroom-probe", at_end=True), span("measurement.probe", kind=Kind.SERVER, parent=origin.traceparent):
+        with (
+            send_spans("headroom-probe", at_end=True),
+            span("measurement.probe", kind=Kind.SERVER, parent=origin.traceparent),
+        ):
             answer = _answer(sys.stdin.buffer.read(), lines)
-        _say(lines, answer)
+        _emit(lines, answer)
     return 0
 
 
-def _private_stdout() -> int:
-    """Keep the real stdout for the protocol and send what libraries print, C code included, to stderr."""
-    kept = os.dup(_STDOUT)
+def _redirect_stdout() -> int:
+    """Duplicate the real stdout for the protocol and redirect prints to stderr.
+
+    These are the prints of libraries, C code included.
+    """
+    stdout = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)
-    return kept
+    return stdout
 
 
 def _answer(body: bytes, lines: IO[bytes]) -> ProbeLine:
@@ -45,11 +57,11 @@ def _answer(body: bytes, lines: IO[bytes]) -> ProbeLine:
         return ProbeFailure(kind=FailureKind.INVALID_REQUEST, message=str(error))
     _log.info("probe.began", device=request.device.value)
     warnings.simplefilter("ignore")
-    give_way(request.device)
+    lower_priority(request.device)
     # Loading torch takes seconds: a request that cannot be read is answered before.
     from worker.probes.measure import measure  # noqa: PLC0415
 
-    phases = Phases(lambda line: _say(lines, line))
+    phases = Phases(lambda line: _emit(lines, line))
     try:
         return measure(request, phases)
     except Refusal as refusal:
@@ -57,12 +69,14 @@ def _answer(body: bytes, lines: IO[bytes]) -> ProbeLine:
         return ProbeFailure(kind=refusal.kind, message=refusal.message)
     except Exception as error:  # noqa: BLE001 - the same request would fail the same way, so the job must be told and not rerun
         _log.exception("probe.failed")
-        return ProbeFailure(kind=FailureKind.PROBE_ERROR, message=f"{type(error).__name__}: {error}")
+        return ProbeFailure(
+            kind=FailureKind.PROBE_ERROR, message=f"{type(error).__name__}: {error}"
+        )
     finally:
         phases.end()
 
 
-def _say(lines: IO[bytes], line: ProbeLine) -> None:
+def _emit(lines: IO[bytes], line: ProbeLine) -> None:
     lines.write(encode_line(line))
 
 

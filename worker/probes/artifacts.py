@@ -1,4 +1,7 @@
-"""What a probe keeps beside its numbers: files that its parent opened, which nobody finds and nobody has to clear away."""
+"""Artifacts that a probe writes into files of its parent.
+
+The files have no name on disk, and nobody has to remove them.
+"""
 
 import gzip
 import hashlib
@@ -16,78 +19,94 @@ PICKLE_PROTOCOL = 4
 
 
 class TooLargeError(Exception):
-    """More than one artifact may have, even packed."""
+    """The artifact is larger than allowed, even packed."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Shelf:
-    """Open files by name; what was kept last in each, or why it could not be: a measurement is whole without it."""
+class ArtifactWriter:
+    """Writer of artifacts into open files, by name.
+
+    It keeps the last artifact of each name, or why it could not be written: a measurement is
+    complete without it.
+    """
 
     files: Mapping[ArtifactName, int]
-    most_bytes: int = MAX_PACKED_BYTES
-    _kept: dict[ArtifactName, KeptFile] = field(default_factory=dict)
+    max_bytes: int = MAX_PACKED_BYTES
+    _saved: dict[ArtifactName, KeptFile] = field(default_factory=dict)
     _failures: dict[ArtifactName, str] = field(default_factory=dict)
 
-    def keeper(self, name: ArtifactName) -> Callable[[object], None] | None:
-        """Return what takes an artifact, ``None`` where it was not asked for; what it gets later replaces what it had."""
-        return partial(self._keep, name) if name in self.files else None
+    def make_saver(self, name: ArtifactName) -> Callable[[object], None] | None:
+        """Return the function that saves an artifact.
+
+        None where the artifact was not requested. A later artifact replaces the one before.
+        """
+        return partial(self._save, name) if name in self.files else None
 
     @property
-    def kept(self) -> tuple[KeptFile, ...]:
-        """What is there in the end."""
-        return tuple(self._kept.values())
+    def saved(self) -> tuple[KeptFile, ...]:
+        """The artifacts that were saved."""
+        return tuple(self._saved.values())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was asked for and is not there, and why."""
-        missing = [name for name in self.files if name not in self._kept]
-        return tuple(f"{name} was not kept: {self._failures.get(name, 'no run left one')}" for name in missing)
+        """The requested artifacts that are missing, and why."""
+        missing = [name for name in self.files if name not in self._saved]
+        return tuple(
+            f"{name} was not kept: {self._failures.get(name, 'no run left one')}"
+            for name in missing
+        )
 
-    def _keep(self, name: ArtifactName, document: object) -> None:
-        self._kept.pop(name, None)
+    def _save(self, name: ArtifactName, document: object) -> None:
+        self._saved.pop(name, None)
         try:
-            self._kept[name] = self._written(name, document)
+            self._saved[name] = self._write(name, document)
         except (OSError, TooLargeError) as error:
             self._failures[name] = str(error)
 
-    def _written(self, name: ArtifactName, document: object) -> KeptFile:
+    def _write(self, name: ArtifactName, document: object) -> KeptFile:
         with open(self.files[name], "wb", closefd=False) as file:
             file.seek(0)
             file.truncate()
-            limited = _Limited(file=file, most_bytes=self.most_bytes)
+            limiter = _LimitedWriter(file=file, max_bytes=self.max_bytes)
             # Without a name and a time the same snapshot is the same bytes.
-            with gzip.GzipFile(filename="", mode="wb", fileobj=limited, mtime=0) as packed:
-                counted = _Counted(file=packed)
-                pickle.dump(document, counted, protocol=PICKLE_PROTOCOL)
+            with gzip.GzipFile(filename="", mode="wb", fileobj=limiter, mtime=0) as packed:
+                counter = _CountingWriter(file=packed)
+                pickle.dump(document, counter, protocol=PICKLE_PROTOCOL)
             return KeptFile(
-                name=name, bytes=counted.num_bytes, sha256=counted.digest.hexdigest(), packed_bytes=limited.num_bytes
+                name=name,
+                bytes=counter.num_bytes,
+                sha256=counter.digest.hexdigest(),
+                packed_bytes=limiter.num_bytes,
             )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Limited:
-    """Passes bytes on up to a limit."""
+class _LimitedWriter:
+    """Writer that passes bytes on up to a limit."""
 
     file: IO[bytes]
-    most_bytes: int
+    max_bytes: int
     num_bytes: int = 0
 
     def write(self, data: bytes) -> int:
         """Write, or raise TooLargeError and write nothing more."""
-        if self.num_bytes + len(data) > self.most_bytes:
-            message = f"packed it is larger than {format_bytes(self.most_bytes)}, the most that is stored; ask for fewer layers"
+        if self.num_bytes + len(data) > self.max_bytes:
+            message = (
+                f"packed it is larger than {format_bytes(self.max_bytes)}, the most that is "
+                "stored; ask for fewer layers"
+            )
             raise TooLargeError(message)
         self.num_bytes += len(data)
         return self.file.write(data)
 
     def flush(self) -> None:
-        """Pass it on."""
+        """Flush the file."""
         self.file.flush()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Counted:
-    """Passes bytes on, and knows how many they were and what they add up to."""
+class _CountingWriter:
+    """Writer that counts the bytes it passes on and their digest."""
 
     file: gzip.GzipFile
     num_bytes: int = 0

@@ -1,15 +1,21 @@
-"""``python -m deploy.release.client``: generate the typed client from the OpenAPI document; ``--write`` keeps it."""
+"""Generator of the typed client: ``python -m deploy.client``.
+
+It generates from the OpenAPI document; ``--write`` keeps the result.
+"""
 
 import argparse
 import sys
 import tempfile
 from pathlib import Path
 
-from deploy.release.client.generating import TARGET, contents, generate, write
+from deploy.release.client.generating import TARGET, generate, read_contents, write
 
 
 def main() -> int:
-    """Generate; without ``--write`` say which modules differ from the kept ones, and end with 1 if any does."""
+    """Generate the client and compare it with the committed one.
+
+    Without ``--write`` the stale modules are printed, and the status is 1 if there are any.
+    """
     parser = argparse.ArgumentParser(prog="python -m deploy.release.client", description=__doc__)
     parser.add_argument("--write", action="store_true", help="replace service/client/generated")
     options = parser.parse_args()
@@ -17,8 +23,12 @@ def main() -> int:
         generated = generate(Path(scratch))
         if options.write:
             write(generated)
-        made, kept = contents(generated), contents(TARGET)
-    stale = sorted(name for name in made.keys() | kept.keys() if made.get(name) != kept.get(name))
+        current, committed = read_contents(generated), read_contents(TARGET)
+    stale = sorted(
+        name
+        for name in current.keys() | committed.keys()
+        if current.get(name) != committed.get(name)
+    )
     for name in stale:
         sys.stdout.write(f"{name} is stale; run `python -m deploy.release.client --write`\n")
     return 1 if stale else 0

@@ -1,4 +1,7 @@
-"""Build the wheel and install it into an environment of its own, as the images do; count what that brings."""
+"""Build and installation of the wheel, as the images do it.
+
+The environment is its own; its packages are counted.
+"""
 
 import json
 import os
@@ -11,50 +14,72 @@ from deploy.release.packaging.containers import ROOT
 
 MAX_PACKAGES = 65
 MAX_BYTES = 200 * 10**6
-"""What an API may bring: packages, and bytes in site-packages."""
+"""Limits of an API: packages, and bytes in site-packages."""
 FORBIDDEN = ("torch", "transformers", "numpy", "nvidia-ml-py")
 _LISTING = (
     "import importlib.metadata as m, json; "
-    "print(json.dumps(sorted({d.metadata['Name'].lower().replace('_', '-') for d in m.distributions()})))"
+    "print(json.dumps(sorted({d.metadata['Name'].lower().replace('_', '-') for d in "
+    "m.distributions()})))"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
-    """An environment that holds the wheel and what it needs."""
+class Installation:
+    """An environment with the wheel and its dependencies."""
 
     programs: Path
     packages: tuple[str, ...]
     num_bytes: int
 
-    def excesses(self) -> list[str]:
-        """Return what is more than an API may bring."""
-        found = [f"{name} is installed" for name in FORBIDDEN if name in self.packages]
+    def list_excesses(self) -> list[str]:
+        """Return what is beyond the limits of an API."""
+        problems = [f"{name} is installed" for name in FORBIDDEN if name in self.packages]
         if len(self.packages) > MAX_PACKAGES:
-            found.append(f"{len(self.packages)} packages are installed, {MAX_PACKAGES} may be: {', '.join(self.packages)}")
+            problems.append(
+                f"{len(self.packages)} packages are installed, {MAX_PACKAGES} may be: "
+                f"{', '.join(self.packages)}"
+            )
         if self.num_bytes > MAX_BYTES:
-            found.append(f"{self.num_bytes / 1e6:.0f} MB are installed, {MAX_BYTES / 1e6:.0f} may be")
-        return found
+            problems.append(
+                f"{self.num_bytes / 1e6:.0f} MB are installed, {MAX_BYTES / 1e6:.0f} may be"
+            )
+        return problems
 
 
 def build(into: Path) -> tuple[Path, Path]:
-    """Build the source distribution and, from it, the wheel; return the wheel and the source distribution."""
+    """Build the source distribution and, from it, the wheel.
+
+    Returns the wheel and the source distribution.
+    """
     _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(into), str(ROOT))
     (wheel,), (source,) = into.glob("*.whl"), into.glob("*.tar.gz")
     return wheel, source
 
 
-def install(archive: Path, environment: Path, *, python: str, extras: str = "") -> Installed:
-    """Make an empty environment with ``python`` and install an archive into it, with extras such as ``[oidc]``."""
+def install(archive: Path, environment: Path, *, python: str, extras: str = "") -> Installation:
+    """Install an archive into an empty environment.
+
+    The environment is made with ``python``; ``extras`` are such as ``[oidc]``.
+    """
     _run(python, "-m", "venv", "--without-pip", str(environment))
-    inside = environment / "bin" / "python"
+    interpreter = environment / "bin" / "python"
     # By the pip that runs this: the environment then holds nothing but what was asked for.
-    _run(sys.executable, "-m", "pip", "--python", str(inside), "install", "--quiet", "--no-compile", f"{archive}{extras}")
+    _run(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(interpreter),
+        "install",
+        "--quiet",
+        "--no-compile",
+        f"{archive}{extras}",
+    )
     listed = subprocess.run(  # noqa: S603 - our own
-        [inside, "-I", "-c", _LISTING], check=True, capture_output=True, text=True
+        [interpreter, "-I", "-c", _LISTING], check=True, capture_output=True, text=True
     )
     (site,) = (environment / "lib").glob("python*/site-packages")
-    return Installed(
+    return Installation(
         programs=environment / "bin",
         packages=tuple(json.loads(listed.stdout)),
         num_bytes=sum(path.stat().st_size for path in site.rglob("*") if path.is_file()),
@@ -66,5 +91,8 @@ def _run(*command: str) -> None:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=clean)  # noqa: S603 - build and pip
     if done.returncode:
-        message = f"{' '.join(command)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
+        message = (
+            f"{' '.join(command)} ended with "
+            f"{done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
+        )
         raise RuntimeError(message)

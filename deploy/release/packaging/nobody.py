@@ -1,4 +1,8 @@
-"""A Postgres and a Redis of nobody's, on loopback, and programs that run as the images' user where they cannot write."""
+"""Programs and servers that run as an unprivileged user.
+
+There are a Postgres and a Redis on loopback, and programs that run as the images' user where they
+cannot write.
+"""
 
 import os
 import pwd
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.embedded.binaries import find_postgres, find_redis
-from tests.bench.servers import free_port
+from tests.bench.servers import find_free_port
 
 WITHIN_S = 60.0
 STOP_S = 20.0
@@ -19,15 +23,25 @@ NAME = "headroom"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nobody:
-    """The user of a container, by ``uid:gid``, and where he runs: in a directory that is not his, and writes to /tmp."""
+class UnprivilegedRunner:
+    """Runner of programs as a container's user.
+
+    The user is ``uid:gid``. The directory is not his; he writes to /tmp.
+    """
 
     user: str
     directory: Path
 
-    def popen(self, argv: Sequence[str], environment: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
-        """Start a program as this user; only root can, anybody else stays who he is."""
-        uid, gid = (int(part) for part in self.user.split(":")) if os.geteuid() == 0 else (None, None)
+    def popen(
+        self, argv: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> "subprocess.Popen[bytes]":
+        """Start a program as this user.
+
+        Only root can switch; anybody else stays the user that he is.
+        """
+        uid, gid = (
+            (int(part) for part in self.user.split(":")) if os.geteuid() == 0 else (None, None)
+        )
         with log.open("ab") as out:
             return subprocess.Popen(  # noqa: S603 - the commands of the images
                 list(argv),
@@ -47,33 +61,45 @@ class Nobody:
         try:
             return process.wait(WITHIN_S)
         finally:
-            end(process)
+            stop_process(process)
 
     @contextmanager
-    def running(self, argv: Sequence[str], environment: Mapping[str, str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    def running(
+        self, argv: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> Iterator["subprocess.Popen[bytes]"]:
         """Run a program for the length of a block."""
         process = self.popen(argv, environment, log)
         try:
             yield process
         finally:
-            end(process)
+            stop_process(process)
 
 
 @contextmanager
-def servers(root: Path) -> Iterator[tuple[str, str]]:
-    """Run a Postgres and a Redis that know nothing of each other or of us; yield their URLs."""
+def run_servers(root: Path) -> Iterator[tuple[str, str]]:
+    """Run an independent Postgres and Redis and yield their URLs.
+
+    They know nothing of each other or of us.
+    """
     # Postgres runs as nobody without a name, and the images' user has one in the images only.
     account = pwd.getpwnam("nobody")
-    nobody = Nobody(user=f"{account.pw_uid}:{account.pw_gid}", directory=root)
+    runner = UnprivilegedRunner(user=f"{account.pw_uid}:{account.pw_gid}", directory=root)
     programs, redis = find_postgres(root), find_redis()
     assert redis is not None  # noqa: S101 - the extra that brings Postgres brings it
-    data, log, ports = root / "data", root / "servers.log", (free_port(), free_port())
+    data, log, ports = root / "data", root / "servers.log", (find_free_port(), find_free_port())
     data.mkdir(mode=0o700)
     if os.geteuid() == 0:
         os.chown(data, account.pw_uid, account.pw_gid)
     plain = {"PATH": os.defpath, "LC_ALL": "C"}
-    initdb = [str(programs / "initdb"), "--auth=trust", f"--username={NAME}", "--encoding=UTF8", "--locale=C", str(data)]
-    if nobody.run(initdb, plain, log):
+    initdb = [
+        str(programs / "initdb"),
+        "--auth=trust",
+        f"--username={NAME}",
+        "--encoding=UTF8",
+        "--locale=C",
+        str(data),
+    ]
+    if runner.run(initdb, plain, log):
         raise RuntimeError(log.read_text(errors="replace"))
     postgres = [
         str(programs / "postgres"),
@@ -86,15 +112,17 @@ def servers(root: Path) -> Iterator[tuple[str, str]]:
     ]
     client = [str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(ports[0]), "-U", NAME, NAME]
     with (
-        nobody.running([*postgres, "-p", str(ports[0])], plain, log),
-        nobody.running([str(redis), "--port", str(ports[1]), "--bind", "127.0.0.1", "--save", ""], plain, log),
+        runner.running([*postgres, "-p", str(ports[0])], plain, log),
+        runner.running(
+            [str(redis), "--port", str(ports[1]), "--bind", "127.0.0.1", "--save", ""], plain, log
+        ),
     ):
-        until(lambda: nobody.run(client, plain, log) == 0, "Postgres answers")
+        wait_until(lambda: runner.run(client, plain, log) == 0, "Postgres answers")
         yield f"postgresql://{NAME}@127.0.0.1:{ports[0]}/{NAME}", f"redis://127.0.0.1:{ports[1]}/0"
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Return as soon as a condition holds; raise when it does not in time."""
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until a condition holds; raise when it does not in time."""
     deadline = time.monotonic() + WITHIN_S
     while not condition():
         if time.monotonic() > deadline:
@@ -103,8 +131,8 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
-    """Stop a program and whatever it started."""
+def stop_process(process: "subprocess.Popen[bytes]") -> None:
+    """Stop a program and its process group."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

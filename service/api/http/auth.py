@@ -1,4 +1,7 @@
-"""Who is let in to what: checked after routing and before a body is read."""
+"""Authentication and authorization of requests.
+
+Applied after routing and before a body is read.
+"""
 
 import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,89 +15,128 @@ import anyio.to_thread
 from litestar.types import HTTPScope
 
 from service.access import keys
-from service.access.keys import Principal, Scope, looks_like_token
+from service.access.keys import Principal, Scope, is_jwt
 from service.api.http.operation import Operation
 from service.base.errors import ForbiddenError, UnauthorizedError
-from service.usecases.access.keys import missing_key
+from service.usecases.access.keys import make_missing_key_error
 
-Find = Callable[[str], Principal]
+FindKey = Callable[[str], Principal]
 Throttle = Callable[[Principal, Operation], Awaitable[None]]
 
-EVERYTHING = frozenset(Scope)
-LOCAL_USER = Principal(name=keys.LOCAL, scopes=EVERYTHING)
-ANYBODY = Principal(name=keys.ANYBODY, scopes=EVERYTHING)
-_FORWARDED = frozenset({b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"})
+ALL_SCOPES = frozenset(Scope)
+LOCAL_USER = Principal(name=keys.LOCAL, scopes=ALL_SCOPES)
+ANYBODY = Principal(name=keys.ANYBODY, scopes=ALL_SCOPES)
+_FORWARDED = frozenset(
+    {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"}
+)
 _FORWARDED_STARTS = (b"x-forwarded", b"x-original-", b"x-envoy-", b"cf-")
-"""What proxies name their own headers by: RFC 7239's forerunners, ingress-nginx's originals, Envoy's and Cloudflare's."""
-_STATE = "principal"
-_ASKING = 4
+"""What proxies name their own headers by: RFC 7239's forerunners, ingress-nginx's originals,
+Envoy's and Cloudflare's.
+"""
+_PRINCIPAL_KEY = "principal"
+_ISSUER_THREADS = 4
 """Threads that may wait for the issuer of tokens at once; everybody else is answered meanwhile."""
 
 
 class Access(StrEnum):
-    """Whom a process lets in: this machine's users without a key and others with one, holders of keys only, or everybody."""
+    """Access policy of a process.
+
+    ``local`` lets in this machine's users without a key and others with one, ``keys`` holders of
+    keys only, ``open`` everybody.
+    """
 
     LOCAL = "local"
     KEYS = "keys"
     OPEN = "open"
 
 
-class Tokens(Protocol):
-    """Knows whose tokens are let in."""
+class TokenVerifier(Protocol):
+    """Verifier of an issuer's tokens."""
 
     def check(self, text: str) -> Principal | None:
-        """Return who a token stands for, ``None`` where that takes a question to its issuer."""
+        """Return the principal of a token without asking its issuer.
+
+        ``None`` where the issuer must be asked.
+        """
 
     def find(self, text: str) -> Principal:
-        """Return who a token stands for, having asked its issuer."""
+        """Return the principal of a token, asking its issuer."""
 
     def refresh(self) -> None:
         """Read the issuer's keys anew, where that is due."""
 
 
-async def unlimited(_principal: Principal, _operation: Operation) -> None:
-    """Let everybody ask as often as he likes."""
+async def allow_any_rate(_principal: Principal, _operation: Operation) -> None:
+    """Apply no rate limit."""
 
 
 class Guard:
-    """Knows whom to let in; ``find`` knows keys, ``throttle`` limits, ``tokens`` what an issuer signs, if one is set."""
+    """Access control of requests.
 
-    def __init__(self, access: Access, *, find: Find, throttle: Throttle = unlimited, tokens: Tokens | None = None) -> None:
-        """Prepare; nothing is asked yet."""
+    ``find`` looks up keys, ``throttle`` applies their limits, ``tokens`` verifies what an issuer
+    signed, if one is set.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        find: FindKey,
+        throttle: Throttle = allow_any_rate,
+        tokens: TokenVerifier | None = None,
+    ) -> None:
+        """Store the policy; nothing is asked yet."""
         self._access = access
         self._find = find
         self._throttle = throttle
         self._tokens = tokens
-        self._asking = anyio.CapacityLimiter(_ASKING) if tokens is not None else None
+        self._issuer_limiter = (
+            anyio.CapacityLimiter(_ISSUER_THREADS) if tokens is not None else None
+        )
 
     async def admit(self, scope: HTTPScope, operation: Operation) -> None:
-        """Note who asks; raise if he may not, or not so often."""
+        """Record a request's principal and apply its rate limit.
+
+        Raises ForbiddenError or UnauthorizedError where it is not allowed, and what ``throttle``
+        raises past the limit.
+        """
         if operation.scope is None:
             return
-        principal = await self._let_in(scope, operation.scope)
+        principal = await self._authorize(scope, operation.scope)
         if principal.rate is not None:
             await self._throttle(principal, operation)
 
     async def readmit(self, scope: HTTPScope, operation: Operation) -> None:
-        """Raise if whoever was let in would not be now; what he is told meanwhile counts against no limit."""
-        if operation.scope is not None:
-            await self._let_in(scope, operation.scope)
+        """Raise if the request would no longer be let in.
 
-    async def _let_in(self, scope: HTTPScope, needed: Scope) -> Principal:
-        text = key_in(scope)
-        if text is not None and self._tokens is not None and self._access is not Access.OPEN and looks_like_token(text):
+        Used while a stream goes on; it counts against no rate limit.
+        """
+        if operation.scope is not None:
+            await self._authorize(scope, operation.scope)
+
+    async def _authorize(self, scope: HTTPScope, needed: Scope) -> Principal:
+        text = read_key(scope)
+        if (
+            text is not None
+            and self._tokens is not None
+            and self._access is not Access.OPEN
+            and is_jwt(text)
+        ):
             principal = self._tokens.check(text) or await self._ask_issuer(self._tokens, text)
         else:
             principal = self._identify(scope, text)
-        scope["state"][_STATE] = principal
-        if not principal.may(needed):
+        scope["state"][_PRINCIPAL_KEY] = principal
+        if not principal.has_scope(needed):
             what = "key" if principal.subject is None else "token"
-            message = f"this needs the scope {needed.value!r}, and the {what} has {_listed(principal.scopes)}"
+            message = (
+                f"this needs the scope {needed.value!r}, and the {what} has "
+                f"{_format_scopes(principal.scopes)}"
+            )
             raise ForbiddenError(message)
         return principal
 
-    async def _ask_issuer(self, tokens: Tokens, text: str) -> Principal:
-        return await anyio.to_thread.run_sync(tokens.find, text, limiter=self._asking)
+    async def _ask_issuer(self, tokens: TokenVerifier, text: str) -> Principal:
+        return await anyio.to_thread.run_sync(tokens.find, text, limiter=self._issuer_limiter)
 
     def _identify(self, scope: HTTPScope, text: str | None) -> Principal:
         if self._access is Access.OPEN:
@@ -102,53 +144,67 @@ class Guard:
         if text is not None:
             return self._find(text)
         if self._access is Access.LOCAL:
-            if (reason := _why_not_local(scope)) is None:
+            if (reason := _explain_not_local(scope)) is None:
                 return LOCAL_USER
-            message = f"without a key this server answers its own machine only, and this request {reason}; send a key"
+            message = (
+                "without a key this server answers its own machine only, and this request "
+                f"{reason}; send a key"
+            )
             raise UnauthorizedError(message)
-        raise missing_key()
+        raise make_missing_key_error()
 
 
-def open_guard() -> Guard:
-    """Return a guard that lets everybody in."""
+def make_open_guard() -> Guard:
+    """Make a guard that lets everybody in."""
     return Guard(Access.OPEN, find=lambda _text: ANYBODY)
 
 
-def principal_in(scope: HTTPScope) -> Principal | None:
-    """Return who asked, once that is known."""
-    found = scope.get("state", {}).get(_STATE)
-    return found if isinstance(found, Principal) else None
+def get_principal(scope: HTTPScope) -> Principal | None:
+    """Return the principal of a request once it is known."""
+    principal = scope.get("state", {}).get(_PRINCIPAL_KEY)
+    return principal if isinstance(principal, Principal) else None
 
 
-def key_in(scope: HTTPScope) -> str | None:
-    """Return the key that a request carries: ``Authorization: Bearer …``, else ``X-API-Key``."""
-    other = None
+def read_key(scope: HTTPScope) -> str | None:
+    """Read the key of a request.
+
+    ``Authorization: Bearer …`` comes first, then ``X-API-Key``.
+    """
+    api_key = None
     for name, value in scope["headers"]:
         if name == b"authorization":
             kind, _, text = value.decode("latin-1").partition(" ")
             return text.strip() if kind.lower() == "bearer" else value.decode("latin-1")
         if name == b"x-api-key":
-            other = value.decode("latin-1")
-    return other
+            api_key = value.decode("latin-1")
+    return api_key
 
 
-def _why_not_local(scope: HTTPScope) -> str | None:
-    """Say what shows that a request did not come from a program of this machine itself, if anything does."""
+def _explain_not_local(scope: HTTPScope) -> str | None:
+    """Explain why a request is not from this machine.
+
+    Returns ``None`` where nothing shows that.
+    """
     client = scope.get("client")
     if client is not None and not _is_loopback(client[0]):
         return f"came from {client[0]}"
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     if any(name in _FORWARDED or name.startswith(_FORWARDED_STARTS) for name in headers):
         return "came through a proxy"
-    # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at it.
+    # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at
+    # it.
     host = headers.get(b"host")
-    if host is not None and not _names_this_machine(host):
+    if host is not None and not _is_local_host(host):
         return f"was meant for {host!r}"
-    return _why_not_of_our_page(headers, host)
+    return _explain_cross_site(headers, host)
 
 
-def _why_not_of_our_page(headers: Mapping[bytes, str], host: str | None) -> str | None:
-    """Say what shows that a browser sent this for a page that is not of this very server; programs send neither header."""
+def _explain_cross_site(headers: Mapping[bytes, str], host: str | None) -> str | None:
+    """Explain why a browser's request is from another site.
+
+    Programs send neither ``Sec-Fetch-Site`` nor ``Origin``; returns ``None`` for a page of this
+    very server.
+    """
     if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
         return "was sent by another site's page"
     origin = headers.get(b"origin")
@@ -158,7 +214,7 @@ def _why_not_of_our_page(headers: Mapping[bytes, str], host: str | None) -> str 
 
 
 @lru_cache(256)
-def _names_this_machine(host: str) -> bool:
+def _is_local_host(host: str) -> bool:
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -174,5 +230,5 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _listed(scopes: frozenset[Scope]) -> str:
+def _format_scopes(scopes: frozenset[Scope]) -> str:
     return ", ".join(repr(scope.value) for scope in Scope if scope in scopes) or "none"

@@ -1,4 +1,7 @@
-"""From bytes to checked values: strict JSON bodies and strict query strings, refused with the path and the nearest name."""
+"""Strict decoding of JSON bodies and query strings.
+
+What is refused comes with its path and the nearest known name.
+"""
 
 import re
 from collections.abc import Iterable
@@ -8,9 +11,14 @@ from urllib.parse import parse_qsl
 import msgspec
 from litestar.types import Scope
 
-from service.base.errors import InvalidRequestError, MalformedBodyError, UnstorableTextError, UnsupportedMediaTypeError
-from service.base.typed import converted, decoder_of
-from service.contract.to_question.validation_errors import explain, text_fields
+from service.base.errors import (
+    InvalidRequestError,
+    MalformedBodyError,
+    UnstorableTextError,
+    UnsupportedMediaTypeError,
+)
+from service.base.typed import convert, get_decoder
+from service.contract.to_question.validation_errors import explain, list_text_fields
 
 MAX_BODY_BYTES = 1_000_000
 MAX_DEPTH = 64
@@ -28,44 +36,53 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_body(scope: Scope, body: bytes, kind: type[T]) -> T:
-    """Decode a JSON body into ``kind``; no number is a string, no float an integer, no name unknown."""
+    """Decode a JSON body into ``kind``, strictly.
+
+    No number is a string, no float an integer, no name unknown.
+    """
     require_json(scope)
     return read_json(body, kind)
 
 
 def read_json(body: bytes, kind: type[T]) -> T:
-    """Decode JSON into ``kind``, free-form objects in it looked into as well."""
+    """Decode JSON into ``kind`` and check free-form objects in it."""
     value = read_envelope(body, kind)
     check_free_values(body)
     return value
 
 
 def read_envelope(body: bytes, kind: type[T]) -> T:
-    """Decode JSON into ``kind``, whose raw parts are to be checked one by one."""
+    """Decode JSON into ``kind`` without checking its raw parts.
+
+    The caller checks them one by one.
+    """
     try:
-        value: T = decoder_of(kind).decode(body)
+        value: T = get_decoder(kind).decode(body)
     except msgspec.ValidationError as error:
-        raise explain(error, kind, _plain(body)) from error
+        raise explain(error, kind, _decode_plain(body)) from error
     except _NOT_JSON as error:
-        raise _malformed(error) from error
+        raise _build_malformed_error(error) from error
     return value
 
 
 def read_query(scope: Scope, kind: type[T]) -> T:
-    """Decode the query string into ``kind``; a name that comes twice, or that nobody knows, is refused."""
+    """Decode the query string into ``kind``.
+
+    A name that comes twice, or that is unknown, is refused.
+    """
     values: dict[str, object] = {}
-    for name, text in _pairs(scope["query_string"]):
+    for name, text in _parse_pairs(scope["query_string"]):
         if name in values:
             message = f"{name} is given twice; give it once"
             raise InvalidRequestError(message, errors=[{"field": name, "message": message}])
-        values[name] = text if name in text_fields(kind) else _literal(text)
+        values[name] = text if name in list_text_fields(kind) else _parse_literal(text)
     try:
-        return converted(values, kind)
+        return convert(values, kind)
     except msgspec.ValidationError as error:
         raise explain(error, kind, values) from error
 
 
-def _pairs(query: bytes) -> list[tuple[str, str]]:
+def _parse_pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         return (
             parse_qsl(
@@ -83,7 +100,7 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         raise InvalidRequestError(message, errors=[{"field": "", "message": message}]) from error
 
 
-def _literal(text: str) -> object:
+def _parse_literal(text: str) -> object:
     if _INTEGER.fullmatch(text):
         return int(text)
     if _NUMBER.fullmatch(text):
@@ -92,25 +109,35 @@ def _literal(text: str) -> object:
 
 
 def require_json(scope: Scope) -> None:
-    """Refuse a body that is not declared as JSON, or as packed JSON: no coding is undone here (RFC 9110, sec. 15.5.16)."""
+    """Refuse a body that is not declared as plain JSON.
+
+    A content coding is refused too, since none is undone here (RFC 9110, sec. 15.5.16).
+    """
     declared = b""
     for name, value in scope["headers"]:
         if name == b"content-type":
             declared = declared or value
         elif name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
-            message = f"Content-Encoding is {value.decode('latin-1')!r}; send the body as it is, without one"
+            message = (
+                f"Content-Encoding is {value.decode('latin-1')!r}; send the body as it is, without "
+                "one"
+            )
             raise UnsupportedMediaTypeError(message)
     if declared == b"application/json":
         return
     media_type, _, parameters = declared.partition(b";")
     charset = parameters.replace(b" ", b"").lower()
-    if media_type.strip().lower() != b"application/json" or charset not in {b"", b"charset=utf-8", b'charset="utf-8"'}:
-        shown = declared.decode("latin-1") or "absent"
-        message = f"Content-Type is {shown!r}; send the body as application/json in UTF-8"
+    if media_type.strip().lower() != b"application/json" or charset not in {
+        b"",
+        b"charset=utf-8",
+        b'charset="utf-8"',
+    }:
+        received = declared.decode("latin-1") or "absent"
+        message = f"Content-Type is {received!r}; send the body as application/json in UTF-8"
         raise UnsupportedMediaTypeError(message)
 
 
-def _malformed(error: Exception) -> MalformedBodyError:
+def _build_malformed_error(error: Exception) -> MalformedBodyError:
     match error:
         case RecursionError():
             return MalformedBodyError(f"the body is nested more than {MAX_DEPTH} levels deep")
@@ -120,33 +147,36 @@ def _malformed(error: Exception) -> MalformedBodyError:
             return MalformedBodyError(f"the body is not valid JSON: {error}")
 
 
-def _plain(body: bytes) -> object:
-    """Return the body without a schema; a body that is no JSON is that first, whatever else it breaks."""
+def _decode_plain(body: bytes) -> object:
+    """Decode a body without a schema.
+
+    A body that is no JSON is refused as that first, whatever else it breaks.
+    """
     try:
         document = msgspec.json.decode(body)
     except msgspec.ValidationError:
         return None  # a number that no float holds
     except _NOT_JSON as error:
-        raise _malformed(error) from error
-    if _may_be_deep(body):
+        raise _build_malformed_error(error) from error
+    if _can_be_deep(body):
         _require_shallow(document)
     return document
 
 
-def _may_be_deep(body: bytes) -> bool:
+def _can_be_deep(body: bytes) -> bool:
     return body.count(b"{") + body.count(b"[") > MAX_DEPTH
 
 
 def _require_shallow(document: object) -> None:
     level = [document]
     for _ in range(MAX_DEPTH + 1):
-        level = [item for value in level for item in _items(value)]
+        level = [item for value in level for item in _iter_items(value)]
         if not level:
             return
-    raise _malformed(RecursionError())
+    raise _build_malformed_error(RecursionError())
 
 
-def _items(value: object) -> Iterable[object]:
+def _iter_items(value: object) -> Iterable[object]:
     match value:
         case dict():
             return value.values()
@@ -157,28 +187,39 @@ def _items(value: object) -> Iterable[object]:
 
 
 def check_free_values(body: bytes) -> None:
-    """Look into free-form objects (a config.json), whose values no schema bounds; ordinary bodies are not walked."""
-    if _may_be_deep(body) or _NUL in body or _LONG_NUMBER.search(body):
+    """Check free-form objects, whose values no schema bounds.
+
+    Such as a config.json; ordinary bodies are not walked.
+    """
+    if _can_be_deep(body) or _NUL in body or _LONG_NUMBER.search(body):
         _walk(msgspec.json.decode(body))
 
 
-def _walk(document: Any) -> None:  # noqa: ANN401  # any JSON value
+def _walk(document: Any) -> None:  # noqa: ANN401 - any JSON value
     pending: list[tuple[str, int, Any]] = [("", 0, document)]
     while pending:
         path, depth, value = pending.pop()
         if depth > MAX_DEPTH:
-            raise _malformed(RecursionError())
+            raise _build_malformed_error(RecursionError())
         match value:
             case dict():
-                pending += [(f"{path}.{key}".lstrip("."), depth + 1, item) for key, item in value.items()]
+                pending += [
+                    (f"{path}.{key}".lstrip("."), depth + 1, item) for key, item in value.items()
+                ]
                 pending += [(path, depth, key) for key in value]
             case list():
-                pending += [(f"{path}[{index}]", depth + 1, item) for index, item in enumerate(value)]
+                pending += [
+                    (f"{path}[{index}]", depth + 1, item) for index, item in enumerate(value)
+                ]
             case str() if "\0" in value:
                 message = f"{path} holds the character U+0000, which no text may hold"
-                raise UnstorableTextError(message, errors=[{"field": path.replace("\0", "�"), "message": message}])
+                raise UnstorableTextError(
+                    message, errors=[{"field": path.replace("\0", "�"), "message": message}]
+                )
             case int() if abs(value) > MAX_INTEGER:
-                message = f"{path} is beyond {MAX_INTEGER}, the largest integer that this service reads"
+                message = (
+                    f"{path} is beyond {MAX_INTEGER}, the largest integer that this service reads"
+                )
                 raise InvalidRequestError(message, errors=[{"field": path, "message": message}])
             case _:
                 pass

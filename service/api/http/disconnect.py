@@ -1,4 +1,7 @@
-"""Whoever asks may leave before the answer is there, as a page does whose question moved on: nobody computes for them."""
+"""Cancellation of work whose client has disconnected.
+
+A page does that when its question moves on before the answer is there.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,52 +13,64 @@ import anyio.to_thread
 from litestar import Request
 from litestar.types import ASGIApp
 
-from service.api.http.responses import Whole
+from service.api.http.responses import BytesResponse
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
 from service.usecases.questions.fit import FindCorrections
 
-CLIENT_LEFT = 499
-"""nginx's status for a request whose client closed the connection (ngx_http_request.h); nobody is there to read it."""
+CLIENT_CLOSED_REQUEST = 499
+"""nginx's status for a request whose client closed the connection (ngx_http_request.h); nobody is
+there to read it.
+"""
 
 
-async def unless_left(request: Request[Any, Any, Any], answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
-    """Return the answer; once the client is gone it is given up.
+async def run_until_disconnect(
+    request: Request[Any, Any, Any], answer: Callable[[], Awaitable[ASGIApp]]
+) -> ASGIApp:
+    """Return the answer, or cancel it once the client disconnects.
 
-    Work in a thread gives up where it calls ``anyio.from_thread.check_cancelled``. The body must have been read.
+    Work in a thread gives up where it calls ``anyio.from_thread.check_cancelled``. The body must
+    have been read.
     """
-    found: ASGIApp = Whole(b"", status=CLIENT_LEFT, headers=[])
+    response: ASGIApp = BytesResponse(b"", status=CLIENT_CLOSED_REQUEST, headers=[])
     refusal: Exception | None = None
     async with anyio.create_task_group() as group:
-        group.start_soon(_give_up_when_left, request, group.cancel_scope)
+        group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
         try:
-            found = await answer()
+            response = await answer()
         except Exception as error:  # noqa: BLE001 - raised below: a task group would wrap it, and nobody would know it
             refusal = error
         group.cancel_scope.cancel()
     if refusal is not None:
         raise refusal
-    return found
+    return response
 
 
-async def in_thread_unless_left(request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]) -> ASGIApp:
-    """Return an answer that is computed beside the event loop; once the client is gone it is given up."""
-    return await unless_left(request, partial(anyio.to_thread.run_sync, answer))
+async def run_in_thread_until_disconnect(
+    request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]
+) -> ASGIApp:
+    """Compute an answer in a thread, cancelled on disconnect."""
+    return await run_until_disconnect(request, partial(anyio.to_thread.run_sync, answer))
 
 
-def while_wanted(find: FindCorrections) -> FindCorrections:
-    """Find what was learnt, which comes before every estimate, in a thread that gives up there once nobody waits for it."""
+def make_cancellable(find: FindCorrections) -> FindCorrections:
+    """Make a corrections lookup raise once its request is cancelled.
 
-    def found(architecture: Architecture, workload: Workload, layout: Layout, gpu: str) -> Corrections | None:
+    The lookup comes before every estimate, so a thread gives up there once nobody waits for it.
+    """
+
+    def find_unless_cancelled(
+        architecture: Architecture, workload: Workload, layout: Layout, gpu: str
+    ) -> Corrections | None:
         anyio.from_thread.check_cancelled()
         return find(architecture, workload, layout, gpu)
 
-    return found
+    return find_unless_cancelled
 
 
-async def _give_up_when_left(request: Request[Any, Any, Any], work: anyio.CancelScope) -> None:
+async def _cancel_on_disconnect(request: Request[Any, Any, Any], work: anyio.CancelScope) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     work.cancel()

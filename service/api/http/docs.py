@@ -1,4 +1,7 @@
-"""The documentation: an OpenAPI document and a page that shows it without any other host."""
+"""OpenAPI document and the page that shows it.
+
+The page loads nothing from any other host.
+"""
 
 from functools import cache
 from importlib.resources import files
@@ -9,7 +12,7 @@ from litestar.exceptions import NotFoundException
 from litestar.types import ASGIApp
 
 from service.api.http.operation import JSON
-from service.api.http.responses import Whole, bytes_answer
+from service.api.http.responses import BytesResponse, bytes_response
 
 _STATIC = files("service.api.http") / "static"
 _MEDIA_TYPES = {
@@ -22,8 +25,8 @@ _MEDIA_TYPES = {
     "swagger-ui-bundle.js.LICENSE.txt": "text/plain",
 }
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
+    "data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
@@ -35,15 +38,19 @@ def _read(name: str) -> bytes:
     return _STATIC.joinpath(name).read_bytes()
 
 
-def _file(name: str) -> Whole:
-    headers = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "cache-control": "max-age=3600"}
-    return bytes_answer(_read(name), f"{_MEDIA_TYPES[name]}; charset=utf-8", headers)
+def _send_file(name: str) -> BytesResponse:
+    headers = {
+        "content-security-policy": _POLICY,
+        "x-content-type-options": "nosniff",
+        "cache-control": "max-age=3600",
+    }
+    return bytes_response(_read(name), f"{_MEDIA_TYPES[name]}; charset=utf-8", headers)
 
 
 @get("/", sync_to_thread=False)
 def page() -> ASGIApp:
     """Show the documentation."""
-    return _file("docs.html")
+    return _send_file("docs.html")
 
 
 @get("/static/{name:str}", sync_to_thread=False)
@@ -52,14 +59,14 @@ def asset(request: AnyRequest) -> ASGIApp:
     name = str(request.path_params["name"])
     if name not in _MEDIA_TYPES:
         raise NotFoundException
-    return _file(name)
+    return _send_file(name)
 
 
 @get("/openapi.json", sync_to_thread=False)
 def openapi(request: AnyRequest) -> ASGIApp:
     """Send the OpenAPI document, which was made when the process started."""
     body: bytes = request.app.state.openapi
-    return bytes_answer(body, JSON)
+    return bytes_response(body, JSON)
 
 
 router = Router(path="/docs", route_handlers=[page, asset, openapi])

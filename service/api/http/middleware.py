@@ -1,4 +1,8 @@
-"""The outermost layer: request ids, HEAD wherever there is GET, and the count of everything that was answered."""
+"""Outermost middleware: request ids, HEAD, metrics and the audit log.
+
+Stamps a request id on every answer, answers HEAD wherever there is GET, counts everything that was
+answered and records changes.
+"""
 
 import re
 import secrets
@@ -14,15 +18,15 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from service.access.keys import NOBODY
-from service.api.http.auth import principal_in
+from service.api.http.auth import get_principal
 from service.api.http.operation import Operation
 from service.api.metrics.registry import Metrics
-from service.runtime.logs import logger
-from service.telemetry.origin import Origin, begin, read_traceparent
-from service.telemetry.spans import NO_SPAN, Kind, Span, span, traceparent
+from service.runtime.logs import get_logger
+from service.telemetry.origin import Origin, read_traceparent, set_origin
+from service.telemetry.spans import NO_SPAN, Kind, Span, get_traceparent, span
 from service.usecases.access.keys import AuditEvent
 
-log = logger(__name__)
+log = get_logger(__name__)
 
 REQUEST_ID_HEADER = b"x-request-id"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -31,11 +35,11 @@ _NOT_TRACED = frozenset(("/healthz", "/readyz", "/metrics"))
 """Asked every few seconds by machines; a trace of each would hide the others."""
 _MAX_PATH_CHARS = 512
 """Of a path in the log of changes; every path that names something is shorter."""
-_FAULTS = 500
+_SERVER_ERROR = 500
 _UNROUTED = "unrouted"
 
 
-class Edge:
+class RequestMiddleware:
     """An ASGI application around another one."""
 
     def __init__(
@@ -44,10 +48,13 @@ class Edge:
         metrics: Metrics,
         *,
         access_log: bool = False,
-        write_down: Callable[[AuditEvent], None] = lambda _event: None,
+        record_change: Callable[[AuditEvent], None] = lambda _event: None,
     ) -> None:
-        """Wrap ``app``, count in ``metrics``, write changes down and, if asked, log a line for every request."""
-        self._write_down = write_down
+        """Wrap ``app`` and count its answers in ``metrics``.
+
+        ``record_change`` receives every change; ``access_log`` logs a line for every request.
+        """
+        self._record_change = record_change
         self._app = app
         self._metrics = metrics
         self._access_log = access_log
@@ -55,64 +62,69 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == ScopeType.HTTP:
-            await self._answer(scope, receive, send)
+            await self._handle(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    async def _answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        request_id, sent = _ids(scope)
-        with _span_of(scope, sent) as told:
-            begin(Origin(request_id=request_id.decode(), traceparent=traceparent() or sent))
-            answer = _Outgoing(send, request_id)
-            route = await self._measure(scope, receive, answer)
-            if told is not NO_SPAN:
-                _describe(told, scope, route, answer.status)
-        await self._note_change(scope, answer.status)
+    async def _handle(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        request_id, parent = _read_ids(scope)
+        with _open_span(scope, parent) as request_span:
+            set_origin(
+                Origin(request_id=request_id.decode(), traceparent=get_traceparent() or parent)
+            )
+            outgoing = _ResponseSend(send, request_id)
+            route = await self._measure(scope, receive, outgoing)
+            if request_span is not NO_SPAN:
+                _describe_span(request_span, scope, route, outgoing.status)
+        await self._audit_change(scope, outgoing.status)
 
-    async def _note_change(self, scope: HTTPScope, status: int) -> None:
-        """Write down who asked for a change, whatever came of it; a question is none, nor what came to no operation."""
+    async def _audit_change(self, scope: HTTPScope, status: int) -> None:
+        """Record who asked for a change, whatever came of it.
+
+        Requests that only read are not recorded, nor those that matched no operation.
+        """
         operation = scope["state"].get("operation")
         if not isinstance(operation, Operation) or not operation.is_change:
             return
-        event = _change(scope, operation, status)
-        if principal_in(scope) is None:
+        event = _build_audit_event(scope, operation, status)
+        if get_principal(scope) is None:
             # Whoever has no key would fill the database for as long as he likes; a log is rotated.
-            log.warning("change.not_let_in", **_facts(event))
+            log.warning("change.not_let_in", **_collect_log_fields(event))
         else:
-            await anyio.to_thread.run_sync(self._write_down, event)
+            await anyio.to_thread.run_sync(self._record_change, event)
 
-    async def _measure(self, scope: HTTPScope, receive: Receive, answer: "_Outgoing") -> str:
-        """Pass a request on, count it, and return the route that it took."""
-        request_id = answer.request_id.decode()
+    async def _measure(self, scope: HTTPScope, receive: Receive, outgoing: "_ResponseSend") -> str:
+        """Forward a request, count it and return its route."""
+        request_id = outgoing.request_id.decode()
         method = scope["method"]
         scope["state"] = {"request_id": request_id}
         started = perf_counter()
         try:
             if method == "HEAD":
-                head = _HeadersOnly(answer)
+                head = _HeadersOnly(outgoing)
                 # The server keeps its own scope with HEAD in it: what is changed here is a copy.
                 scope = HTTPScope(**{**scope, "method": "GET"})
                 await self._app(scope, head.receive, head.send)
             else:
-                await self._app(scope, receive, answer)
+                await self._app(scope, receive, outgoing)
         finally:
             route = scope.get("path_template") or _UNROUTED
             seconds = perf_counter() - started
-            self._metrics.observe(method, route, answer.status, seconds)
+            self._metrics.observe(method, route, outgoing.status, seconds)
             if self._access_log:
                 log.info(
                     "request.answered",
                     method=method,
                     path=scope["path"],
-                    status=answer.status,
+                    status=outgoing.status,
                     duration_ms=round(seconds * 1000, 3),
                     request_id=request_id,
                 )
         return route
 
 
-class _Outgoing:
-    """The way out of one request: stamps the id, remembers the status."""
+class _ResponseSend:
+    """Send channel that adds the request id and records the status."""
 
     def __init__(self, send: Send, request_id: bytes) -> None:
         self._send = send
@@ -127,82 +139,106 @@ class _Outgoing:
 
 
 class _HeadersOnly:
-    """The way out of a HEAD request: the headers and nothing else, however long the answer to GET goes on."""
+    """Send channel of a HEAD request, which passes headers only.
 
-    def __init__(self, answer: _Outgoing) -> None:
-        self._answer = answer
-        self._over = anyio.Event()
+    The body is dropped however long the answer to GET goes on.
+    """
+
+    def __init__(self, outgoing: _ResponseSend) -> None:
+        self._outgoing = outgoing
+        self._finished = anyio.Event()
 
     async def send(self, message: Message) -> None:
-        """Pass the headers on, then an empty body; swallow what follows, but let the sender be cancelled."""
-        if self._over.is_set():
+        """Pass the headers on, then an empty body.
+
+        What follows is dropped, but the sender can still be cancelled there.
+        """
+        if self._finished.is_set():
             await anyio.lowlevel.checkpoint()
         elif message["type"] == "http.response.start":
-            await self._answer(message)
+            await self._outgoing(message)
         else:
-            await self._answer({"type": "http.response.body", "body": b"", "more_body": False})
-            self._over.set()
+            await self._outgoing({"type": "http.response.body", "body": b"", "more_body": False})
+            self._finished.set()
 
     async def receive(self) -> HTTPReceiveMessage:
-        """Say that the client has left once it has its headers, which ends a stream."""
-        await self._over.wait()
+        """Report a disconnect once the client has its headers.
+
+        That ends a stream.
+        """
+        await self._finished.wait()
         return {"type": "http.disconnect"}
 
 
-def _change(scope: HTTPScope, operation: Operation, status: int) -> AuditEvent:
-    """Return what the log of changes keeps of a request."""
-    principal, client = principal_in(scope), scope.get("client")
+def _build_audit_event(scope: HTTPScope, operation: Operation, status: int) -> AuditEvent:
+    """Build the audit event of a request."""
+    principal, client = get_principal(scope), scope.get("client")
     return AuditEvent(
         principal=NOBODY if principal is None else principal.name,
         key_id=None if principal is None or principal.key_id is None else UUID(principal.key_id),
         operation=operation.id,
         method=scope["method"],
-        path=_shown(scope["path"]),
+        path=_escape_path(scope["path"]),
         status=status,
         request_id=str(scope["state"]["request_id"]),
         peer=None if client is None else client[0],
     )
 
 
-def _facts(event: AuditEvent) -> dict[str, object]:
-    return {name: getattr(event, name) for name in ("operation", "method", "path", "status", "request_id", "peer")}
+def _collect_log_fields(event: AuditEvent) -> dict[str, object]:
+    return {
+        name: getattr(event, name)
+        for name in ("operation", "method", "path", "status", "request_id", "peer")
+    }
 
 
-def _shown(path: str) -> str:
-    """Return a path as it can be stored and read: what cannot be printed is escaped, and its end left out past a length."""
+def _escape_path(path: str) -> str:
+    """Escape and truncate a path for storage.
+
+    Characters that cannot be printed are escaped, and what exceeds ``_MAX_PATH_CHARS`` is left out.
+    """
     start = path[:_MAX_PATH_CHARS]
-    text = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in start)
-    return text if len(text) <= _MAX_PATH_CHARS and start == path else f"{text[: _MAX_PATH_CHARS - 1]}…"
+    text = "".join(
+        mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in start
+    )
+    return (
+        text
+        if len(text) <= _MAX_PATH_CHARS and start == path
+        else f"{text[: _MAX_PATH_CHARS - 1]}…"
+    )
 
 
-def _ids(scope: Scope) -> tuple[bytes, str | None]:
-    """Return the id of a request, its client's or a fresh one, and the span that its client is in."""
-    request_id, sent = None, None
+def _read_ids(scope: Scope) -> tuple[bytes, str | None]:
+    """Return the request id and the client's traceparent.
+
+    The id is the client's, or a fresh one where it sent none that is valid.
+    """
+    request_id, parent = None, None
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER and _REQUEST_ID.fullmatch(value):
             request_id = value
         elif name == _TRACEPARENT_HEADER:
-            sent = read_traceparent(value.decode("latin-1"))
-    return request_id or secrets.token_hex(8).encode(), sent
+            parent = read_traceparent(value.decode("latin-1"))
+    return request_id or secrets.token_hex(8).encode(), parent
 
 
-def _span_of(scope: HTTPScope, sent: str | None) -> AbstractContextManager[Span]:
+def _open_span(scope: HTTPScope, parent: str | None) -> AbstractContextManager[Span]:
     if scope["path"] in _NOT_TRACED:
         return NO_SPAN
-    return span(scope["method"], kind=Kind.SERVER, parent=sent)
+    return span(scope["method"], kind=Kind.SERVER, parent=parent)
 
 
-def _describe(told: Span, scope: HTTPScope, route: str, status: int) -> None:
-    """Say what was asked and answered, in the words of OpenTelemetry's conventions for HTTP servers."""
-    told.rename(f"{scope['method']} {route}")
-    told.note(
+def _describe_span(request_span: Span, scope: HTTPScope, route: str, status: int) -> None:
+    """Set the span's attributes by OpenTelemetry's HTTP server conventions."""
+    request_span.rename(f"{scope['method']} {route}")
+    request_span.set_attributes(
         {
             "http.request.method": scope["method"],
             "http.route": route,
             "url.path": scope["path"],
             "http.response.status_code": status,
             "headroom.request_id": str(scope["state"]["request_id"]),
-        }
+        },
     )
-    if status >= _FAULTS:
-        told.fail(f"status {status}")
+    if status >= _SERVER_ERROR:
+        request_span.fail(f"status {status}")

@@ -10,7 +10,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 LOCATION = "Path of the new resource."
 
 
-def is_stored_name(name: str) -> bool:
+def is_storable_name(name: str) -> bool:
     """Tell whether anything can be stored under this name; what cannot is not looked for."""
     return _NAME.fullmatch(name) is not None
 

@@ -1,7 +1,12 @@
-"""The OpenAPI 3.1 document, made from the operations that the handlers carry and the structs that they decode and encode."""
+"""The OpenAPI 3.1 document.
 
+Made from the operations that the handlers carry and the structs that they decode and encode.
+"""
+
+import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -13,10 +18,11 @@ from service.api.http.problems import MEDIA_TYPE
 from service.contract.schemas.problem import Problem
 
 DESCRIPTION = (
-    "GPU capacity planning: does it fit, how many GPUs, and what real probes measured. Memory is in bytes. Requests are strict "
-    "at every level: an unknown field, a string where a number belongs or a float where an integer belongs is refused with "
-    "the path and the nearest known name. Of duplicate keys in one JSON object the last one counts. Every refusal is a "
-    "problem document (RFC 9457). HEAD is answered wherever GET is."
+    "GPU capacity planning: does it fit, how many GPUs, and what real probes measured. Memory is "
+    "in bytes. Requests are strict at every level: an unknown field, a string where a number "
+    "belongs or a float where an integer belongs is refused with the path and the nearest known "
+    "name. Of duplicate keys in one JSON object the last one counts. Every refusal is a problem "
+    "document (RFC 9457). HEAD is answered wherever GET is."
 )
 TAGS = {
     "fit": "Does it fit, and why.",
@@ -36,7 +42,11 @@ TAGS = {
 _REFERENCE = "#/components/schemas/{name}"
 _ALWAYS = (405, 500)
 _TEXT = {"type": "string"}
-_PLAIN = {"text/plain": _TEXT, "text/csv": _TEXT, "application/octet-stream": {"type": "string", "format": "binary"}}
+_PLAIN = {
+    "text/plain": _TEXT,
+    "text/csv": _TEXT,
+    "application/octet-stream": {"type": "string", "format": "binary"},
+}
 _GUARDED = (401, 403, 429, 503)
 _SECURITY_SCHEMES = {
     "bearer": {
@@ -44,20 +54,27 @@ _SECURITY_SCHEMES = {
         "scheme": "bearer",
         "description": "A key of this server, `hr_…`, or a token of the issuer that it trusts.",
     },
-    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in a header of its own."},
+    "header": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-API-Key",
+        "description": "The same key in a header of its own.",
+    },
 }
 _EXACTLY_ONE = ("InlineModel", "ModelSource")
+
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
 Json = dict[str, Any]
 
 
-def document(app: Litestar, *, version: str) -> Json:
+def build_document(app: Litestar, *, version: str) -> Json:
     """Return the document of every operation that ``app`` routes."""
-    found = list(operations(app))
-    schemas = _Schemas(operation for _, _, operation in found)
+    routed = list(list_operations(app))
+    schemas = _Schemas(operation for _, _, operation in routed)
     paths: dict[str, Json] = {}
-    for path, method, operation in found:
-        paths.setdefault(path, {})[method.lower()] = _operation(operation, schemas)
+    for path, method, operation in routed:
+        paths.setdefault(path, {})[method.lower()] = _describe_operation(operation, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -73,9 +90,12 @@ def document(app: Litestar, *, version: str) -> Json:
     }
 
 
-def operations(app: Litestar) -> Iterable[tuple[str, str, Operation]]:
+def list_operations(app: Litestar) -> Iterable[tuple[str, str, Operation]]:
     """Return path, method and operation of every handler that carries one."""
-    for route in sorted((route for route in app.routes if isinstance(route, HTTPRoute)), key=lambda route: route.path_format):
+    for route in sorted(
+        (route for route in app.routes if isinstance(route, HTTPRoute)),
+        key=lambda route: route.path_format,
+    ):
         for handler in route.route_handlers:
             if operation := handler.opt.get("operation"):
                 for method in sorted(handler.http_methods):
@@ -83,96 +103,133 @@ def operations(app: Litestar) -> Iterable[tuple[str, str, Operation]]:
 
 
 class _Schemas:
-    """The JSON Schema of every type that some operation names."""
+    """JSON Schemas of all types that operations name."""
 
-    def __init__(self, found: Iterable[Operation]) -> None:
-        types = [kind for operation in found for kind in _types(operation)]
-        schemas, self.components = msgspec.json.schema_components([*types, Problem], ref_template=_REFERENCE)
-        self._by_type = {str(kind): schema for kind, schema in zip([*types, Problem], schemas, strict=True)}
-        # A problem has further members, which depend on its type; every other answer may grow fields as well.
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        types = [kind for operation in operations for kind in _list_types(operation)]
+        schemas, self.components = msgspec.json.schema_components(
+            [*types, Problem], ref_template=_REFERENCE
+        )
+        for component in self.components.values():
+            _unwrap_descriptions(component)
+        self._by_type = {
+            str(kind): schema for kind, schema in zip([*types, Problem], schemas, strict=True)
+        }
+        # A problem has further members, which depend on its type; every other answer may grow
+        # fields as well.
         self.components["Problem"]["additionalProperties"] = True
         for name in _EXACTLY_ONE:
             self.components[name] |= {"minProperties": 1, "maxProperties": 1}
 
-    def of(self, kind: object) -> Json:
+    def get(self, kind: object) -> Json:
         return dict(self._by_type[str(kind)])
 
 
-def _types(operation: Operation) -> Iterable[Any]:
+def _unwrap_descriptions(schema: Json) -> None:
+    """Join the lines of each paragraph: docstrings are wrapped at the width of the code."""
+    if isinstance(text := schema.get("description"), str):
+        schema["description"] = _LINE_END.sub(" ", cleandoc(text))
+    for field in schema.get("properties", {}).values():
+        _unwrap_descriptions(field)
+
+
+def _list_types(operation: Operation) -> Iterable[Any]:
     yield from (*operation.path.values(), *operation.headers.values())
     yield from (kind for reply in operation.replies.values() for kind in reply.bodies)
     if operation.body is not None:
         yield operation.body
     if operation.query is not None:
-        yield from _annotations(operation.query).values()
+        yield from _get_annotations(operation.query).values()
 
 
-def _annotations(struct: Any) -> Mapping[str, Any]:  # noqa: ANN401  # a struct class
+def _get_annotations(struct: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a struct class
     return {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
 
 
-def _operation(operation: Operation, schemas: _Schemas) -> Json:
+def _describe_operation(operation: Operation, schemas: _Schemas) -> Json:
     described: Json = {
         "operationId": operation.id,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "parameters": _parameters(operation, schemas),
-        "responses": _replies(operation, schemas) | _problems(operation),
+        "parameters": _describe_parameters(operation, schemas),
+        "responses": _describe_replies(operation, schemas) | _describe_problems(operation),
     }
     if operation.scope is not None:
         # Without a key this machine's own users are let in where the server is not told otherwise.
-        described["security"] = [{"bearer": [operation.scope.value]}, {"header": [operation.scope.value]}, {}]
+        described["security"] = [
+            {"bearer": [operation.scope.value]},
+            {"header": [operation.scope.value]},
+            {},
+        ]
     if operation.description:
         described["description"] = operation.description
     if operation.body is not None:
-        content = _media(schemas.of(operation.body), operation.example)
+        content = _describe_media(schemas.get(operation.body), operation.example)
         described["requestBody"] = {"required": True, "content": {"application/json": content}}
     return described
 
 
-def _parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
-    parameters = [_parameter(name, "path", schemas.of(kind), required=True) for name, kind in operation.path.items()]
+def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
+    parameters = [
+        _describe_parameter(name, "path", schemas.get(kind), required=True)
+        for name, kind in operation.path.items()
+    ]
     if operation.query is not None:
-        required = {field.encode_name for field in msgspec.structs.fields(operation.query) if field.required}
-        for name, kind in _annotations(operation.query).items():
-            parameters.append(_parameter(name, "query", schemas.of(kind), required=name in required))
+        required = {
+            field.encode_name for field in msgspec.structs.fields(operation.query) if field.required
+        }
+        for name, kind in _get_annotations(operation.query).items():
+            parameters.append(
+                _describe_parameter(name, "query", schemas.get(kind), required=name in required)
+            )
     for name, kind in operation.headers.items():
-        parameters.append(_parameter(name, "header", schemas.of(kind), required=name == "If-Match"))
+        parameters.append(
+            _describe_parameter(name, "header", schemas.get(kind), required=name == "If-Match")
+        )
     return parameters
 
 
-def _parameter(name: str, place: str, schema: Json, *, required: bool) -> Json:
+def _describe_parameter(name: str, place: str, schema: Json, *, required: bool) -> Json:
     described = {"name": name, "in": place, "required": required, "schema": schema}
     return described | ({"description": text} if (text := schema.pop("description", "")) else {})
 
 
-def _replies(operation: Operation, schemas: _Schemas) -> Json:
-    return {str(status): _reply(reply, schemas) for status, reply in operation.replies.items()}
+def _describe_replies(operation: Operation, schemas: _Schemas) -> Json:
+    return {
+        str(status): _describe_reply(reply, schemas) for status, reply in operation.replies.items()
+    }
 
 
-def _reply(reply: Reply, schemas: _Schemas) -> Json:
+def _describe_reply(reply: Reply, schemas: _Schemas) -> Json:
     described: Json = {"description": reply.description}
     if reply.bodies:
-        shapes = [schemas.of(kind) for kind in reply.bodies]
+        shapes = [schemas.get(kind) for kind in reply.bodies]
         described["content"] = {
-            media: _media(dict(_PLAIN.get(media) or _any_of(shapes)), reply.example) for media in reply.media_types
+            media: _describe_media(dict(_PLAIN.get(media) or _join_schemas(shapes)), reply.example)
+            for media in reply.media_types
         }
     if reply.headers:
         described["headers"] = {
-            name: {"description": text, "schema": {"type": "string"}} for name, text in reply.headers.items()
+            name: {"description": text, "schema": {"type": "string"}}
+            for name, text in reply.headers.items()
         }
     return described
 
 
-def _any_of(shapes: list[Json]) -> Json:
+def _join_schemas(shapes: list[Json]) -> Json:
     return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
 
 
-def _problems(operation: Operation) -> Json:
-    statuses = sorted({*operation.problems, *_ALWAYS, *(_GUARDED if operation.scope is not None else ())})
+def _describe_problems(operation: Operation) -> Json:
+    statuses = sorted(
+        {*operation.problems, *_ALWAYS, *(_GUARDED if operation.scope is not None else ())}
+    )
     content = {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(name="Problem")}}}
-    return {str(status): {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+    return {
+        str(status): {"description": HTTPStatus(status).phrase, "content": content}
+        for status in statuses
+    }
 
 
-def _media(schema: Json, example: object) -> Json:
+def _describe_media(schema: Json, example: object) -> Json:
     return {"schema": schema} | ({"example": example} if example is not None else {})

@@ -1,4 +1,7 @@
-"""What an endpoint promises; the handler carries it, OpenAPI prints it, and a test holds one against the other."""
+"""Operations: the contract of each endpoint.
+
+The handler carries it, OpenAPI prints it, and a test compares the two.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +18,7 @@ CHANGE_PROBLEMS = (412, 428)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One successful answer: the types it may have, and what its headers mean."""
+    """One successful answer: its types, media types and headers."""
 
     description: str
     bodies: tuple[Any, ...] = ()
@@ -26,9 +29,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one path. ``path`` and ``headers`` map a parameter to its type; ``query`` is a struct of parameters.
+    """One method of one path.
 
-    ``scope`` is what a key needs, ``None`` where nobody needs one; ``is_change`` says that the log of changes has it.
+    ``path`` and ``headers`` map a parameter to its type; ``query`` is a struct of parameters.
+    ``scope`` is what a key needs, ``None`` where no key is needed; ``is_change`` says that the log
+    of changes has it.
     """
 
     id: str
@@ -46,5 +51,8 @@ class Operation:
     is_change: bool = False
 
     def __deepcopy__(self, _memo: dict[int, object]) -> "Operation":
-        """Return itself: it is frozen, and the framework copies handlers with all they carry."""
+        """Return itself.
+
+        It is frozen, and the framework copies handlers with all they carry.
+        """
         return self

@@ -1,4 +1,7 @@
-"""Every refusal as a problem document (RFC 9457): ours, the estimator's, the framework's, and the unexpected."""
+"""Every refusal as a problem document (RFC 9457).
+
+Those of the service, of the estimator, of the framework, and the unexpected.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,17 +11,25 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.types import ExceptionHandlersMap
 
-from service.api.http.routing import allowed_methods
+from service.api.http.routing import list_allowed_methods
 from service.base.errors import BodyTooLargeError, ServiceError
-from service.base.typed import converted
+from service.base.typed import convert
 from service.contract.schemas.problem import FieldError, Problem
-from service.estimator.values.errors import EstimatorError, InvalidConfigError, NotModelledError, UnknownModelTypeError
-from service.runtime.logs import logger
+from service.estimator.values.errors import (
+    EstimatorError,
+    InvalidConfigError,
+    NotModelledError,
+    UnknownModelTypeError,
+)
+from service.runtime.logs import get_logger
 
 MEDIA_TYPE = "application/problem+json"
 ESTIMATOR_TYPES: Mapping[type[EstimatorError], tuple[str, str]] = {
     EstimatorError: ("invalid-request", "The request breaks a rule"),
-    InvalidConfigError: ("invalid-model-config", "The model's configuration is incomplete or contradicts itself"),
+    InvalidConfigError: (
+        "invalid-model-config",
+        "The model's configuration is incomplete or contradicts itself",
+    ),
     UnknownModelTypeError: ("unknown-model-type", "Unknown model_type"),
     NotModelledError: ("not-modelled", "Legal, but not modelled yet"),
 }
@@ -27,43 +38,67 @@ TOO_LARGE = 413
 
 AnyRequest = Request[Any, Any, Any]
 
-log = logger(__name__)
+log = get_logger(__name__)
 
 
-def refusal_of(error: ServiceError | EstimatorError, *, instance: str) -> dict[str, object]:
-    """Return the problem document of an expected refusal; ``instance`` says of what."""
+def build_refusal(error: ServiceError | EstimatorError, *, instance: str) -> dict[str, object]:
+    """Return the problem document of an expected refusal.
+
+    ``instance`` is the path of what was refused.
+    """
     if isinstance(error, ServiceError):
         extra = dict(error.extra)
-        errors = tuple(converted(extra.pop("errors", ()), tuple[FieldError, ...]))
+        errors = tuple(convert(extra.pop("errors", ()), tuple[FieldError, ...]))
         kind, status, detail = (error.type, error.title), error.status, error.detail
     else:
-        extra = _facts(error)
+        extra = _collect_facts(error)
         errors = (FieldError(field=error.field, message=error.message),) if error.field else ()
-        kind = next(ESTIMATOR_TYPES[base] for base in type(error).__mro__ if base in ESTIMATOR_TYPES)
+        kind = next(
+            ESTIMATOR_TYPES[base] for base in type(error).__mro__ if base in ESTIMATOR_TYPES
+        )
         status, detail = UNPROCESSABLE, error.message
-    return _document(_problem(instance, kind, status=status, detail=detail, errors=errors)) | extra
+    return (
+        _to_document(_build_problem(instance, kind, status=status, detail=detail, errors=errors))
+        | extra
+    )
 
 
-def fault_of(error: Exception, *, instance: str, method: str, request_id: str) -> dict[str, object]:
-    """Return the problem document of a fault of ours: the log has the reason, the client has the request's id."""
+def report_fault(
+    error: Exception, *, instance: str, method: str, request_id: str
+) -> dict[str, object]:
+    """Log a service fault and return its problem document.
+
+    The log has the reason, the client has the request's id.
+    """
     log.error("request.failed", method=method, path=instance, request_id=request_id, exc_info=error)
-    detail = f"this is a fault of the service, not of the request; its log says more under request {request_id}"
-    return _document(_problem(instance, ("internal-error", "Internal error"), status=500, detail=detail))
+    detail = (
+        "this is a fault of the service, not of the request; its log says more under request "
+        f"{request_id}"
+    )
+    return _to_document(
+        _build_problem(instance, ("internal-error", "Internal error"), status=500, detail=detail)
+    )
 
 
-def request_id_of(request: AnyRequest) -> str:
-    """Return what the log calls a request."""
+def get_request_id(request: AnyRequest) -> str:
+    """Return the id under which the log has a request."""
     return str(request.scope.get("state", {}).get("request_id", "unknown"))
 
 
 def on_refusal(request: AnyRequest, error: ServiceError | EstimatorError) -> Response[bytes]:
-    """Answer an expected refusal: of ours, or of the estimator, which is always about what the body says."""
-    document = refusal_of(error, instance=request.scope["path"])
-    return _answer(document, headers=_headers(document))
+    """Answer an expected refusal.
+
+    It is one of the service, or of the estimator, which is always about what the body says.
+    """
+    document = build_refusal(error, instance=request.scope["path"])
+    return _build_response(document, headers=_build_headers(document))
 
 
-def _headers(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a client's library looks for in the headers of some statuses (RFC 9110, sec. 10.2.3 and 11.6.1)."""
+def _build_headers(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers that clients expect with some statuses.
+
+    See RFC 9110, sec. 10.2.3 and 11.6.1.
+    """
     match document["status"]:
         case 401:
             return {"www-authenticate": 'Bearer realm="headroom"'}
@@ -78,55 +113,90 @@ def _headers(document: Mapping[str, Any]) -> dict[str, str]:
 def on_not_found(request: AnyRequest, _error: NotFoundException) -> Response[bytes]:
     """Answer for a path that no resource has."""
     detail = f"nothing lives at {request.url.path}; /docs lists every path"
-    return _answer(_document(_problem(request.scope["path"], ("not-found", "Not found"), status=404, detail=detail)))
+    return _build_response(
+        _to_document(
+            _build_problem(
+                request.scope["path"], ("not-found", "Not found"), status=404, detail=detail
+            ),
+        ),
+    )
 
 
-def on_method_not_allowed(request: AnyRequest, _error: MethodNotAllowedException) -> Response[bytes]:
-    """Answer for a method that this path does not have, and name those that it has."""
-    allowed = ", ".join(allowed_methods(request.app, request.scope["path"]))
+def on_method_not_allowed(
+    request: AnyRequest, _error: MethodNotAllowedException
+) -> Response[bytes]:
+    """Answer 405 with the methods of the path."""
+    allowed = ", ".join(list_allowed_methods(request.app, request.scope["path"]))
     detail = f"{request.method} is not allowed here; allowed: {allowed}"
-    problem = _problem(request.scope["path"], ("method-not-allowed", "Method not allowed"), status=405, detail=detail)
-    return _answer(_document(problem), headers={"allow": allowed})
+    problem = _build_problem(
+        request.scope["path"],
+        ("method-not-allowed", "Method not allowed"),
+        status=405,
+        detail=detail,
+    )
+    return _build_response(_to_document(problem), headers={"allow": allowed})
 
 
 def on_http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
-    """Answer what the framework refused before we saw it."""
+    """Answer what the framework refused by itself."""
     if error.status_code == TOO_LARGE:
-        most = request.route_handler.resolve_request_max_body_size()
-        return on_refusal(request, BodyTooLargeError(f"the body is larger than {most:,} bytes"))
+        max_bytes = request.route_handler.resolve_request_max_body_size()
+        return on_refusal(
+            request, BodyTooLargeError(f"the body is larger than {max_bytes:,} bytes")
+        )
     kind = (f"http-{error.status_code}", "The request could not be served")
-    problem = _problem(request.scope["path"], kind, status=error.status_code, detail=error.detail)
-    return _answer(_document(problem), headers=error.headers or {})
+    problem = _build_problem(
+        request.scope["path"], kind, status=error.status_code, detail=error.detail
+    )
+    return _build_response(_to_document(problem), headers=error.headers or {})
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """Answer a fault of ours."""
+    """Answer a fault of the service."""
     path = request.scope["path"]
-    return _answer(fault_of(error, instance=path, method=request.method, request_id=request_id_of(request)))
+    return _build_response(
+        report_fault(
+            error, instance=path, method=request.method, request_id=get_request_id(request)
+        ),
+    )
 
 
-def _problem(instance: str, kind: tuple[str, str], *, status: int, detail: str, errors: tuple[FieldError, ...] = ()) -> Problem:
+def _build_problem(
+    instance: str,
+    kind: tuple[str, str],
+    *,
+    status: int,
+    detail: str,
+    errors: tuple[FieldError, ...] = (),
+) -> Problem:
     slug, title = kind
-    return Problem(type=slug, title=title, status=status, detail=detail, instance=instance, errors=errors)
+    return Problem(
+        type=slug, title=title, status=status, detail=detail, instance=instance, errors=errors
+    )
 
 
-def _document(problem: Problem) -> dict[str, object]:
+def _to_document(problem: Problem) -> dict[str, object]:
     return dict(msgspec.to_builtins(problem))
 
 
-def _facts(error: EstimatorError) -> dict[str, object]:
+def _collect_facts(error: EstimatorError) -> dict[str, object]:
     match error:
         case UnknownModelTypeError():
-            return {"model_type": error.model_type, "known": error.known}
+            return {"model_type": error.model_type, "known": error.known_types}
         case NotModelledError():
             return {"modelled": error.modelled}
         case _:
             return {}
 
 
-def _answer(document: Mapping[str, Any], *, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+def _build_response(
+    document: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
+) -> Response[bytes]:
     return Response(
-        msgspec.json.encode(document), status_code=document["status"], media_type=MEDIA_TYPE, headers=dict(headers or {})
+        msgspec.json.encode(document),
+        status_code=document["status"],
+        media_type=MEDIA_TYPE,
+        headers=dict(headers or {}),
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers as ASGI applications: encoded once, by msgspec, with no further work on the way out."""
+"""Responses as ASGI applications, encoded once by msgspec."""
 
 from collections.abc import Mapping
 
@@ -14,50 +14,62 @@ _TEXT: Header = (b"content-type", b"text/plain; charset=utf-8")
 _encoder = msgspec.json.Encoder()
 
 
-class Whole:
-    """An answer that is there as a whole; the framework's own response costs more than the rest of a request."""
+class BytesResponse:
+    """Response whose body is complete.
+
+    The framework's own response costs more than the rest of a request.
+    """
 
     __slots__ = ("_body", "_headers", "_status")
 
     def __init__(self, body: bytes, *, status: int, headers: list[Header]) -> None:
-        """Answer with ``body``; the length is added here."""
+        """Store status, headers and body as they will be sent."""
         self._body = body
         self._status = status
         self._headers = headers
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it."""
-        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        await send(
+            {"type": "http.response.start", "status": self._status, "headers": self._headers}
+        )
         await send({"type": "http.response.body", "body": self._body, "more_body": False})
 
 
-def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Whole:
+def json_response(
+    value: object, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> BytesResponse:
     """Return ``value`` as JSON."""
-    return _whole(encode(value), _JSON, status=status, headers=headers)
+    return _build_response(encode(value), _JSON, status=status, headers=headers)
 
 
-def text_answer(text: str) -> Whole:
+def text_response(text: str) -> BytesResponse:
     """Return plain text; a final newline makes it pleasant in a terminal."""
-    return _whole(f"{text}\n".encode(), _TEXT, headers={"vary": "Accept"})
+    return _build_response(f"{text}\n".encode(), _TEXT, headers={"vary": "Accept"})
 
 
-def bytes_answer(body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Whole:
+def bytes_response(
+    body: bytes, media_type: str, headers: Mapping[str, str] | None = None
+) -> BytesResponse:
     """Return bytes that are encoded already."""
-    return _whole(body, (b"content-type", media_type.encode()), headers=headers)
+    return _build_response(body, (b"content-type", media_type.encode()), headers=headers)
 
 
-def no_content() -> Whole:
-    """Return an answer that says nothing more than that it is done."""
-    return Whole(b"", status=204, headers=[])
+def no_content() -> BytesResponse:
+    """Return 204 without a body."""
+    return BytesResponse(b"", status=204, headers=[])
 
 
-def not_modified(headers: Mapping[str, str]) -> Whole:
-    """Return an answer to somebody who has it already, with the headers that name its version."""
-    return Whole(b"", status=304, headers=_lines(headers))
+def not_modified(headers: Mapping[str, str]) -> BytesResponse:
+    """Return 304 with the headers that name the version."""
+    return BytesResponse(b"", status=304, headers=_encode_headers(headers))
 
 
 def encode(value: object) -> bytes:
-    """Encode an answer; a number that no client could read exactly is refused, not sent."""
+    """Encode an answer as JSON.
+
+    Refuses a number that no client could read exactly.
+    """
     try:
         return _encoder.encode(value)
     except OverflowError as error:
@@ -65,12 +77,14 @@ def encode(value: object) -> bytes:
         raise InvalidRequestError(message) from error
 
 
-def _whole(body: bytes, media_type: Header, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Whole:
+def _build_response(
+    body: bytes, media_type: Header, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> BytesResponse:
     lines = [media_type, (b"content-length", b"%d" % len(body))]
     if headers:
-        lines += _lines(headers)
-    return Whole(body, status=status, headers=lines)
+        lines += _encode_headers(headers)
+    return BytesResponse(body, status=status, headers=lines)
 
 
-def _lines(headers: Mapping[str, str]) -> list[Header]:
+def _encode_headers(headers: Mapping[str, str]) -> list[Header]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -1,7 +1,8 @@
-"""What /metrics shows: what the processes of this server counted, and what the database tells of the whole service.
+"""Metrics of /metrics: this server's counters and the database's snapshot.
 
-With several processes the library keeps their counters in files that all of them read (``PROMETHEUS_MULTIPROC_DIR``), so that
-whichever process answers a scrape tells of all, and no counter ever seems to go back.
+With several processes the library keeps their counters in files that all of them read
+(``PROMETHEUS_MULTIPROC_DIR``), so that whichever process answers a scrape tells of all, and no
+counter ever seems to go back.
 """
 
 import platform
@@ -15,10 +16,10 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from service.api.metrics.learning import learning_metrics
-from service.api.metrics.load import load_metrics
-from service.api.metrics.workers import worker_metrics
-from service.usecases.operations.metrics_snapshot import Reading
+from service.api.metrics.learning import collect_learning_metrics
+from service.api.metrics.load import collect_load_metrics
+from service.api.metrics.workers import collect_worker_metrics
+from service.usecases.operations.metrics_snapshot import MetricsReading
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
@@ -26,42 +27,65 @@ _REFUSALS = {401: "unauthenticated", 403: "forbidden", 429: "throttled"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
-    """What runs here."""
+class BuildInfo:
+    """Version of this program and of its schema."""
 
     version: str = ""
     schema: str = ""
 
 
 class Metrics:
-    """What one process counts; with ``shared_dir`` what all processes count that have the same."""
+    """Counters of one process.
 
-    def __init__(self, *, build: Build | None = None, shared_dir: Path | None = None) -> None:
-        """Count in a registry of our own, from zero."""
+    With ``shared_dir``, of all processes that have the same directory.
+    """
+
+    def __init__(self, *, build: BuildInfo | None = None, shared_dir: Path | None = None) -> None:
+        """Start a registry with all counters at zero."""
         self._shared_dir = shared_dir
         self._registry = CollectorRegistry()
-        self._build = build or Build()
-        self._requests = self._counter("http_requests", "Requests by route and status.", "method", "route", "status")
-        self._seconds = Histogram(
-            "headroom_http_request_seconds", "Seconds per request.", ("route",), buckets=_BUCKETS, registry=self._registry
+        self._build = build or BuildInfo()
+        self._requests = self._make_counter(
+            "http_requests", "Requests by route and status.", "method", "route", "status"
         )
-        self._refused = self._counter("refused_requests", "Requests that keys or their limits did not let in.", "reason")
-        self._fits = self._counter("fits", "Fit questions by verdict.", "verdict")
-        self._layouts = self._counter("searched_layouts", "Layouts that searches considered.", "question")
-        self._estimated = self._counter("estimated_layouts", "Of these, those that were worked out in full.", "question")
-        self._failed_rings = self._counter("doorbell_failures", "Rings that Redis did not take.")
+        self._seconds = Histogram(
+            "headroom_http_request_seconds",
+            "Seconds per request.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self._refused = self._make_counter(
+            "refused_requests", "Requests that keys or their limits did not let in.", "reason"
+        )
+        self._fits = self._make_counter("fits", "Fit questions by verdict.", "verdict")
+        self._layouts = self._make_counter(
+            "searched_layouts", "Layouts that searches considered.", "question"
+        )
+        self._estimated = self._make_counter(
+            "estimated_layouts", "Of these, those that were worked out in full.", "question"
+        )
+        self._failed_notifications = self._make_counter(
+            "doorbell_failures", "Rings that Redis did not take."
+        )
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._verdicts: dict[str, Counter] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request; 0 is a request that was given up before its answer began."""
+        """Count one answered request.
+
+        Status 0 is a request that was given up before its answer began.
+        """
         labels = (method if method in _METHODS else "other", route, status)
-        found = self._children.get(labels)
-        if found is None:
+        child = self._children.get(labels)
+        if child is None:
             # Looking a child up in the library takes longer than counting.
-            found = self._children[labels] = (self._requests.labels(*labels), self._seconds.labels(route))
-        found[0].inc()
-        found[1].observe(seconds)
+            child = self._children[labels] = (
+                self._requests.labels(*labels),
+                self._seconds.labels(route),
+            )
+        child[0].inc()
+        child[1].observe(seconds)
         if status in _REFUSALS:
             self._refused.labels(_REFUSALS[status]).inc()
 
@@ -73,36 +97,43 @@ class Metrics:
         child.inc(number)
 
     def count_search(self, question: str, *, layouts: int, estimated: int) -> None:
-        """Count the layouts of one search: those considered, and those of them that were worked out in full."""
+        """Count the layouts of one search.
+
+        Those considered, and those of them that were worked out in full.
+        """
         self._layouts.labels(question).inc(layouts)
         self._estimated.labels(question).inc(estimated)
 
-    def count_failed_ring(self) -> None:
-        """Count a ring that nobody heard."""
-        self._failed_rings.inc()
+    def count_failed_notification(self) -> None:
+        """Count a notification that Redis did not take."""
+        self._failed_notifications.inc()
 
-    def render(self, reading: Reading) -> bytes:
-        """Return what was counted, and what the servers told, in Prometheus' text format."""
-        counted = self._registry
+    def render(self, reading: MetricsReading) -> bytes:
+        """Return all metrics in Prometheus' text format.
+
+        The counters, and what the servers answered.
+        """
+        counter_registry = self._registry
         if self._shared_dir is not None:
-            # Made anew for each scrape, as the library says: it reads the files of processes that came meanwhile.
-            counted = CollectorRegistry()
-            MultiProcessCollector(counted, path=str(self._shared_dir))  # type: ignore[no-untyped-call]  # half annotated
-        told = CollectorRegistry()
-        told.register(_Told(reading, self._build))
-        return generate_latest(counted) + generate_latest(told)
+            # Made anew for each scrape, as the library says: it reads the files of processes that
+            # came meanwhile.
+            counter_registry = CollectorRegistry()
+            MultiProcessCollector(counter_registry, path=str(self._shared_dir))  # type: ignore[no-untyped-call]  # half annotated
+        snapshot_registry = CollectorRegistry()
+        snapshot_registry.register(_SnapshotCollector(reading, self._build))
+        return generate_latest(counter_registry) + generate_latest(snapshot_registry)
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+    def _make_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"headroom_{name}", text, labels, registry=self._registry)
 
 
-class _Told(Collector):
-    def __init__(self, reading: Reading, build: Build) -> None:
+class _SnapshotCollector(Collector):
+    def __init__(self, reading: MetricsReading, build: BuildInfo) -> None:
         self._reading = reading
         self._build = build
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge(
+        yield _build_gauge(
             "headroom_build_info",
             "What runs here; always 1.",
             1.0,
@@ -111,19 +142,27 @@ class _Told(Collector):
             python=platform.python_version(),
         )
         reading = self._reading
-        census = reading.census
-        yield _gauge("headroom_database_up", "Whether the database answered.", float(census is not None))
-        yield _gauge("headroom_census_seconds", "How long the servers took to tell what they know.", reading.seconds)
+        snapshot = reading.snapshot
+        yield _build_gauge(
+            "headroom_database_up", "Whether the database answered.", float(snapshot is not None)
+        )
+        yield _build_gauge(
+            "headroom_census_seconds",
+            "How long the servers took to tell what they know.",
+            reading.seconds,
+        )
         if reading.redis_up is not None:
-            yield _gauge("headroom_redis_up", "Whether Redis answered.", float(reading.redis_up))
-        if census is None:
+            yield _build_gauge(
+                "headroom_redis_up", "Whether Redis answered.", float(reading.redis_up)
+            )
+        if snapshot is None:
             return
-        yield from load_metrics(census.load)
-        yield from worker_metrics(census.workers)
-        yield from learning_metrics(census.learnt)
+        yield from collect_load_metrics(snapshot.load)
+        yield from collect_worker_metrics(snapshot.workers)
+        yield from collect_learning_metrics(snapshot.learnt)
 
 
-def _gauge(name: str, text: str, value: float, **labels: str) -> Metric:
+def _build_gauge(name: str, text: str, value: float, **labels: str) -> Metric:
     family = GaugeMetricFamily(name, text, labels=tuple(labels))
     family.add_metric(tuple(labels.values()), value)
     return family

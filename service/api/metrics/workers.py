@@ -1,7 +1,10 @@
-"""What /metrics shows of workers: how many do what, and each that was heard of in the last hour.
+"""Worker metrics: counts by state, and recent workers.
 
-A worker's name is fresh at each start. Only those that were not stopped and were heard of within ``TOLD_S`` have series of
-their own, ``MAX_TOLD`` of them at most, so that a scrape stays bounded however many came and went.
+Recent are those that were seen in the last hour.
+
+A worker's name is fresh at each start. Only those that were not stopped and were heard of within
+``RECENT_S`` have series of their own, ``MAX_SERIES`` of them at most, so that a scrape stays
+bounded however many came and went.
 """
 
 from collections import Counter
@@ -11,71 +14,121 @@ from itertools import product
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from service.jobs.contract import ProbeDevice
-from service.usecases.jobs.workers import SeenWorker, WorkerState
+from service.usecases.jobs.workers import WorkerState, WorkerSummary
 
-TOLD_S = 3600.0
-MAX_TOLD = 500
-_EACH = ("worker", "host", "device")
+RECENT_S = 3600.0
+MAX_SERIES = 500
+_LABELS = ("worker", "host", "device")
 
 
-def worker_metrics(workers: Sequence[SeenWorker]) -> Iterator[Metric]:
-    """Yield every metric; ``workers`` come with the latest heartbeat first."""
-    yield _by_state(workers)
-    told = [one for one in workers if one.state is not WorkerState.STOPPED and one.heartbeat_age_s <= TOLD_S][:MAX_TOLD]
-    yield _info(told)
-    yield _each(
-        told, "heartbeat_age_seconds", "Seconds since it was heard of.", {one.name: one.heartbeat_age_s for one in told}
+def collect_worker_metrics(workers: Sequence[WorkerSummary]) -> Iterator[Metric]:
+    """Yield every metric.
+
+    ``workers`` come with the latest heartbeat first.
+    """
+    yield _count_by_state(workers)
+    recent = [
+        worker
+        for worker in workers
+        if worker.state is not WorkerState.STOPPED and worker.heartbeat_age_s <= RECENT_S
+    ][:MAX_SERIES]
+    yield _build_info(recent)
+    yield _build_gauge(
+        recent,
+        "heartbeat_age_seconds",
+        "Seconds since it was heard of.",
+        {worker.name: worker.heartbeat_age_s for worker in recent},
     )
-    yield _each(told, "busy", "Whether it runs a job.", {one.name: float(one.state is WorkerState.BUSY) for one in told})
-    memory = {one.name: _number(_device(one).get("memory_bytes")) for one in told}
-    yield _each(told, "memory_bytes", "Memory of its GPU, or of its machine where it has none.", memory)
-    used = {one.name: _number((one.observed or {}).get("used_bytes")) for one in told}
-    yield _each(told, "gpu_used_bytes", "Memory of its GPU that was in use when it last looked while idle.", used)
-    foreign = {one.name: _number((one.observed or {}).get("foreign_processes")) for one in told}
-    yield _each(told, "foreign_processes", "Processes of others on its GPU when it last looked while idle.", foreign)
+    yield _build_gauge(
+        recent,
+        "busy",
+        "Whether it runs a job.",
+        {worker.name: float(worker.state is WorkerState.BUSY) for worker in recent},
+    )
+    memory = {worker.name: _to_number(_get_device(worker).get("memory_bytes")) for worker in recent}
+    yield _build_gauge(
+        recent, "memory_bytes", "Memory of its GPU, or of its machine where it has none.", memory
+    )
+    used = {worker.name: _to_number((worker.observed or {}).get("used_bytes")) for worker in recent}
+    yield _build_gauge(
+        recent,
+        "gpu_used_bytes",
+        "Memory of its GPU that was in use when it last looked while idle.",
+        used,
+    )
+    foreign = {
+        worker.name: _to_number((worker.observed or {}).get("foreign_processes"))
+        for worker in recent
+    }
+    yield _build_gauge(
+        recent,
+        "foreign_processes",
+        "Processes of others on its GPU when it last looked while idle.",
+        foreign,
+    )
 
 
-def _by_state(workers: Sequence[SeenWorker]) -> Metric:
+def _count_by_state(workers: Sequence[WorkerSummary]) -> Metric:
     states = [state.value for state in WorkerState]
     counts = Counter(dict.fromkeys(product((device.value for device in ProbeDevice), states), 0))
-    counts.update((_device_word(one), one.state.value) for one in workers)
-    family = GaugeMetricFamily("headroom_workers", "Workers of the last day by device and state.", labels=("device", "state"))
+    counts.update((_get_device_kind(worker), worker.state.value) for worker in workers)
+    family = GaugeMetricFamily(
+        "headroom_workers",
+        "Workers of the last day by device and state.",
+        labels=("device", "state"),
+    )
     for labels, count in counts.items():
         family.add_metric(labels, count)
     return family
 
 
-def _info(workers: Sequence[SeenWorker]) -> Metric:
-    words = ("gpu", "uuid", "driver", "torch", "version")
-    family = GaugeMetricFamily("headroom_worker_info", "What a worker works on and with; always 1.", labels=(*_EACH, *words))
-    for one in workers:
-        device = _device(one)
-        gpu = (device.get("sku") or device.get("name") or "") if _device_word(one) == ProbeDevice.CUDA else ""
-        known = (gpu, device.get("uuid"), device.get("driver"), one.versions.get("torch"), one.versions.get("gpu-headroom"))
-        family.add_metric((*_labels(one), *(str(value or "") for value in known)), 1.0)
+def _build_info(workers: Sequence[WorkerSummary]) -> Metric:
+    label_names = ("gpu", "uuid", "driver", "torch", "version")
+    family = GaugeMetricFamily(
+        "headroom_worker_info",
+        "What a worker works on and with; always 1.",
+        labels=(*_LABELS, *label_names),
+    )
+    for worker in workers:
+        device = _get_device(worker)
+        gpu = (
+            (device.get("sku") or device.get("name") or "")
+            if _get_device_kind(worker) == ProbeDevice.CUDA
+            else ""
+        )
+        values = (
+            gpu,
+            device.get("uuid"),
+            device.get("driver"),
+            worker.versions.get("torch"),
+            worker.versions.get("gpu-headroom"),
+        )
+        family.add_metric((*_get_labels(worker), *(str(value or "") for value in values)), 1.0)
     return family
 
 
-def _each(workers: Sequence[SeenWorker], name: str, text: str, values: Mapping[str, float | None]) -> Metric:
-    family = GaugeMetricFamily(f"headroom_worker_{name}", text, labels=_EACH)
-    for one in workers:
-        value = values[one.name]
+def _build_gauge(
+    workers: Sequence[WorkerSummary], name: str, text: str, values: Mapping[str, float | None]
+) -> Metric:
+    family = GaugeMetricFamily(f"headroom_worker_{name}", text, labels=_LABELS)
+    for worker in workers:
+        value = values[worker.name]
         if value is not None:
-            family.add_metric(_labels(one), value)
+            family.add_metric(_get_labels(worker), value)
     return family
 
 
-def _labels(worker: SeenWorker) -> tuple[str, str, str]:
-    return worker.name, worker.host, _device_word(worker)
+def _get_labels(worker: WorkerSummary) -> tuple[str, str, str]:
+    return worker.name, worker.host, _get_device_kind(worker)
 
 
-def _device(worker: SeenWorker) -> Mapping[str, object]:
+def _get_device(worker: WorkerSummary) -> Mapping[str, object]:
     return worker.devices[0] if worker.devices else {}
 
 
-def _device_word(worker: SeenWorker) -> str:
-    return str(_device(worker).get("device", ""))
+def _get_device_kind(worker: WorkerSummary) -> str:
+    return str(_get_device(worker).get("device", ""))
 
 
-def _number(value: object) -> float | None:
+def _to_number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None

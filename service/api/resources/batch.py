@@ -1,4 +1,7 @@
-"""POST /v1/fit/batch: thousands of fits in one call, in slices beside the event loop, which answers others in between."""
+"""POST /v1/fit/batch: thousands of fits in one call.
+
+Worked out in slices beside the event loop, which answers others in between.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -13,20 +16,30 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.http.decoding import read_envelope, require_json
-from service.api.http.dependencies import Parts, parts_of
-from service.api.http.disconnect import unless_left
+from service.api.http.dependencies import Dependencies, get_dependencies
+from service.api.http.disconnect import run_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.http.problems import request_id_of
-from service.api.http.responses import bytes_answer
-from service.api.resources.batch_items import Items
-from service.contract.schemas.batch import MAX_ITEMS, BatchAnswer, BatchDetail, BatchEnvelope, BatchRequest
+from service.api.http.problems import get_request_id
+from service.api.http.responses import bytes_response
+from service.api.resources.batch_items import BatchItems
+from service.contract.schemas.batch import (
+    MAX_ITEMS,
+    BatchAnswer,
+    BatchDetail,
+    BatchEnvelope,
+    BatchRequest,
+)
 
 MAX_BODY_BYTES = 32 * 2**20
 EXAMPLE = {
     "items": [
         {
             "model": "llama-2-7b",
-            "workload": {"task": "train", "sequence_length": length, "activation_checkpointing": "full"},
+            "workload": {
+                "task": "train",
+                "sequence_length": length,
+                "activation_checkpointing": "full",
+            },
             "gpu": "A100-SXM4-80GB",
             "layout": {"data_parallel": 8, "zero_stage": 3},
         }
@@ -47,7 +60,8 @@ SLICE_S = 0.004
         scope=Scope.PLAN,
         tag="fit",
         summary=f"Answer up to {MAX_ITEMS:,} fit questions in one call, in order.",
-        description="An item that is refused has its problem in its place, and every other its answer. Equal items are worked "
+        description="An item that is refused has its problem in its place, and every other its "
+        "answer. Equal items are worked "
         f"out once. The body may have {MAX_BODY_BYTES // 2**20} MiB.",
         body=BatchRequest,
         example=EXAMPLE,
@@ -57,33 +71,42 @@ SLICE_S = 0.004
 )
 async def fit_batch(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say of each workload whether it fits."""
-    parts = parts_of(request)
+    deps = get_dependencies(request)
     require_json(request.scope)
-    asked = await anyio.to_thread.run_sync(partial(read_envelope, body, BatchEnvelope))
-    full = asked.detail is BatchDetail.FULL
-    items = Items(parts, full=full, path=request.scope["path"], request_id=request_id_of(request))
-    return await unless_left(request, partial(_answered, parts, items, [bytes(item) for item in asked.items]))
+    envelope = await anyio.to_thread.run_sync(partial(read_envelope, body, BatchEnvelope))
+    full = envelope.detail is BatchDetail.FULL
+    items = BatchItems(
+        deps, full=full, path=request.scope["path"], request_id=get_request_id(request)
+    )
+    return await run_until_disconnect(
+        request, partial(_answer_items, deps, items, [bytes(item) for item in envelope.items])
+    )
 
 
-async def _answered(parts: Parts, items: Items, asked: Sequence[bytes]) -> ASGIApp:
+async def _answer_items(
+    deps: Dependencies, items: BatchItems, raw_items: Sequence[bytes]
+) -> ASGIApp:
     answers: list[bytes] = []
-    waiting = iter(enumerate(asked))
-    while len(answers) < len(asked):
-        answers += await anyio.to_thread.run_sync(partial(_slice, items, waiting))
+    pending = iter(enumerate(raw_items))
+    while len(answers) < len(raw_items):
+        answers += await anyio.to_thread.run_sync(partial(_answer_slice, items, pending))
     for verdict, number in items.verdicts.items():
-        parts.metrics.count_fit(verdict, number)
-    return bytes_answer(_joined(answers), "application/json")
+        deps.metrics.count_fit(verdict, number)
+    return bytes_response(_join_answers(answers), "application/json")
 
 
-def _slice(items: Items, waiting: Iterator[tuple[int, bytes]]) -> list[bytes]:
-    """Return the answers to as many items as fit in a slice of time: at least one while any is left."""
+def _answer_slice(items: BatchItems, pending: Iterator[tuple[int, bytes]]) -> list[bytes]:
+    """Answer items for one slice of time.
+
+    At least one while any is left.
+    """
     end, answers = perf_counter() + SLICE_S, []
-    for index, item in waiting:
+    for index, item in pending:
         answers.append(items.answer(index, item))
         if perf_counter() >= end:
             break
     return answers
 
 
-def _joined(answers: Sequence[bytes]) -> bytes:
+def _join_answers(answers: Sequence[bytes]) -> bytes:
     return b'{"items":[' + b",".join(answers) + b"]}"

@@ -1,4 +1,4 @@
-"""/v1/calibrations: what was learnt from measurements, whether it still holds, and measuring it again."""
+"""/v1/calibrations: calibrations, their drift, and measuring them again."""
 
 import re
 from functools import partial
@@ -10,12 +10,12 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.http.decoding import read_query
-from service.api.http.dependencies import parts_of
-from service.api.http.etags import request_key
+from service.api.http.dependencies import get_dependencies
+from service.api.http.etags import read_request_key
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
-from service.api.http.pagination import page_request
+from service.api.http.pagination import make_page_request
 from service.api.http.rate_limits import charge_quota
-from service.api.http.responses import json_answer
+from service.api.http.responses import json_response
 from service.base.errors import NotFoundError
 from service.calibration.pool import Pool
 from service.contract.schemas.calibrations import (
@@ -27,9 +27,9 @@ from service.contract.schemas.calibrations import (
     PoolPage,
     RemeasureAnswer,
 )
-from service.contract.schemas.fields import IdempotencyKey, MeasurementId, optional
-from service.contract.to_answer.timestamps import timestamp
-from service.usecases.jobs.drift import Drift, drifts, remeasure
+from service.contract.schemas.fields import IdempotencyKey, MeasurementId, get_or_none
+from service.contract.to_answer.timestamps import format_timestamp
+from service.usecases.jobs.drift import Drift, list_drifts, remeasure
 from service.usecases.learning import calibrations
 from service.usecases.stored import StoredCalibration
 
@@ -52,12 +52,14 @@ AnyRequest = Request[Any, Any, Any]
 )
 def list_all(request: AnyRequest) -> ASGIApp:
     """List what was learnt from measurements."""
-    query, parts = read_query(request.scope, CalibrationQuery), parts_of(request)
-    page = page_request(query.limit, query.cursor)
-    found = calibrations.list_page(parts.sessions, page, key=optional(query.key))
-    told = drifts(parts.sessions, found.items, parts.corrections.place)
-    items = [_shape(item, drift) for item, drift in zip(found.items, told, strict=True)]
-    return json_answer(CalibrationPage(items=items, next_cursor=found.next_cursor))
+    query, deps = read_query(request.scope, CalibrationQuery), get_dependencies(request)
+    page = make_page_request(query.limit, query.cursor)
+    stored = calibrations.list_page(deps.sessions, page, key=get_or_none(query.key))
+    drift_reports = list_drifts(deps.sessions, stored.items, deps.corrections.get_environment_key)
+    items = [
+        _build_answer(item, drift) for item, drift in zip(stored.items, drift_reports, strict=True)
+    ]
+    return json_response(CalibrationPage(items=items, next_cursor=stored.next_cursor))
 
 
 @get(
@@ -73,10 +75,13 @@ def list_all(request: AnyRequest) -> ASGIApp:
 )
 def pools(request: AnyRequest) -> ASGIApp:
     """List what keys have in common."""
-    corrections = parts_of(request).corrections
+    corrections = get_dependencies(request).corrections
     corrections.refresh()
-    ordered = sorted(corrections.pools().values(), key=lambda pool: (pool.group.kind, pool.group.quantity, pool.group.name))
-    return json_answer(PoolPage(items=[_pool(pool) for pool in ordered]))
+    ordered = sorted(
+        corrections.get_pools().values(),
+        key=lambda pool: (pool.group.kind, pool.group.quantity, pool.group.name),
+    )
+    return json_response(PoolPage(items=[_build_pool(pool) for pool in ordered]))
 
 
 @post(
@@ -89,7 +94,10 @@ def pools(request: AnyRequest) -> ASGIApp:
         is_change=True,
         tag=TAG,
         summary="Ask again for every size that a calibration rests on.",
-        description="A release, a driver or a GPU that changed makes other keys: this measures under them what was known.",
+        description=(
+            "A release, a driver or a GPU that changed makes other keys: this measures under them "
+            "what was known."
+        ),
         path={"id": MeasurementId},
         headers={"Idempotency-Key": IdempotencyKey},
         replies={202: Reply(description="Queued, or known already.", bodies=(RemeasureAnswer,))},
@@ -98,19 +106,21 @@ def pools(request: AnyRequest) -> ASGIApp:
 )
 def measure_again(request: AnyRequest) -> ASGIApp:
     """Ask again for every size that a calibration rests on."""
-    parts = parts_of(request)
-    asked = remeasure(
-        parts.sessions,
-        _calibration_id(request),
-        settings=parts.settings,
-        ring=parts.ring,
-        key=request_key(request.scope, b"", route="remeasure"),
+    deps = get_dependencies(request)
+    queued = remeasure(
+        deps.sessions,
+        _read_calibration_id(request),
+        settings=deps.settings,
+        notify=deps.notify,
+        key=read_request_key(request.scope, b"", route="remeasure"),
         charge=partial(charge_quota, request),
     )
-    return json_answer(RemeasureAnswer(measurements=[str(stored.id) for stored in asked]), status=202)
+    return json_response(
+        RemeasureAnswer(measurements=[str(stored.id) for stored in queued]), status=202
+    )
 
 
-def _calibration_id(request: AnyRequest) -> UUID:
+def _read_calibration_id(request: AnyRequest) -> UUID:
     text = str(request.path_params["id"])
     if not _UUID.fullmatch(text):
         message = f"there is no calibration {text!r}"
@@ -118,7 +128,7 @@ def _calibration_id(request: AnyRequest) -> UUID:
     return UUID(text)
 
 
-def _shape(stored: StoredCalibration, drift: Drift) -> CalibrationAnswer:
+def _build_answer(stored: StoredCalibration, drift: Drift) -> CalibrationAnswer:
     return CalibrationAnswer(
         id=str(stored.id),
         key=stored.key,
@@ -138,11 +148,11 @@ def _shape(stored: StoredCalibration, drift: Drift) -> CalibrationAnswer:
             bias=drift.bias,
             current_bias=drift.current_bias,
         ),
-        created_at=timestamp(stored.created_at),
+        created_at=format_timestamp(stored.created_at),
     )
 
 
-def _pool(pool: Pool) -> CalibrationPoolAnswer:
+def _build_pool(pool: Pool) -> CalibrationPoolAnswer:
     return CalibrationPoolAnswer(
         name=pool.group.name,
         level=pool.level.value,

@@ -1,4 +1,7 @@
-"""POST /v1/ceilings: the largest batch, sequence, concurrency, LoRA rank or model that still fits."""
+"""POST /v1/ceilings: the largest value that still fits.
+
+Of the batch, the sequence, the concurrency, the LoRA rank or the model.
+"""
 
 from functools import partial
 from typing import Any
@@ -8,13 +11,13 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.api.http.decoding import read_body
-from service.api.http.dependencies import parts_of
-from service.api.http.disconnect import in_thread_unless_left, while_wanted
+from service.api.http.dependencies import get_dependencies
+from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.http.responses import json_answer
+from service.api.http.responses import json_response
 from service.api.resources.resolving import resolve_model
 from service.contract.schemas.ceilings import CeilingAnswer, CeilingRequest
-from service.contract.to_answer.ceilings import ceiling_answer
+from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_question.ceilings import read_ceiling
 from service.estimator.estimate import PlanCache
 from service.telemetry.spans import span
@@ -35,29 +38,37 @@ EXAMPLE = {
         id="ceiling",
         tag="ceilings",
         summary="Say how large a batch, a sequence, a load, an adapter or a model may be.",
-        description="Bisects on the model's own answers: the ceiling comes with the answer of /v1/fit there and with what the "
-        "next value lacks. Every layout of `num_gpus`, its framework, sharding and recomputation are searched where the "
+        description="Bisects on the model's own answers: the ceiling comes with the answer of "
+        "/v1/fit there and with what the "
+        "next value lacks. Every layout of `num_gpus`, its framework, sharding and recomputation "
+        "are searched where the "
         "request says nothing; without `num_gpus` the GPUs are those of the `layout`.",
         body=CeilingRequest,
         example=EXAMPLE,
-        replies={200: Reply(description="The ceiling, proved from both sides.", bodies=(CeilingAnswer,))},
+        replies={
+            200: Reply(description="The ceiling, proved from both sides.", bodies=(CeilingAnswer,))
+        },
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
 async def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how large a value may be."""
-    return await in_thread_unless_left(request, partial(_found, request, body))
+    return await run_in_thread_until_disconnect(request, partial(_answer_ceiling, request, body))
 
 
-def _found(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
-    parts = parts_of(request)
-    asked = read_body(request.scope, body, CeilingRequest)
-    question = read_ceiling(asked, partial(resolve_model, parts.specs))
-    with span("ceiling.search", maximized=asked.maximize.value):
-        report = answer_ceiling(question, plans=PlanCache(), find_corrections=while_wanted(parts.corrections.find))
+def _answer_ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    deps = get_dependencies(request)
+    payload = read_body(request.scope, body, CeilingRequest)
+    question = read_ceiling(payload, partial(resolve_model, deps.specs))
+    with span("ceiling.search", maximized=payload.maximize.value):
+        report = answer_ceiling(
+            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections.find)
+        )
     evaluated = report.ceiling.num_evaluated
-    parts.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)
-    return json_answer(ceiling_answer(report, question.maximized, assumptions=question.assumptions))
+    deps.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)
+    return json_response(
+        build_ceiling_answer(report, question.maximized, assumptions=question.assumptions)
+    )
 
 
 router = Router(path="/v1/ceilings", route_handlers=[ceiling])

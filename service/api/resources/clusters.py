@@ -1,4 +1,4 @@
-"""/v1/clusters: inventories of GPUs, stored whole and replaced whole."""
+"""/v1/clusters: inventories of GPUs, stored and replaced as a whole."""
 
 from typing import Any
 
@@ -8,12 +8,18 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.http.decoding import read_body, read_query
-from service.api.http.dependencies import parts_of
-from service.api.http.etags import ETAG, etag_headers, header
-from service.api.http.names import LOCATION, is_stored_name, require_same_name
-from service.api.http.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.http.pagination import page_request
-from service.api.http.responses import json_answer, no_content
+from service.api.http.dependencies import get_dependencies
+from service.api.http.etags import ETAG, build_etag_headers, read_header
+from service.api.http.names import LOCATION, is_storable_name, require_same_name
+from service.api.http.operation import (
+    BODY_PROBLEMS,
+    CHANGE_PROBLEMS,
+    STORED_PROBLEMS,
+    Operation,
+    Reply,
+)
+from service.api.http.pagination import make_page_request
+from service.api.http.responses import json_response, no_content
 from service.base.errors import ClusterNotFoundError
 from service.contract.schemas.clusters import (
     ClusterAnswer,
@@ -24,7 +30,7 @@ from service.contract.schemas.clusters import (
     ClusterReplace,
 )
 from service.contract.schemas.fields import IfMatch, Name
-from service.contract.to_answer.inventories import cluster_answer, read_inventory
+from service.contract.to_answer.inventories import build_cluster_answer, read_inventory
 from service.usecases.clusters import clusters
 
 TAG = "clusters"
@@ -39,7 +45,7 @@ EXAMPLE = {
             "nvlink_island_size": 8,
             "host_memory_bytes": "1Ti",
             "nodes": [{"name": "n1", "allocated_gpus": 3, "state": "ready"}],
-        }
+        },
     ],
 }
 AnyRequest = Request[Any, Any, Any]
@@ -60,9 +66,11 @@ AnyRequest = Request[Any, Any, Any]
 def list_all(request: AnyRequest) -> ASGIApp:
     """List the stored clusters."""
     query = read_query(request.scope, ClusterQuery)
-    page = clusters.list_page(parts_of(request).sessions, page_request(query.limit, query.cursor))
-    items = [cluster_answer(item, has_nodes=query.nodes) for item in page.items]
-    return json_answer(ClusterPage(items=items, next_cursor=page.next_cursor))
+    page = clusters.list_page(
+        get_dependencies(request).sessions, make_page_request(query.limit, query.cursor)
+    )
+    items = [build_cluster_answer(item, has_nodes=query.nodes) for item in page.items]
+    return json_response(ClusterPage(items=items, next_cursor=page.next_cursor))
 
 
 @post(
@@ -77,16 +85,26 @@ def list_all(request: AnyRequest) -> ASGIApp:
         summary="Store a cluster.",
         body=ClusterCreate,
         example=EXAMPLE,
-        replies={201: Reply(description="Stored.", bodies=(ClusterAnswer,), headers={"ETag": ETAG, "Location": LOCATION})},
+        replies={
+            201: Reply(
+                description="Stored.",
+                bodies=(ClusterAnswer,),
+                headers={"ETag": ETAG, "Location": LOCATION},
+            ),
+        },
         problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
     ),
 )
 def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Store a cluster."""
-    asked = read_body(request.scope, body, ClusterCreate)
-    stored = clusters.create(parts_of(request).sessions, name=asked.name, inventory=read_inventory(asked.pools))
-    headers = {"location": f"/v1/clusters/{stored.name}", **etag_headers(stored.etag)}
-    return json_answer(cluster_answer(stored), status=201, headers=headers)
+    payload = read_body(request.scope, body, ClusterCreate)
+    stored = clusters.create(
+        get_dependencies(request).sessions,
+        name=payload.name,
+        inventory=read_inventory(payload.pools),
+    )
+    headers = {"location": f"/v1/clusters/{stored.name}", **build_etag_headers(stored.etag)}
+    return json_response(build_cluster_answer(stored), status=201, headers=headers)
 
 
 @get(
@@ -97,14 +115,16 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         tag=TAG,
         summary="Show a stored cluster.",
         path=PATH,
-        replies={200: Reply(description="The cluster.", bodies=(ClusterAnswer,), headers={"ETag": ETAG})},
+        replies={
+            200: Reply(description="The cluster.", bodies=(ClusterAnswer,), headers={"ETag": ETAG})
+        },
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
 def read(request: AnyRequest) -> ASGIApp:
     """Show a stored cluster."""
-    stored = clusters.read(parts_of(request).sessions, _name(request))
-    return json_answer(cluster_answer(stored), headers=etag_headers(stored.etag))
+    stored = clusters.read(get_dependencies(request).sessions, _read_name(request))
+    return json_response(build_cluster_answer(stored), headers=build_etag_headers(stored.etag))
 
 
 @put(
@@ -120,21 +140,23 @@ def read(request: AnyRequest) -> ASGIApp:
         headers={"If-Match": IfMatch},
         body=ClusterReplace,
         example={"pools": EXAMPLE["pools"]},
-        replies={200: Reply(description="Replaced.", bodies=(ClusterAnswer,), headers={"ETag": ETAG})},
+        replies={
+            200: Reply(description="Replaced.", bodies=(ClusterAnswer,), headers={"ETag": ETAG})
+        },
         problems=(*BODY_PROBLEMS, 404, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
 def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Replace a stored cluster."""
-    asked = read_body(request.scope, body, ClusterReplace)
-    require_same_name(_name(request), asked.name)
+    payload = read_body(request.scope, body, ClusterReplace)
+    require_same_name(_read_name(request), payload.name)
     stored = clusters.replace(
-        parts_of(request).sessions,
-        _name(request),
-        inventory=read_inventory(asked.pools),
-        if_match=header(request.scope, b"if-match"),
+        get_dependencies(request).sessions,
+        _read_name(request),
+        inventory=read_inventory(payload.pools),
+        if_match=read_header(request.scope, b"if-match"),
     )
-    return json_answer(cluster_answer(stored), headers=etag_headers(stored.etag))
+    return json_response(build_cluster_answer(stored), headers=build_etag_headers(stored.etag))
 
 
 @delete(
@@ -158,17 +180,17 @@ def remove(request: AnyRequest) -> ASGIApp:
     """Remove a stored cluster."""
     query = read_query(request.scope, ClusterDeleteQuery)
     clusters.delete(
-        parts_of(request).sessions,
-        _name(request),
-        if_match=header(request.scope, b"if-match"),
+        get_dependencies(request).sessions,
+        _read_name(request),
+        if_match=read_header(request.scope, b"if-match"),
         ends_reservations=query.end_reservations,
     )
     return no_content()
 
 
-def _name(request: AnyRequest) -> str:
+def _read_name(request: AnyRequest) -> str:
     name = str(request.path_params["name"])
-    if not is_stored_name(name):
+    if not is_storable_name(name):
         message = f"there is no cluster {name!r}"
         raise ClusterNotFoundError(message)
     return name

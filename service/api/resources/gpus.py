@@ -7,12 +7,12 @@ from litestar.types import ASGIApp
 
 from service.api.http.decoding import read_query
 from service.api.http.operation import Operation, Reply
-from service.api.http.pagination import page_request
-from service.api.http.responses import json_answer
+from service.api.http.pagination import make_page_request
+from service.api.http.responses import json_response
 from service.catalog.gpus import GpuEntry, list_gpus
 from service.contract.schemas.fields import PageQuery
 from service.contract.schemas.gpus import GpuAnswer, GpuPage, MigAnswer
-from service.usecases.stored import page_of_named
+from service.usecases.stored import make_page_by_name
 
 
 @get(
@@ -30,12 +30,16 @@ from service.usecases.stored import page_of_named
 def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
     """List the GPUs of the catalogue."""
     query = read_query(request.scope, PageQuery)
-    wanted = page_request(query.limit, query.cursor)
-    page = page_of_named(list_gpus(), wanted, list_name="gpus", name=lambda entry: entry.name)
-    return json_answer(GpuPage(items=[_shape(entry) for entry in page.items], next_cursor=page.next_cursor))
+    page_query = make_page_request(query.limit, query.cursor)
+    page = make_page_by_name(
+        list_gpus(), page_query, list_name="gpus", name=lambda entry: entry.name
+    )
+    return json_response(
+        GpuPage(items=[_build_answer(entry) for entry in page.items], next_cursor=page.next_cursor)
+    )
 
 
-def _shape(entry: GpuEntry) -> GpuAnswer:
+def _build_answer(entry: GpuEntry) -> GpuAnswer:
     return GpuAnswer(
         name=entry.name,
         vendor=entry.vendor,

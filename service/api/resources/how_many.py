@@ -1,4 +1,7 @@
-"""GET /v1/how-many: the smallest number of GPUs, from query parameters, as JSON or as the bare number."""
+"""GET /v1/how-many: the smallest number of GPUs.
+
+Asked by query parameters, answered as JSON or as the bare number.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,14 +15,14 @@ from litestar.types import ASGIApp, Scope
 from msgspec import Struct, UnsetType
 
 from service.api.http.decoding import read_query
-from service.api.http.dependencies import parts_of
-from service.api.http.disconnect import in_thread_unless_left, while_wanted
-from service.api.http.negotiation import prefers_text
+from service.api.http.dependencies import get_dependencies
+from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
+from service.api.http.negotiation import is_text_preferred
 from service.api.http.operation import JSON, STORED_PROBLEMS, Operation, Reply
-from service.api.http.responses import json_answer, text_answer
+from service.api.http.responses import json_response, text_response
 from service.api.resources.resolving import resolve_model
 from service.base.errors import InvalidRequestError
-from service.base.typed import converted
+from service.base.typed import convert
 from service.contract.schemas.how_many import (
     BODY_WORDS,
     CONSTRAINT_WORDS,
@@ -30,15 +33,15 @@ from service.contract.schemas.how_many import (
     HowManyQuery,
     HowManyRequest,
 )
-from service.contract.to_answer.how_many import how_many_answer, how_many_text
+from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain
 from service.estimator.estimate import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.usecases.questions.how_many import answer_how_many
 
-_SPELT_FLAT = frozenset({"workload", "layout", "constraints", "gpu"})
-ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
+_FLAT_SECTIONS = frozenset({"workload", "layout", "constraints", "gpu"})
+TOP_LEVEL_FIELDS = frozenset({"model", "gpu", "memory_bytes", "confidence"})
 
 
 @get(
@@ -47,8 +50,10 @@ ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
         id="howMany",
         tag="how-many",
         summary="Say how many GPUs a workload needs.",
-        description="What the query says is kept to the letter; data_parallel, zero_stage, sharding, activation_checkpointing "
-        "and micro_batch_size are searched where it says nothing. Accept: text/plain answers with the bare number.",
+        description="What the query says is kept to the letter; data_parallel, zero_stage, "
+        "sharding, activation_checkpointing "
+        "and micro_batch_size are searched where it says nothing. Accept: text/plain answers with "
+        "the bare number.",
         query=HowManyQuery,
         replies={
             200: Reply(
@@ -56,31 +61,38 @@ ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
                 bodies=(HowManyAnswer, FamilyAnswer),
                 media_types=(JSON, "text/plain"),
                 headers={"Vary": "Accept"},
-            )
+            ),
         },
         problems=(422, *STORED_PROBLEMS),
     ),
 )
 async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
-    return await in_thread_unless_left(request, partial(_counted, request))
+    return await run_in_thread_until_disconnect(request, partial(_count_gpus, request))
 
 
-def _counted(request: Request[Any, Any, Any]) -> ASGIApp:
+def _count_gpus(request: Request[Any, Any, Any]) -> ASGIApp:
     started = perf_counter()
-    parts = parts_of(request)
-    asked = request_from_query(_read(request.scope))
-    with fields_as_parameters():
-        question = read_how_many(asked, resolve_model(parts.specs, asked.model))
-        found = answer_how_many(question, plans=PlanCache(), find_corrections=while_wanted(parts.corrections.find))
-    if prefers_text(request.headers.get("accept")):
-        return text_answer(how_many_text(found))
-    answer = how_many_answer(found, assumptions=question.assumptions, elapsed_s=perf_counter() - started)
-    return json_answer(answer, headers={"vary": "Accept"})
+    deps = get_dependencies(request)
+    payload = build_request(_read_parameters(request.scope))
+    with translate_error_field():
+        question = read_how_many(payload, resolve_model(deps.specs, payload.model))
+        plans = answer_how_many(
+            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections.find)
+        )
+    if is_text_preferred(request.headers.get("accept")):
+        return text_response(render_how_many_text(plans))
+    answer = build_how_many_answer(
+        plans, assumptions=question.assumptions, elapsed_s=perf_counter() - started
+    )
+    return json_response(answer, headers={"vary": "Accept"})
 
 
-def _read(scope: Scope) -> Struct:
-    """Return the parameters; of a word that only a body can carry, say where one is taken."""
+def _read_parameters(scope: Scope) -> Struct:
+    """Return the query parameters.
+
+    Of a field that only a body can carry, the refusal says where one is taken.
+    """
     try:
         return read_query(scope, HowManyQuery)
     except InvalidRequestError as error:
@@ -88,51 +100,69 @@ def _read(scope: Scope) -> Struct:
         name = next((entry["field"] for entry in refused if entry["field"] in BODY_WORDS), None)
         if name is None:
             raise
-        message = f"{name} is a list or an object, which no query parameter can spell: ask POST /v1/plans with this one GPU"
+        message = (
+            f"{name} is a list or an object, which no query parameter can spell: ask POST "
+            "/v1/plans with this one GPU"
+        )
         raise InvalidRequestError(message, errors=[{"field": name, "message": message}]) from error
 
 
-def request_from_query(query: Struct) -> HowManyRequest:
-    """Return the request that query parameters spell; words that the task does not have are refused."""
-    said = {name: value for name in query.__struct_fields__ if not isinstance(value := getattr(query, name), UnsetType)}
-    document: dict[str, Any] = {name: said[name] for name in ("model", "confidence") if name in said}
-    document["gpu"] = _gpu(said)
-    words = {name: value for name, value in said.items() if name not in ELSEWHERE}
-    document["layout"] = _take(words, LAYOUT_WORDS)
-    document["constraints"] = _take(words, CONSTRAINT_WORDS)
-    lora = {name.removeprefix("lora_"): value for name, value in _take(words, LORA_WORDS).items()}
-    document["workload"] = words | ({"lora": lora} if lora else {})
+def build_request(query: Struct) -> HowManyRequest:
+    """Return the request that query parameters spell.
+
+    Fields that the task does not have are refused.
+    """
+    values = {
+        name: value
+        for name in query.__struct_fields__
+        if not isinstance(value := getattr(query, name), UnsetType)
+    }
+    document: dict[str, Any] = {
+        name: values[name] for name in ("model", "confidence") if name in values
+    }
+    document["gpu"] = _read_gpu(values)
+    workload = {name: value for name, value in values.items() if name not in TOP_LEVEL_FIELDS}
+    document["layout"] = _pop_fields(workload, LAYOUT_WORDS)
+    document["constraints"] = _pop_fields(workload, CONSTRAINT_WORDS)
+    lora = {
+        name.removeprefix("lora_"): value
+        for name, value in _pop_fields(workload, LORA_WORDS).items()
+    }
+    document["workload"] = workload | ({"lora": lora} if lora else {})
     try:
-        return converted(document, HowManyRequest)
+        return convert(document, HowManyRequest)
     except msgspec.ValidationError as error:
-        raise explain(error, HowManyRequest, document, spell=parameter) from error
+        raise explain(error, HowManyRequest, document, spell=to_parameter) from error
 
 
-def parameter(path: str) -> str:
-    """Return the query parameter that a path of a request is spelt as."""
-    head, _, rest = path.partition(".")
-    return rest.replace("lora.", "lora_", 1) if head in _SPELT_FLAT and rest else path
+def to_parameter(path: str) -> str:
+    """Return the query parameter of a path of a request."""
+    head, _, tail = path.partition(".")
+    return tail.replace("lora.", "lora_", 1) if head in _FLAT_SECTIONS and tail else path
 
 
 @contextmanager
-def fields_as_parameters() -> Iterator[None]:
-    """Name parameters, not paths of a body that nobody sent, in what the estimator refuses."""
+def translate_error_field() -> Iterator[None]:
+    """Name query parameters in what the estimator refuses.
+
+    Paths of a body would name what nobody sent.
+    """
     try:
         yield
     except EstimatorError as error:
-        error.field = parameter(error.field) if error.field else None
+        error.field = to_parameter(error.field) if error.field else None
         raise
 
 
-def _gpu(said: dict[str, Any]) -> object:
-    if ("gpu" in said) == ("memory_bytes" in said):
+def _read_gpu(values: dict[str, Any]) -> object:
+    if ("gpu" in values) == ("memory_bytes" in values):
         message = "say the GPU once: gpu=A100-SXM4-80GB, or memory_bytes=80Gi"
         raise InvalidRequestError(message, errors=[{"field": "gpu", "message": message}])
-    return said["gpu"] if "gpu" in said else {"memory_bytes": said["memory_bytes"]}
+    return values["gpu"] if "gpu" in values else {"memory_bytes": values["memory_bytes"]}
 
 
-def _take(words: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: words.pop(name) for name in names if name in words}
+def _pop_fields(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: values.pop(name) for name in names if name in values}
 
 
 router = Router(path="/v1/how-many", route_handlers=[how_many])

@@ -9,18 +9,42 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.http.decoding import read_body, read_query
-from service.api.http.dependencies import parts_of
-from service.api.http.etags import ETAG, SEEN, etag_headers, header, versioned
-from service.api.http.names import LOCATION, is_stored_name, require_same_name
-from service.api.http.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.http.pagination import page_request
-from service.api.http.responses import json_answer, no_content
+from service.api.http.dependencies import get_dependencies
+from service.api.http.etags import (
+    ETAG,
+    SEEN,
+    build_etag_headers,
+    build_versioned_response,
+    read_header,
+)
+from service.api.http.names import LOCATION, is_storable_name, require_same_name
+from service.api.http.operation import (
+    BODY_PROBLEMS,
+    CHANGE_PROBLEMS,
+    STORED_PROBLEMS,
+    Operation,
+    Reply,
+)
+from service.api.http.pagination import make_page_request
+from service.api.http.responses import json_response, no_content
 from service.api.resources.resolving import read_content
 from service.base.errors import ModelNotFoundError
 from service.catalog.models import ModelEntry, find_model, list_models
-from service.contract.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, optional
-from service.contract.schemas.models import ModelAnswer, ModelCreate, ModelPage, ModelQuery, ModelReplace, RevisionQuery
-from service.contract.to_answer.models import CATALOGUE_REVISION, catalogue_model, model_item, stored_model
+from service.contract.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, get_or_none
+from service.contract.schemas.models import (
+    ModelAnswer,
+    ModelCreate,
+    ModelPage,
+    ModelQuery,
+    ModelReplace,
+    RevisionQuery,
+)
+from service.contract.to_answer.models import (
+    CATALOGUE_REVISION,
+    build_catalogue_model,
+    build_model_item,
+    build_stored_model,
+)
 from service.usecases.stored_specs import models
 
 TAG = "models"
@@ -38,7 +62,7 @@ EXAMPLE_SOURCE = {
         "rms_norm_eps": 1e-05,
         "hidden_act": "silu",
         "tie_word_embeddings": False,
-    }
+    },
 }
 AnyRequest = Request[Any, Any, Any]
 
@@ -59,8 +83,16 @@ def list_all(request: AnyRequest) -> ASGIApp:
     """List the stored models, then the catalogue."""
     query = read_query(request.scope, ModelQuery)
     names = [entry.name for entry in list_models()]
-    page = models.list_page(parts_of(request).sessions, page_request(query.limit, query.cursor), catalogue=names)
-    return json_answer(ModelPage(items=[model_item(item) for item in page.items], next_cursor=page.next_cursor))
+    page = models.list_page(
+        get_dependencies(request).sessions,
+        make_page_request(query.limit, query.cursor),
+        catalogue=names,
+    )
+    return json_response(
+        ModelPage(
+            items=[build_model_item(item) for item in page.items], next_cursor=page.next_cursor
+        ),
+    )
 
 
 @post(
@@ -75,19 +107,27 @@ def list_all(request: AnyRequest) -> ASGIApp:
         summary="Store a model.",
         body=ModelCreate,
         example={"name": "my-llama", "source": EXAMPLE_SOURCE},
-        replies={201: Reply(description="Stored.", bodies=(ModelAnswer,), headers={"ETag": ETAG, "Location": LOCATION})},
+        replies={
+            201: Reply(
+                description="Stored.",
+                bodies=(ModelAnswer,),
+                headers={"ETag": ETAG, "Location": LOCATION},
+            ),
+        },
         problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
     ),
 )
 def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Store a model."""
-    asked = read_body(request.scope, body, ModelCreate)
-    parts = parts_of(request)
-    content = read_content(asked.source)
-    stored = models.create(parts.sessions, name=asked.name, content=content, in_catalogue=in_catalogue)
-    parts.specs.forget(stored.name)
-    headers = {"location": f"/v1/models/{stored.name}", **etag_headers(stored.etag)}
-    return json_answer(stored_model(stored), status=201, headers=headers)
+    payload = read_body(request.scope, body, ModelCreate)
+    deps = get_dependencies(request)
+    content = read_content(payload.source)
+    stored = models.create(
+        deps.sessions, name=payload.name, content=content, in_catalogue=is_in_catalogue
+    )
+    deps.specs.forget(stored.name)
+    headers = {"location": f"/v1/models/{stored.name}", **build_etag_headers(stored.etag)}
+    return json_response(build_stored_model(stored), status=201, headers=headers)
 
 
 @get(
@@ -96,7 +136,10 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     operation=Operation(
         id="readModel",
         tag=TAG,
-        summary="Show a stored model at its newest or a named revision, or a model of the catalogue by a name that it has.",
+        summary=(
+            "Show a stored model at its newest or a named revision, or a model of the catalogue by "
+            "a name that it has."
+        ),
         path={"name": HubName},
         query=RevisionQuery,
         headers={"If-None-Match": IfNoneMatch},
@@ -109,12 +152,12 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
 )
 def read(request: AnyRequest) -> ASGIApp:
     """Show a model."""
-    revision = optional(read_query(request.scope, RevisionQuery).revision)
+    revision = get_or_none(read_query(request.scope, RevisionQuery).revision)
     entry = find_model(str(request.path_params["name"]))
     if entry is not None:
-        return _entry_answer(request, entry, revision)
-    stored = models.read(parts_of(request).sessions, _name(request), revision=revision)
-    return versioned(request.scope, stored.etag, partial(stored_model, stored))
+        return _respond_entry(request, entry, revision)
+    stored = models.read(get_dependencies(request).sessions, _read_name(request), revision=revision)
+    return build_versioned_response(request.scope, stored.etag, partial(build_stored_model, stored))
 
 
 @get(
@@ -136,13 +179,16 @@ def read(request: AnyRequest) -> ASGIApp:
 )
 def read_by_id(request: AnyRequest) -> ASGIApp:
     """Show a model of the catalogue."""
-    revision = optional(read_query(request.scope, RevisionQuery).revision)
+    revision = get_or_none(read_query(request.scope, RevisionQuery).revision)
     hub_id = f"{request.path_params['organization']}/{request.path_params['name']}"
     entry = find_model(hub_id)
     if entry is None:
-        message = f"no model of the catalogue has the Hugging Face id {hub_id!r}; GET /v1/models lists the ids that are known"
+        message = (
+            f"no model of the catalogue has the Hugging Face id {hub_id!r}; GET /v1/models lists "
+            "the ids that are known"
+        )
         raise ModelNotFoundError(message)
-    return _entry_answer(request, entry, revision)
+    return _respond_entry(request, entry, revision)
 
 
 @put(
@@ -164,14 +210,16 @@ def read_by_id(request: AnyRequest) -> ASGIApp:
 )
 def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Store a new revision."""
-    asked = read_body(request.scope, body, ModelReplace)
-    name = _name(request)
-    require_same_name(name, asked.name)
-    parts = parts_of(request)
-    content, if_match = read_content(asked.source), header(request.scope, b"if-match")
-    stored = models.replace(parts.sessions, name, content=content, if_match=if_match, in_catalogue=in_catalogue)
-    parts.specs.forget(name)
-    return json_answer(stored_model(stored), headers=etag_headers(stored.etag))
+    payload = read_body(request.scope, body, ModelReplace)
+    name = _read_name(request)
+    require_same_name(name, payload.name)
+    deps = get_dependencies(request)
+    content, if_match = read_content(payload.source), read_header(request.scope, b"if-match")
+    stored = models.replace(
+        deps.sessions, name, content=content, if_match=if_match, in_catalogue=is_in_catalogue
+    )
+    deps.specs.forget(name)
+    return json_response(build_stored_model(stored), headers=build_etag_headers(stored.etag))
 
 
 @delete(
@@ -192,34 +240,48 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
 )
 def remove(request: AnyRequest) -> ASGIApp:
     """Remove a stored model."""
-    parts, name = parts_of(request), _name(request)
-    models.delete(parts.sessions, name, if_match=header(request.scope, b"if-match"), in_catalogue=in_catalogue)
-    parts.specs.forget(name)
+    deps, name = get_dependencies(request), _read_name(request)
+    models.delete(
+        deps.sessions,
+        name,
+        if_match=read_header(request.scope, b"if-match"),
+        in_catalogue=is_in_catalogue,
+    )
+    deps.specs.forget(name)
     return no_content()
 
 
-def in_catalogue(name: str) -> bool:
-    """Tell whether the catalogue has a model of this name or alias."""
+def is_in_catalogue(name: str) -> bool:
+    """Return whether the catalogue has this name or alias."""
     return find_model(name) is not None
 
 
-def _name(request: AnyRequest) -> str:
+def _read_name(request: AnyRequest) -> str:
     name = str(request.path_params["name"])
-    if not (is_stored_name(name) or in_catalogue(name)):
+    if not (is_storable_name(name) or is_in_catalogue(name)):
         message = f"there is no model {name!r}"
         raise ModelNotFoundError(message)
     return name
 
 
-def _entry_answer(request: AnyRequest, entry: ModelEntry, revision: int | None) -> ASGIApp:
+def _respond_entry(request: AnyRequest, entry: ModelEntry, revision: int | None) -> ASGIApp:
     _require_catalogue_revision(entry, revision)
-    return versioned(request.scope, f"catalogue-{parts_of(request).version}", partial(catalogue_model, entry))
+    return build_versioned_response(
+        request.scope,
+        f"catalogue-{get_dependencies(request).version}",
+        partial(build_catalogue_model, entry),
+    )
 
 
 def _require_catalogue_revision(entry: ModelEntry, revision: int | None) -> None:
     if revision not in {None, CATALOGUE_REVISION}:
-        message = f"{entry.name!r} is a model of the catalogue and has revision {CATALOGUE_REVISION} only, not {revision}"
+        message = (
+            f"{entry.name!r} is a model of the catalogue and has revision {CATALOGUE_REVISION} "
+            f"only, not {revision}"
+        )
         raise ModelNotFoundError(message, name=entry.name)
 
 
-router = Router(path="/v1/models", route_handlers=[list_all, create, read, read_by_id, replace, remove])
+router = Router(
+    path="/v1/models", route_handlers=[list_all, create, read, read_by_id, replace, remove]
+)

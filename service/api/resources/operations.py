@@ -7,9 +7,9 @@ from litestar import Request, get
 from litestar.types import ASGIApp
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from service.api.http.dependencies import parts_of
+from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import Operation, Reply
-from service.api.http.responses import bytes_answer, json_answer
+from service.api.http.responses import bytes_response, json_response
 from service.contract.schemas.operations import HealthAnswer, ReadyAnswer, VersionAnswer
 
 TAG = "operations"
@@ -29,7 +29,7 @@ _HEALTHY = HealthAnswer()
 )
 def health() -> ASGIApp:
     """Say that the process answers."""
-    return json_answer(_HEALTHY)
+    return json_response(_HEALTHY)
 
 
 @get(
@@ -41,16 +41,23 @@ def health() -> ASGIApp:
         tag=TAG,
         summary="Say whether everything that this process needs is there.",
         replies={
-            200: Reply(description="Ready, or degraded because Redis is away.", bodies=(ReadyAnswer,)),
-            503: Reply(description="The database is unreachable or not at this version's schema.", bodies=(ReadyAnswer,)),
+            200: Reply(
+                description="Ready, or degraded because Redis is away.", bodies=(ReadyAnswer,)
+            ),
+            503: Reply(
+                description="The database is unreachable or not at this version's schema.",
+                bodies=(ReadyAnswer,),
+            ),
         },
     ),
 )
 def ready(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say whether everything that this process needs is there."""
-    found = parts_of(request).readiness()
-    answer = ReadyAnswer(status=found.status, database=found.database, redis=found.redis)
-    return json_answer(answer, status=200 if found.is_ready else 503)
+    readiness = get_dependencies(request).readiness()
+    answer = ReadyAnswer(
+        status=readiness.status, database=readiness.database, redis=readiness.redis
+    )
+    return json_response(answer, status=200 if readiness.is_ready else 503)
 
 
 @get(
@@ -60,13 +67,17 @@ def ready(request: Request[Any, Any, Any]) -> ASGIApp:
         id="metrics",
         tag=TAG,
         summary="Show counters and gauges for Prometheus.",
-        replies={200: Reply(description="Prometheus' text format.", bodies=(str,), media_types=("text/plain",))},
+        replies={
+            200: Reply(
+                description="Prometheus' text format.", bodies=(str,), media_types=("text/plain",)
+            ),
+        },
     ),
 )
 def metrics(request: Request[Any, Any, Any]) -> ASGIApp:
     """Show counters and gauges for Prometheus."""
-    parts = parts_of(request)
-    return bytes_answer(parts.metrics.render(parts.read_servers()), CONTENT_TYPE_LATEST)
+    deps = get_dependencies(request)
+    return bytes_response(deps.metrics.render(deps.read_snapshot()), CONTENT_TYPE_LATEST)
 
 
 @get(
@@ -82,7 +93,13 @@ def metrics(request: Request[Any, Any, Any]) -> ASGIApp:
 )
 def version(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say what runs here."""
-    return json_answer(VersionAnswer(name="gpu-headroom", version=parts_of(request).version, python=platform.python_version()))
+    return json_response(
+        VersionAnswer(
+            name="gpu-headroom",
+            version=get_dependencies(request).version,
+            python=platform.python_version(),
+        ),
+    )
 
 
 handlers = [health, ready, metrics, version]

@@ -1,55 +1,66 @@
-"""Names to stored things: what a request means in this process, with its database behind it."""
+"""Names in requests resolved to stored resources.
+
+What a request means in this process, with its database behind it.
+"""
 
 from dataclasses import dataclass
 
-from service.api.http.dependencies import Parts
+from service.api.http.dependencies import Dependencies
 from service.base.errors import InvalidRequestError
-from service.calibration.key import calibration_key
+from service.calibration.key import build_calibration_key
 from service.catalog.gpus import resolve_gpu
-from service.contract.schemas.fields import optional
+from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel, ModelReference
 from service.contract.schemas.measurements import MeasurementRequest
 from service.contract.schemas.models import ModelSource as StoredSource
 from service.contract.schemas.workload import ServeRequest
-from service.contract.to_question.fits import ResolvedModel, fields_under, only_one, read_inline
+from service.contract.to_question.fits import (
+    ResolvedModel,
+    prefix_error_field,
+    read_inline,
+    require_one,
+)
 from service.contract.to_question.workloads import read_layout, read_workload
-from service.jobs.contract import MeasureRequest, ModelSource, task_of
+from service.jobs.contract import MeasureRequest, ModelSource, make_task
 from service.usecases.jobs.measurable import check_plannable
 from service.usecases.stored import ModelContent
-from service.usecases.stored_specs.checkpoints import Checkpoint, of_header, of_index
-from service.usecases.stored_specs.model_sources import content_of
-from service.usecases.stored_specs.spec_cache import SpecBook
+from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
+from service.usecases.stored_specs.model_sources import make_content
+from service.usecases.stored_specs.spec_cache import SpecCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementQuestion:
-    """A measurement to be stored, and the calibration key that it may teach about."""
+    """Measurement to be stored, with its calibration key."""
 
     request: MeasureRequest
     key: str
 
 
-def resolve_model(specs: SpecBook, reference: ModelReference) -> ResolvedModel:
-    """Return the model that a request names or brings."""
+def resolve_model(specs: SpecCache, reference: ModelReference) -> ResolvedModel:
+    """Return the model that a request names or brings along."""
     if isinstance(reference, InlineModel):
         return read_inline(reference)
-    found = specs.require(reference)
+    spec = specs.require(reference)
     return ResolvedModel(
-        architecture=found.architecture,
-        name=found.name,
-        revision=found.revision,
-        hf_config=found.hf_config,
-        checkpoints=found.checkpoints,
+        architecture=spec.architecture,
+        name=spec.name,
+        revision=spec.revision,
+        hf_config=spec.hf_config,
+        checkpoints=spec.checkpoints,
     )
 
 
-def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQuestion:
-    """Return what a measurement request asks for, resolved so that a later change of the model does not reach the job."""
-    model = resolve_model(parts.specs, request.model)
+def read_measurement(deps: Dependencies, request: MeasurementRequest) -> MeasurementQuestion:
+    """Return the resolved question of a measurement request.
+
+    A later change of the model does not reach the job.
+    """
+    model = resolve_model(deps.specs, request.model)
     workload, _ = read_workload(request.workload)
     layout, _ = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
     check_plannable(model.architecture, workload, layout)
-    gpu = optional(request.gpu)
+    gpu = get_or_none(request.gpu)
     source = ModelSource(
         architecture=model.architecture.describe(),
         hf_config=None if model.hf_config is None else dict(model.hf_config),
@@ -59,7 +70,7 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
     return MeasurementQuestion(
         request=MeasureRequest(
             model=source,
-            task=task_of(workload),
+            task=make_task(workload),
             layout=layout,
             device=request.device,
             gpu=None if gpu is None else resolve_gpu(gpu).name,
@@ -68,24 +79,32 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
             priority=request.priority,
             artifacts=request.artifacts,
         ),
-        key=calibration_key(model.architecture, workload, layout),
+        key=build_calibration_key(model.architecture, workload, layout),
     )
 
 
 def read_content(sent: StoredSource) -> ModelContent:
-    """Return what is to be stored about a model."""
-    source = only_one(sent, ("hf_config", "architecture"), "source")
+    """Return the model content that is to be stored."""
+    source = require_one(sent, ("hf_config", "architecture"), "source")
     checkpoint = _read_files(sent)
-    with fields_under(f"source.{next(iter(source))}"):
-        return content_of(source, checkpoint=checkpoint)
+    with prefix_error_field(f"source.{next(iter(source))}"):
+        return make_content(source, checkpoint=checkpoint)
 
 
 def _read_files(sent: StoredSource) -> Checkpoint | None:
-    """Return what the checkpoint's files hold; they are described once, by an index or by a header."""
-    index, header = optional(sent.safetensors_index), optional(sent.safetensors_header)
+    """Return what the checkpoint's files hold.
+
+    They are described once, by an index or by a header.
+    """
+    index, header = get_or_none(sent.safetensors_index), get_or_none(sent.safetensors_header)
     if index is not None and header is not None:
-        message = "source has a safetensors_index and a safetensors_header; give the one that the checkpoint has"
-        raise InvalidRequestError(message, errors=[{"field": "source.safetensors_header", "message": message}])
+        message = (
+            "source has a safetensors_index and a safetensors_header; give the one that the "
+            "checkpoint has"
+        )
+        raise InvalidRequestError(
+            message, errors=[{"field": "source.safetensors_header", "message": message}]
+        )
     if index is not None:
-        return of_index(index)
-    return None if header is None else of_header(header)
+        return read_index(index)
+    return None if header is None else read_header(header)

@@ -1,4 +1,6 @@
-"""What a server learnt from measurements: list it, show what models have in common, measure it again."""
+"""What a server learnt from measurements: list it, show what models have in common, measure it
+again.
+"""
 
 import argparse
 import uuid
@@ -7,19 +9,24 @@ from collections.abc import Iterator
 from httpx import Client
 
 from service.base.errors import InvalidRequestError
-from service.cli.http import Document, add_server, ask, connect, path_of, read, read_all
+from service.cli.http import Document, add_server, ask, build_path, connect, read, read_all
 from service.cli.ignored import refuse_ignored
 from service.cli.printing import print_json
-from service.cli.views.tables import console, table
-from service.terminal.arguments import one_of, shown
+from service.cli.views.tables import make_console, make_table
+from service.terminal.arguments import format_choices, make_choice_reader
 
 ACTIONS = ("list", "pools", "remeasure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take what to do."""
+    """Add the action and its id."""
     parser.add_argument(
-        "action", nargs="?", type=one_of(ACTIONS), metavar=shown(ACTIONS), default="list", help="what to do (default list)"
+        "action",
+        nargs="?",
+        type=make_choice_reader(ACTIONS),
+        metavar=format_choices(ACTIONS),
+        default="list",
+        help="what to do (default list)",
     )
     parser.add_argument("id", nargs="?", help="id of the calibration, for remeasure")
     parser.add_argument("--json", action="store_true", help="print the server's JSON")
@@ -27,35 +34,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it and print what came of it."""
+    """Run the action and print its result."""
     if options.action == "remeasure" and options.id is None:
         message = "which one? headroom calibrations remeasure ID"
         raise InvalidRequestError(message)
-    refuse_ignored(options, f"calibrations {options.action}", takes=("id",) if options.action == "remeasure" else ())
+    refuse_ignored(
+        options,
+        f"calibrations {options.action}",
+        takes=("id",) if options.action == "remeasure" else (),
+    )
     with connect(options.server) as client:
         match options.action:
             case "list":
-                found = read_all(client, path_of("calibrations"))
-                print_json(found) if options.json else _show_list(found)
+                items = read_all(client, build_path("calibrations"))
+                print_json(items) if options.json else _show_list(items)
             case "pools":
-                pools = read(client, path_of("calibrations", "pools"))["items"]
+                pools = read(client, build_path("calibrations", "pools"))["items"]
                 print_json(pools) if options.json else _show_pools(pools)
             case _:
-                asked = _remeasure(client, options.id)
-                print_json(asked) if options.json else console().print("\n".join(_told(asked)))
+                queued = _remeasure(client, options.id)
+                print_json(queued) if options.json else make_console().print(
+                    "\n".join(_describe_queued(queued))
+                )
     return 0
 
 
 def _remeasure(client: Client, calibration_id: str) -> Document:
     # A key makes the request safe to repeat, for the transport as well.
     headers = {"idempotency-key": str(uuid.uuid4())}
-    path = path_of("calibrations", calibration_id, "remeasure")
-    asked: Document = ask(client, "POST", path, headers=headers).json()
-    return asked
+    path = build_path("calibrations", calibration_id, "remeasure")
+    answer: Document = ask(client, "POST", path, headers=headers).json()
+    return answer
 
 
-def _told(asked: Document) -> Iterator[str]:
-    for name in asked["measurements"]:
+def _describe_queued(queued: Document) -> Iterator[str]:
+    for name in queued["measurements"]:
         yield f"queued: measurement {name}"
 
 
@@ -69,15 +82,17 @@ def _show_list(items: list[Document]) -> None:
             item["kind"],
             str(len(item["evidence"])),
             item["environment"],
-            _state(item["drift"]),
+            _describe_state(item["drift"]),
         )
         for item in items
     ]
-    console().print(table(columns, rows, right=("measurements",)))
+    make_console().print(make_table(columns, rows, right=("measurements",)))
 
 
-def _state(drift: Document) -> str:
-    newer = f"{drift['outside']} of {drift['measured']} newer ones outside" if drift["measured"] else ""
+def _describe_state(drift: Document) -> str:
+    newer = (
+        f"{drift['outside']} of {drift['measured']} newer ones outside" if drift["measured"] else ""
+    )
     if drift["drifting"]:
         return f"drifting: {newer}"
     if drift["stale"]:
@@ -94,9 +109,10 @@ def _show_pools(pools: list[Document]) -> None:
             pool["name"],
             str(pool["keys"]),
             str(pool["measurements"]),
-            ", ".join(f"{name} {share:+.2%}" for name, share in pool["shares"].items()) or "nothing",
+            ", ".join(f"{name} {share:+.2%}" for name, share in pool["shares"].items())
+            or "nothing",
             "-" if pool["half_width"] is None else f"{pool['half_width']:.2%}",
         )
         for pool in pools
     ]
-    console().print(table(columns, rows, right=("keys", "measurements", "half width")))
+    make_console().print(make_table(columns, rows, right=("keys", "measurements", "half width")))

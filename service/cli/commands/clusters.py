@@ -11,33 +11,49 @@ from service.base.errors import InvalidRequestError
 from service.cli.files import read_object
 from service.cli.http import Document
 from service.cli.resources import add_actions, run_action
-from service.cli.views.tables import console, show_bytes, table, titled
+from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 
 _SHOWN_NODES = 16
-_TAKEN = {"drained_gpus": "drained", "mig_gpus": "in slices"}
+_UNAVAILABLE = {"drained_gpus": "drained", "mig_gpus": "in slices"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take what to do, with which cluster, and what it is."""
+    """Add the action, the cluster and its file."""
     add_actions(parser, noun="cluster")
-    parser.add_argument("--file", type=Path, metavar="FILE", help='a JSON object with "pools", for add and replace')
-    parser.add_argument("--end-reservations", action="store_true", help="with delete: end what is reserved on it as well")
+    parser.add_argument(
+        "--file", type=Path, metavar="FILE", help='a JSON object with "pools", for add and replace'
+    )
+    parser.add_argument(
+        "--end-reservations",
+        action="store_true",
+        help="with delete: end what is reserved on it as well",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it and print what came of it."""
-    return run_action(options, "clusters", body=lambda: _body(options), show_list=_show_list, show_one=show_cluster)
+    """Run the action and print its result."""
+    return run_action(
+        options,
+        "clusters",
+        body=lambda: _read_body(options),
+        show_list=_show_list,
+        show_one=show_cluster,
+    )
 
 
-def _body(options: argparse.Namespace) -> Document:
+def _read_body(options: argparse.Namespace) -> Document:
     if options.file is None:
         message = (
-            'which pools? name a file with --file FILE; it holds {"pools": [{"name", "gpu", "gpus_per_node", "num_nodes"}]}'
+            'which pools? name a file with --file FILE; it holds {"pools": [{"name", "gpu", '
+            '"gpus_per_node", "num_nodes"}]}'
         )
         raise InvalidRequestError(message)
     document = read_object(options.file)
     if document.get("name", options.name) != options.name:
-        message = f"{options.file} is about the cluster {document['name']!r}, the command about {options.name!r}"
+        message = (
+            f"{options.file} is about the cluster {document['name']!r}, the command about "
+            f"{options.name!r}"
+        )
         raise InvalidRequestError(message)
     return document
 
@@ -54,26 +70,40 @@ def _show_list(items: list[Document]) -> None:
         )
         for item in items
     ]
-    console().print(table(columns, rows, right=("GPUs", "reserved", "free")))
+    make_console().print(make_table(columns, rows, right=("GPUs", "reserved", "free")))
 
 
 def show_cluster(cluster: Document) -> None:
     """Print one cluster: its pools, its slices, and who holds what."""
-    screen = console()
-    screen.print(titled(cluster["name"], _pools(cluster)))
+    screen = make_console()
+    screen.print(add_title(cluster["name"], _build_pool_table(cluster)))
     for pool in cluster["pools"]:
-        if taken := [f"{pool[name]} {words}" for name, words in _TAKEN.items() if pool[name]]:
-            screen.print(f"{pool['name']}: of {pool['total_gpus']} GPUs {', '.join(taken)}", soft_wrap=True, markup=False)
-    if slices := list(_slices(cluster)):
+        if unavailable := [
+            f"{pool[name]} {label}" for name, label in _UNAVAILABLE.items() if pool[name]
+        ]:
+            screen.print(
+                f"{pool['name']}: of {pool['total_gpus']} GPUs {', '.join(unavailable)}",
+                soft_wrap=True,
+                markup=False,
+            )
+    if slices := list(_iter_slices(cluster)):
         columns = ("pool", "MIG profile", "slices", "held or reserved", "free")
-        screen.print(titled("slices, on nodes of every state", table(columns, slices, right=columns[2:])))
-    if held := list(_held(cluster)):
-        screen.print(titled("held", table(("pool", "by", "GPUs", "on"), held, right=("GPUs",))))
+        screen.print(
+            add_title(
+                "slices, on nodes of every state", make_table(columns, slices, right=columns[2:])
+            ),
+        )
+    if allocations := list(_iter_allocations(cluster)):
+        screen.print(
+            add_title(
+                "held", make_table(("pool", "by", "GPUs", "on"), allocations, right=("GPUs",))
+            ),
+        )
     for warning in cluster.get("warnings", ()):
         screen.print(f"warning: {warning}", soft_wrap=True, markup=False)
 
 
-def _pools(cluster: Document) -> Table:
+def _build_pool_table(cluster: Document) -> Table:
     columns = ("pool", "GPU", "per node", "GPUs", "reserved", "free", "host memory")
     rows = [
         (
@@ -87,22 +117,30 @@ def _pools(cluster: Document) -> Table:
         )
         for pool in cluster["pools"]
     ]
-    return table(columns, rows, right=columns[2:])
+    return make_table(columns, rows, right=columns[2:])
 
 
-def _slices(cluster: Document) -> Iterator[tuple[str, ...]]:
+def _iter_slices(cluster: Document) -> Iterator[tuple[str, ...]]:
     """Yield the slices of each pool and profile, summed over its nodes."""
     for pool in cluster["pools"]:
         sums: dict[str, Counter[str]] = {}
         for node in pool["nodes"] or ():
             for part in node["mig_slices"]:
-                sums.setdefault(part["profile"], Counter()).update({name: part[name] for name in ("total", "free")})
-        for profile, found in sums.items():
-            yield pool["name"], profile, str(found["total"]), str(found["total"] - found["free"]), str(found["free"])
+                sums.setdefault(part["profile"], Counter()).update(
+                    {name: part[name] for name in ("total", "free")}
+                )
+        for profile, counts in sums.items():
+            yield (
+                pool["name"],
+                profile,
+                str(counts["total"]),
+                str(counts["total"] - counts["free"]),
+                str(counts["free"]),
+            )
 
 
-def _held(cluster: Document) -> Iterator[tuple[str, ...]]:
-    """Yield who holds how many GPUs of a pool, and on which nodes."""
+def _iter_allocations(cluster: Document) -> Iterator[tuple[str, ...]]:
+    """Yield the holders of each pool's GPUs and their nodes."""
     for pool in cluster["pools"]:
         by_holder: dict[str, Counter[str]] = {}
         for node in pool["nodes"] or ():
@@ -110,4 +148,9 @@ def _held(cluster: Document) -> Iterator[tuple[str, ...]]:
                 by_holder.setdefault(part["holder"], Counter())[node["name"]] += part["num_gpus"]
         for holder, nodes in by_holder.items():
             more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
-            yield pool["name"], holder, str(nodes.total()), ", ".join(list(nodes)[:_SHOWN_NODES]) + more
+            yield (
+                pool["name"],
+                holder,
+                str(nodes.total()),
+                ", ".join(list(nodes)[:_SHOWN_NODES]) + more,
+            )

@@ -1,34 +1,51 @@
-"""Say whether a workload fits on a GPU, what its memory is made of and what would help; offline unless a server is named."""
+"""Say whether a workload fits on a GPU, what its memory is made of and what would help; offline
+unless a server is named.
+"""
 
 import argparse
 from importlib import import_module
 
-from service.cli.answer_source import answer
+from service.cli.answer_source import answer_question
 from service.cli.confidence import add_confidence
-from service.cli.flags import add_gpu, add_question, gpu_of, model_of, words_of
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take a model, a GPU, the work and its layout."""
+    """Add the model, GPU, workload and layout."""
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
     add_gpu(parser)
     add_confidence(parser)
-    parser.add_argument("--json", action="store_true", help="print the answer as POST /v1/fit sends it")
-    parser.add_argument("--server", metavar="URL", help="ask this server, which knows its stored models and measurements")
+    parser.add_argument(
+        "--json", action="store_true", help="print the answer as POST /v1/fit sends it"
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="ask this server, which knows its stored models and measurements",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the answer; 0 when it fits, tightly included, 1 when it does not."""
-    document = {"model": model_of(options), "gpu": gpu_of(options), **words_of(options), "confidence": options.confidence}
-    found = answer("fit", document, server=options.server)
+    """Print the answer.
+
+    The code is 0 when it fits, tightly included, 1 when it does not.
+    """
+    document = {
+        "model": get_model(options),
+        "gpu": get_gpu(options),
+        **build_workload(options),
+        "confidence": options.confidence,
+    }
+    result = answer_question("fit", document, server=options.server)
     if options.json:
-        print_json(found)
+        print_json(result)
     else:
         subject = f"{options.model or options.config} on {options.gpu or options.gpu_memory}"
-        num_gpus = found["num_gpus"]
-        # A program that reads JSON need not wait for the terminal library, a tenth of a cold answer.
+        num_gpus = result["num_gpus"]
+        # A program that reads JSON need not wait for the terminal library, a tenth of a cold
+        # answer.
         view = import_module("service.cli.views.fit")
-        view.show_fit(f"{subject}, {num_gpus} {'GPU' if num_gpus == 1 else 'GPUs'}", found)
-    return DOES_NOT_FIT if found["verdict"] == "does_not_fit" else FITS
+        view.show_fit(f"{subject}, {num_gpus} {'GPU' if num_gpus == 1 else 'GPUs'}", result)
+    return DOES_NOT_FIT if result["verdict"] == "does_not_fit" else FITS

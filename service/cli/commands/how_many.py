@@ -1,34 +1,62 @@
-"""Say how many GPUs a workload needs and why fewer are not enough; what is not said is searched; offline unless told."""
+"""Say how many GPUs a workload needs and why fewer are not enough; what is not said is searched;
+offline unless told.
+"""
 
 import argparse
 from importlib import import_module
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import answer
-from service.cli.confidence import add_search_confidence, confidence_of
-from service.cli.flags import add_gpu, add_question, gpu_of, model_of, number, words_of
+from service.cli.answer_source import answer_question
+from service.cli.confidence import add_search_confidence, get_confidence
+from service.cli.flags import (
+    add_gpu,
+    add_question,
+    build_workload,
+    get_gpu,
+    get_model,
+    parse_number,
+)
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take a model, a kind of GPU, the work, what is fixed of its layout, and the limits of the search."""
+    """Add the model, GPU, workload, layout and search limits.
+
+    What the flags fix of the layout is not searched.
+    """
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
     add_gpu(parser)
     search = parser.add_argument_group("search")
-    search.add_argument("--max-gpus", type=number, metavar="N", help="largest number to try (default 1024)")
-    search.add_argument("--global-batch-size", type=number, metavar="N", help="sequences of one optimizer step")
+    search.add_argument(
+        "--max-gpus", type=parse_number, metavar="N", help="largest number to try (default 1024)"
+    )
+    search.add_argument(
+        "--global-batch-size",
+        type=parse_number,
+        metavar="N",
+        help="sequences of one optimizer step",
+    )
     add_search_confidence(search)
-    parser.add_argument("--json", action="store_true", help="print the answer as GET /v1/how-many sends it")
-    parser.add_argument("--server", metavar="URL", help="ask this server, which knows its stored models and measurements")
+    parser.add_argument(
+        "--json", action="store_true", help="print the answer as GET /v1/how-many sends it"
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="ask this server, which knows its stored models and measurements",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the answer; 0 when every GPU that the name means has a number, 1 when one has none."""
-    found = answer("how_many", _document(options), server=options.server)
-    answers = found.get("answers", [found])
+    """Print the answer.
+
+    The code is 0 when every GPU that the name means has a number, 1 when one has none.
+    """
+    result = answer_question("how_many", _build_document(options), server=options.server)
+    answers = result.get("answers", [result])
     if options.json:
-        print_json(found)
+        print_json(result)
     else:
         # As for a fit: who reads JSON does not wait for tables.
         view = import_module("service.cli.views.how_many")
@@ -36,17 +64,18 @@ def run(options: argparse.Namespace) -> int:
     return DOES_NOT_FIT if any(plan["num_gpus"] is None for plan in answers) else FITS
 
 
-def _document(options: argparse.Namespace) -> dict[str, object]:
+def _build_document(options: argparse.Namespace) -> dict[str, object]:
     if options.server and options.config:
         message = (
-            "a server answers how-many by the model's name; store the config with `headroom models add NAME --config FILE`"
+            "a server answers how-many by the model's name; store the config with `headroom models "
+            "add NAME --config FILE`"
         )
         raise InvalidRequestError(message)
     constraints = {"max_gpus": options.max_gpus, "global_batch_size": options.global_batch_size}
     return {
-        "model": model_of(options),
-        "gpu": gpu_of(options),
-        **words_of(options),
+        "model": get_model(options),
+        "gpu": get_gpu(options),
+        **build_workload(options),
         "constraints": {name: value for name, value in constraints.items() if value is not None},
-        "confidence": confidence_of(options),
+        "confidence": get_confidence(options),
     }

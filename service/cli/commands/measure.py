@@ -12,16 +12,16 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.flags import add_question, in_flags, model_of, words_of
-from service.cli.http import Document, add_server, ask, connect, path_of
+from service.cli.flags import add_question, build_workload, get_model, translate_to_flags
+from service.cli.http import Document, add_server, ask, build_path, connect
 from service.cli.ignored import refuse_ignored
 from service.cli.printing import print_json
-from service.cli.views.artifacts import kept_words
-from service.cli.views.peak import held
-from service.cli.views.tables import Screen, console, show_bytes, table, titled
+from service.cli.views.artifacts import describe_artifacts
+from service.cli.views.peak import iter_peak_tables
+from service.cli.views.tables import Screen, add_title, make_console, make_table, show_bytes
 from service.cli.watching import follow
 from service.jobs.artifacts import ArtifactName
-from service.terminal.arguments import DOES_NOT_FIT, ERROR, FITS, one_of, shown
+from service.terminal.arguments import DOES_NOT_FIT, ERROR, FITS, format_choices, make_choice_reader
 
 _ARTIFACTS = tuple(name.value for name in ArtifactName)
 _DEVICES = ("cpu", "trace", "cuda")
@@ -31,65 +31,96 @@ _BAR_WIDTH = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take the question, the device, or a measurement that exists."""
+    """Add the question and the device, or an existing measurement."""
     add_question(parser)
     parser.add_argument(
-        "--device", type=one_of(_DEVICES), metavar=shown(_DEVICES), default="cpu", help="where the probe runs (default cpu)"
+        "--device",
+        type=make_choice_reader(_DEVICES),
+        metavar=format_choices(_DEVICES),
+        default="cpu",
+        help="where the probe runs (default cpu)",
     )
     parser.add_argument("--gpu", help="the GPU that the answer is wanted for")
-    parser.add_argument("--full-depth", action="store_true", help="run every layer instead of slices")
-    parser.add_argument("--rank", type=int, default=0, metavar="N", help="the rank of the layout that is run (default 0)")
+    parser.add_argument(
+        "--full-depth", action="store_true", help="run every layer instead of slices"
+    )
+    parser.add_argument(
+        "--rank",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the rank of the layout that is run (default 0)",
+    )
     parser.add_argument(
         "--priority",
-        type=one_of(_PRIORITIES),
-        metavar=shown(_PRIORITIES),
+        type=make_choice_reader(_PRIORITIES),
+        metavar=format_choices(_PRIORITIES),
         default="normal",
         help="who goes first (default normal)",
     )
     parser.add_argument(
         "--artifact",
         action="append",
-        type=one_of(_ARTIFACTS),
-        metavar=shown(_ARTIFACTS),
-        help="keep a file beside the numbers: the allocator's memory for https://pytorch.org/memory_viz (trace and cuda)",
+        type=make_choice_reader(_ARTIFACTS),
+        metavar=format_choices(_ARTIFACTS),
+        help=(
+            "keep a file beside the numbers: the allocator's memory for "
+            "https://pytorch.org/memory_viz (trace and cuda)"
+        ),
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--no-wait", "--detach", dest="detach", action="store_true", help="print the measurement's id and do not wait"
+        "--no-wait",
+        "--detach",
+        dest="detach",
+        action="store_true",
+        help="print the measurement's id and do not wait",
     )
-    which.add_argument("--dry-run", action="store_true", help="say what would be run and how long, and measure nothing")
-    which.add_argument("--watch", metavar="ID", help="watch a measurement that was asked for before")
+    which.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what would be run and how long, and measure nothing",
+    )
+    which.add_argument(
+        "--watch", metavar="ID", help="watch a measurement that was asked for before"
+    )
     which.add_argument("--cancel", metavar="ID", help="cancel a measurement")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_server(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, watch and print; 0 when it was measured, 1 when it ran out of memory, 2 when there is no result.
+    """Submit, watch and print a measurement.
 
-    After Ctrl-C the code is the shell's 130.
+    The code is 0 when it was measured, 1 when it ran out of memory, 2 when there is no result.
+    After Ctrl-C it is the shell's 130.
     """
     for word in ("watch", "cancel"):
         if getattr(options, word):
             refuse_ignored(options, f"measure --{word}", takes=(word,))
-    body = None if options.watch or options.cancel else _request(options)
+    body = None if options.watch or options.cancel else _build_request(options)
     with connect(options.server) as client:
         if options.cancel:
-            ask(client, "DELETE", path_of("measurements", options.cancel))
+            ask(client, "DELETE", build_path("measurements", options.cancel))
             return 0
         if options.dry_run:
-            return _dry_run(client, body, as_json=options.json)
+            return _show_dry_run(client, body, as_json=options.json)
         measurement_id = options.watch or _submit(client, body)
         if options.detach:
             sys.stdout.write(f"{measurement_id}\n")
             return 0
-        result = _watch(client, measurement_id, is_ours=options.watch is None)
+        result = _watch(client, measurement_id, cancels_on_interrupt=options.watch is None)
     print_json(result) if options.json else _show(result)
-    return _exit_code(result)
+    return _get_exit_code(result)
 
 
-def _request(options: argparse.Namespace) -> Document:
-    body: Document = {"model": model_of(options), **words_of(options), "device": options.device, "priority": options.priority}
+def _build_request(options: argparse.Namespace) -> Document:
+    body: Document = {
+        "model": get_model(options),
+        **build_workload(options),
+        "device": options.device,
+        "priority": options.priority,
+    }
     if options.gpu:
         body["gpu"] = options.gpu
     if options.full_depth:
@@ -101,92 +132,119 @@ def _request(options: argparse.Namespace) -> Document:
     return body
 
 
-def _dry_run(client: httpx.Client, body: Document | None, *, as_json: bool) -> int:
-    """Print what would be run; 2 when the probe would refuse."""
-    found = _ask(client, {**(body or {}), "dry_run": True})
+def _show_dry_run(client: httpx.Client, body: Document | None, *, as_json: bool) -> int:
+    """Print what would be run.
+
+    The code is 2 when the probe would refuse.
+    """
+    plan = _post(client, {**(body or {}), "dry_run": True})
     if as_json:
-        print_json(found)
-    elif found["problem"] is not None:
-        console().print(f"the probe would refuse: {found['problem']['detail']}", soft_wrap=True)
+        print_json(plan)
+    elif plan["problem"] is not None:
+        make_console().print(f"the probe would refuse: {plan['problem']['detail']}", soft_wrap=True)
     else:
-        console().print(_plan_words(found), highlight=False, soft_wrap=True)
-        if found["worker"] is not None:
-            console().print(f"as fast as worker {found['worker']} was at {found['told_at']}", highlight=False, soft_wrap=True)
-    return FITS if found["problem"] is None else ERROR
+        make_console().print(_describe_plan(plan), highlight=False, soft_wrap=True)
+        if plan["worker"] is not None:
+            make_console().print(
+                f"as fast as worker {plan['worker']} was at {plan['told_at']}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    return FITS if plan["problem"] is None else ERROR
 
 
 def _submit(client: httpx.Client, body: object) -> str:
-    return str(_ask(client, body)["id"])
+    return str(_post(client, body)["id"])
 
 
-def _ask(client: httpx.Client, body: object) -> Document:
+def _post(client: httpx.Client, body: object) -> Document:
     # A key makes the request safe to repeat, for the transport as well.
     try:
-        answer = ask(client, "POST", path_of("measurements"), body=body, headers={"idempotency-key": str(uuid.uuid4())})
+        answer = ask(
+            client,
+            "POST",
+            build_path("measurements"),
+            body=body,
+            headers={"idempotency-key": str(uuid.uuid4())},
+        )
     except ServiceError as error:
-        raise InvalidRequestError(in_flags(error.detail)) from None
-    found: Document = answer.json()
-    return found
+        raise InvalidRequestError(translate_to_flags(error.detail)) from None
+    document: Document = answer.json()
+    return document
 
 
-def _watch(client: httpx.Client, measurement_id: str, *, is_ours: bool) -> Document:
-    """Follow a measurement to its end; Ctrl-C cancels one that this command asked for, and leaves another alone."""
-    path = path_of("measurements", measurement_id)
-    with _progress() as (bar, task):
-        show = _Shown(bar=bar, task=task)
+def _watch(client: httpx.Client, measurement_id: str, *, cancels_on_interrupt: bool) -> Document:
+    """Follow a measurement to its end.
+
+    Ctrl-C cancels one that this command asked for, and leaves another alone.
+    """
+    path = build_path("measurements", measurement_id)
+    with _open_progress() as (bar, task):
+        view = _ProgressBar(bar=bar, task=task)
         try:
-            return follow(client, path, show)
+            return follow(client, path, view)
         except KeyboardInterrupt:
-            if not is_ours:
-                show.say(f"measurement {measurement_id} goes on; `headroom measure --watch {measurement_id}` takes it up again")
+            if not cancels_on_interrupt:
+                view.print_line(
+                    f"measurement {measurement_id} goes on; `headroom measure --watch "
+                    f"{measurement_id}` takes it up again"
+                )
                 raise
             ask(client, "DELETE", path)
-            show.say(f"asked to cancel measurement {measurement_id}; waiting for its end, Ctrl-C again does not")
-            measurement = follow(client, path, show)
-            show.say(f"measurement {measurement_id} is {measurement['status']}")
+            view.print_line(
+                f"asked to cancel measurement {measurement_id}; waiting for its end, Ctrl-C again "
+                "does not"
+            )
+            measurement = follow(client, path, view)
+            view.print_line(f"measurement {measurement_id} is {measurement['status']}")
             raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """A bar on stderr: how far a measurement is, and in words what it does."""
+class _ProgressBar:
+    """Progress bar of a measurement on stderr.
+
+    It shows the phase in words.
+    """
 
     bar: Progress
     task: TaskID
 
     def state(self, measurement: Document) -> None:
-        """Show where a measurement is."""
+        """Show the status, phase and progress of a measurement."""
         self._update(measurement["status"], measurement["phase"], measurement["progress"])
 
     def event(self, kind: str, data: Document) -> None:
-        """Show what an event tells; samples pass by."""
+        """Show one event; samples are skipped."""
         if kind == "progress":
-            words = f"{data['phase']} {data.get('reading', '')}".strip()
-            self._update(data.get("status", "running"), words, data["progress"])
+            text = f"{data['phase']} {data.get('reading', '')}".strip()
+            self._update(data.get("status", "running"), text, data["progress"])
         elif kind == "plan":
-            self.say(_plan_words(data))
+            self.print_line(_describe_plan(data))
         elif kind == "status":
             # An attempt that was lost begins again from nothing.
-            done = 1.0 if data["status"] == "succeeded" else 0.0
-            words = "starting the probe" if data["status"] == "running" else data.get("reason", "")
-            self._update(data["status"], words, done)
+            fraction = 1.0 if data["status"] == "succeeded" else 0.0
+            text = "starting the probe" if data["status"] == "running" else data.get("reason", "")
+            self._update(data["status"], text, fraction)
 
     def away(self, reason: str) -> None:
-        """Show that the server is gone for now."""
-        self.bar.update(self.task, description=f"the server does not answer ({reason}); trying again")
+        """Show that the server does not answer for now."""
+        self.bar.update(
+            self.task, description=f"the server does not answer ({reason}); trying again"
+        )
 
-    def say(self, sentence: str) -> None:
+    def print_line(self, sentence: str) -> None:
         """Print a line above the bar."""
         self.bar.console.print(sentence, highlight=False, soft_wrap=True)
 
-    def _update(self, status: str, words: str, done: float) -> None:
-        self.bar.update(self.task, description=words, status=status, completed=done)
+    def _update(self, status: str, text: str, fraction: float) -> None:
+        self.bar.update(self.task, description=text, status=status, completed=fraction)
 
 
-def _plan_words(plan: Document) -> str:
+def _describe_plan(plan: Document) -> str:
     runs = [
-        f"  {run['num_layers']} layers, {run['micro_batch_size']} x {run['sequence_length']} tokens: {run['why']}"
-        f" (about {run['expected_s']:.2g} s)"
+        f"  {run['num_layers']} layers, {run['micro_batch_size']} x {run['sequence_length']} "
+        f"tokens: {run['why']} (about {run['expected_s']:.2g} s)"
         for run in plan["runs"]
     ]
     number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
@@ -194,9 +252,11 @@ def _plan_words(plan: Document) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[tuple[Progress, TaskID]]:
+def _open_progress() -> Iterator[tuple[Progress, TaskID]]:
     columns = (
-        TextColumn("{task.fields[status]:<9}", table_column=Column(no_wrap=True, min_width=_STATUS_WIDTH)),
+        TextColumn(
+            "{task.fields[status]:<9}", table_column=Column(no_wrap=True, min_width=_STATUS_WIDTH)
+        ),
         BarColumn(bar_width=_BAR_WIDTH),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
@@ -206,31 +266,36 @@ def _progress() -> Iterator[tuple[Progress, TaskID]]:
         yield bar, bar.add_task("", total=1.0, status="queued")
 
 
-def _exit_code(result: Document) -> int:
+def _get_exit_code(result: Document) -> int:
     if result["status"] != "succeeded":
         return ERROR
     return DOES_NOT_FIT if result["peaks"]["out_of_memory"] else FITS
 
 
 def _show(result: Document) -> None:
-    screen = console()
-    title = f"measurement {result['id']} {result['status']} on {result['device']} in attempt {result['attempt']}"
+    screen = make_console()
+    title = (
+        f"measurement {result['id']} {result['status']} on {result['device']} in attempt "
+        f"{result['attempt']}"
+    )
     if result["status"] != "succeeded":
         screen.print(title)
         screen.print((result["problem"] or {}).get("detail", ""))
         return
-    rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in result["instants"]]
-    screen.print(titled(title, table(("instant", "allocated"), rows, right=("allocated",))))
-    for made in held(result):
-        screen.print(made)
-    for line in _findings(result):
+    rows = [
+        (instant["name"], show_bytes(instant["allocated_bytes"])) for instant in result["instants"]
+    ]
+    screen.print(add_title(title, make_table(("instant", "allocated"), rows, right=("allocated",))))
+    for part in iter_peak_tables(result):
+        screen.print(part)
+    for line in _iter_findings(result):
         screen.print(line)
 
 
-def _findings(result: Document) -> Iterator[str]:
+def _iter_findings(result: Document) -> Iterator[str]:
     peaks, prediction = result["peaks"], result["prediction"]
-    how = "extrapolated from slices" if result["extrapolated"] else "measured at full depth"
-    yield f"peak allocated {show_bytes(peaks['allocated_bytes'])}, {how}" + (
+    depth = "extrapolated from slices" if result["extrapolated"] else "measured at full depth"
+    yield f"peak allocated {show_bytes(peaks['allocated_bytes'])}, {depth}" + (
         ", out of memory" if peaks["out_of_memory"] else ""
     )
     if peaks.get("reserved_bytes") is not None:
@@ -238,10 +303,13 @@ def _findings(result: Document) -> Iterator[str]:
     if peaks.get("process_rss_bytes") is not None:
         yield f"peak of the process {show_bytes(peaks['process_rss_bytes'])}"
     if prediction is not None:
-        yield f"predicted {show_bytes(prediction['allocated_bytes'])}, off by {prediction['error']:+.2%}"
+        yield (
+            f"predicted {show_bytes(prediction['allocated_bytes'])}, off by "
+            f"{prediction['error']:+.2%}"
+        )
     if result["step_time_s"] is not None:
         yield f"step time {result['step_time_s']['median']:.3g} s in the median"
     if result["calibration"] is not None:
         yield f"calibration {result['calibration']}: the next fit of this kind rests on it"
     yield from result["notes"]
-    yield from kept_words(result)
+    yield from describe_artifacts(result)

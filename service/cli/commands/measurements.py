@@ -1,4 +1,6 @@
-"""List, show, export and withdraw measurements, fetch their files, and import what was measured without a probe."""
+"""List, show, export and withdraw measurements, fetch their files, and import what was measured
+without a probe.
+"""
 
 import argparse
 import base64
@@ -12,35 +14,57 @@ from httpx import Client
 
 from service.base.errors import InvalidRequestError, ServiceError
 from service.cli.files import read_object
-from service.cli.flags import add_words, in_flags, words_of
-from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
+from service.cli.flags import add_fields, build_workload, translate_to_flags
+from service.cli.http import Document, add_server, ask, build_path, connect, describe_problem, read
 from service.cli.ignored import refuse_ignored
 from service.cli.printing import print_json
 from service.cli.views.artifacts import add_output, download
 from service.cli.views.measurements import show_import, show_measurement, show_rows
 from service.contract.schemas.imports import MAX_IMPORT_BYTES
 from service.formats.measured.reading import Format
-from service.terminal.arguments import ERROR, one_of, shown
+from service.terminal.arguments import ERROR, format_choices, make_choice_reader
 
 ACTIONS = ("list", "show", "export", "import", "withdraw", "artifact")
-FORMATS = tuple(found.value for found in Format)
+FORMATS = tuple(member.value for member in Format)
 STDIN = "-"
-_FILTERS = ("model", "gpu", "family", "task", "source", "status", "device", "sort", "error_at_least", "error_at_most")
+_FILTERS = (
+    "model",
+    "gpu",
+    "family",
+    "task",
+    "source",
+    "status",
+    "device",
+    "sort",
+    "error_at_least",
+    "error_at_most",
+)
 _TIMES = ("created_after", "created_before")
-_MOST_ROWS = 200
-_IMPORTED = ("names", "model", "gpu", "task", "format", "config", "match", "jobs", "environment", "yes")
-_TAKEN: dict[str, Sequence[str]] = {
+_MAX_ROWS = 200
+_IMPORT_FIELDS = (
+    "names",
+    "model",
+    "gpu",
+    "task",
+    "format",
+    "config",
+    "match",
+    "jobs",
+    "environment",
+    "yes",
+)
+_ACCEPTED: dict[str, Sequence[str]] = {
     "list": (*_FILTERS, *_TIMES),
     "show": ("names",),
     "export": (*_FILTERS, *_TIMES),
-    "import": _IMPORTED,
+    "import": _IMPORT_FIELDS,
     "withdraw": ("names",),
     "artifact": ("names", "output"),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take what to do, which measurements, and for an import what ran."""
+    """Add the action, the measurements and what an import ran."""
     parser.usage = (
         "%(prog)s [list|export] [--model NAME --gpu GPU --sort=-error …]\n"
         "       %(prog)s show|withdraw ID\n"
@@ -48,7 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "       %(prog)s import FILE… --model NAME --task train|serve [WORD …] [--gpu GPU] [--yes]"
     )
     parser.add_argument(
-        "action", nargs="?", type=one_of(ACTIONS), metavar=shown(ACTIONS), default="list", help="what to do (default list)"
+        "action",
+        nargs="?",
+        type=make_choice_reader(ACTIONS),
+        metavar=format_choices(ACTIONS),
+        default="list",
+        help="what to do (default list)",
     )
     parser.add_argument(
         "names",
@@ -57,78 +86,124 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="id of a measurement (and name of an artifact), or files to import (- is stdin)",
     )
     parser.add_argument("--model", help="name of a model: which are listed, or which ran")
-    parser.add_argument("--gpu", help="name of a GPU: which are listed, or what it ran on, where the file does not say it")
+    parser.add_argument(
+        "--gpu",
+        help="name of a GPU: which are listed, or what it ran on, where the file does not say it",
+    )
     tasks = ("train", "serve")
-    parser.add_argument("--task", type=one_of(tasks), metavar=shown(tasks), help="what ran")
+    parser.add_argument(
+        "--task", type=make_choice_reader(tasks), metavar=format_choices(tasks), help="what ran"
+    )
     _add_filters(parser.add_argument_group("list and export"))
     _add_import(parser.add_argument_group("import"))
     add_output(parser.add_argument_group("artifact"))
-    add_words(parser)
-    parser.add_argument("--json", action="store_true", help="print the server's JSON; exported rows one a line")
+    add_fields(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print the server's JSON; exported rows one a line"
+    )
     add_server(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it and print what came of it; 2 when a file contradicts what is said to have run, or holds nothing of it."""
-    takes = _TAKEN[options.action]
-    refuse_ignored(options, f"measurements {options.action}", takes=takes, words=options.action == "import")
+    """Run the action and print its result.
+
+    The code is 2 when a file contradicts what is said to have run, or holds nothing of it.
+    """
+    takes = _ACCEPTED[options.action]
+    refuse_ignored(
+        options,
+        f"measurements {options.action}",
+        takes=takes,
+        takes_fields=options.action == "import",
+    )
     with connect(options.server) as client:
         match options.action:
             case "import":
                 return _import(client, options)
             case "show":
-                found = read(client, path_of("measurements", _one_name(options)))
-                print_json(found) if options.json else show_measurement(found)
+                measurement = read(client, build_path("measurements", _require_one_name(options)))
+                print_json(measurement) if options.json else show_measurement(measurement)
             case "withdraw":
-                path = path_of("measurements", _one_name(options), "withdraw")
-                found = ask(client, "POST", path).json()
-                print_json(found) if options.json else show_measurement(found)
+                path = build_path("measurements", _require_one_name(options), "withdraw")
+                measurement = ask(client, "POST", path).json()
+                print_json(measurement) if options.json else show_measurement(measurement)
             case "export":
                 _export(client, options)
             case "artifact":
                 download(client, options.names, options.output)
             case _:
-                _list(client, options)
+                _show_list(client, options)
     return 0
 
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--family", help="family of models")
-    group.add_argument("--source", type=one_of(("probe", "import")), metavar="{probe,import}", help="who measured")
+    group.add_argument(
+        "--source",
+        type=make_choice_reader(("probe", "import")),
+        metavar="{probe,import}",
+        help="who measured",
+    )
     group.add_argument("--status", help="state of the measurement")
     group.add_argument("--device", help="where the probe ran: cpu, trace or cuda")
-    group.add_argument("--error-at-least", metavar="SHARE", help="predictions that were off by this share or more: 0.05")
-    group.add_argument("--error-at-most", metavar="SHARE", help="predictions that were off by this share at most")
+    group.add_argument(
+        "--error-at-least",
+        metavar="SHARE",
+        help="predictions that were off by this share or more: 0.05",
+    )
+    group.add_argument(
+        "--error-at-most", metavar="SHARE", help="predictions that were off by this share at most"
+    )
     group.add_argument("--created-after", metavar="TIME", help="RFC 3339: 2026-01-02T00:00:00Z")
     group.add_argument("--created-before", metavar="TIME", help="RFC 3339")
     orders = ("-created_at", "created_at", "-error", "error")
-    group.add_argument("--sort", type=one_of(orders), metavar=shown(orders), help="what comes first (--sort=-error: the worst)")
+    group.add_argument(
+        "--sort",
+        type=make_choice_reader(orders),
+        metavar=format_choices(orders),
+        help="what comes first (--sort=-error: the worst)",
+    )
 
 
 def _add_import(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--format", type=one_of(FORMATS), metavar=shown(FORMATS), help="whose file it is (default: told from the file)"
+        "--format",
+        type=make_choice_reader(FORMATS),
+        metavar=format_choices(FORMATS),
+        help="whose file it is (default: told from the file)",
     )
-    group.add_argument("--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of --model")
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of --model"
+    )
     group.add_argument(
         "--match",
         action="append",
-        type=_pair,
+        type=_parse_pair,
         metavar="WORD=VALUE",
-        help="only readings taken there: job, name, step, host, gpu or pid; may be given several times",
+        help=(
+            "only readings taken there: job, name, step, host, gpu or pid; may be given several "
+            "times"
+        ),
     )
-    group.add_argument("--jobs", type=Path, metavar="FILE", help='a JSON object {"jobs": [{"match": {…}, "workload": {…}}]}')
+    group.add_argument(
+        "--jobs",
+        type=Path,
+        metavar="FILE",
+        help='a JSON object {"jobs": [{"match": {…}, "workload": {…}}]}',
+    )
     group.add_argument(
         "--environment",
         action="append",
-        type=_pair,
+        type=_parse_pair,
         metavar="WORD=VALUE",
         help="what the file does not say: driver, cuda, torch, transformers, peft, allocator",
     )
-    group.add_argument("--yes", action="store_true", help="store it; without, only what would be stored is shown")
+    group.add_argument(
+        "--yes", action="store_true", help="store it; without, only what would be stored is shown"
+    )
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         message = f"{text!r} is no WORD=VALUE"
@@ -136,44 +211,61 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _one_name(options: argparse.Namespace) -> str:
+def _require_one_name(options: argparse.Namespace) -> str:
     if len(options.names) != 1:
         message = f"which one? headroom measurements {options.action} ID"
         raise InvalidRequestError(message)
     return str(options.names[0])
 
 
-def _wanted(options: argparse.Namespace) -> dict[str, str]:
-    return {name: value for name in (*_FILTERS, *_TIMES) if (value := getattr(options, name)) is not None}
+def _collect_filters(options: argparse.Namespace) -> dict[str, str]:
+    return {
+        name: value
+        for name in (*_FILTERS, *_TIMES)
+        if (value := getattr(options, name)) is not None
+    }
 
 
-def _list(client: Client, options: argparse.Namespace) -> None:
-    page = read(client, path_of("measurements"), format="rows", limit=str(_MOST_ROWS), **_wanted(options))
-    print_json(page) if options.json else show_rows(page["items"], more=page["next_cursor"] is not None)
+def _show_list(client: Client, options: argparse.Namespace) -> None:
+    page = read(
+        client,
+        build_path("measurements"),
+        format="rows",
+        limit=str(_MAX_ROWS),
+        **_collect_filters(options),
+    )
+    print_json(page) if options.json else show_rows(
+        page["items"], has_more=page["next_cursor"] is not None
+    )
 
 
 def _export(client: Client, options: argparse.Namespace) -> None:
-    """Write the whole table as it comes: CSV, or one JSON row per line."""
-    wanted = _wanted(options)
+    """Write the complete table as it arrives.
+
+    As CSV, or one JSON row per line.
+    """
+    filters = _collect_filters(options)
     if options.json:
-        for row in _rows(client, wanted):
+        for row in _iter_rows(client, filters):
             sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
         return
-    with client.stream("GET", path_of("measurements"), params={"format": "csv", **wanted}) as stream:
+    with client.stream(
+        "GET", build_path("measurements"), params={"format": "csv", **filters}
+    ) as stream:
         if not stream.is_success:
-            raise ServiceError(problem_words(stream))
+            raise ServiceError(describe_problem(stream))
         for part in stream.iter_text():
             sys.stdout.write(part)
 
 
-def _rows(client: Client, wanted: dict[str, str]) -> Iterator[Document]:
-    asked = {"format": "rows", "limit": str(_MOST_ROWS), **wanted}
+def _iter_rows(client: Client, filters: dict[str, str]) -> Iterator[Document]:
+    query = {"format": "rows", "limit": str(_MAX_ROWS), **filters}
     while True:
-        page = read(client, path_of("measurements"), **asked)
+        page = read(client, build_path("measurements"), **query)
         yield from page["items"]
         if not page["next_cursor"]:
             return
-        asked["cursor"] = page["next_cursor"]
+        query["cursor"] = page["next_cursor"]
 
 
 def _import(client: Client, options: argparse.Namespace) -> int:
@@ -181,29 +273,35 @@ def _import(client: Client, options: argparse.Namespace) -> int:
     if not files:
         message = "which file? headroom measurements import FILE… --model NAME --task train|serve"
         raise InvalidRequestError(message)
-    question = _question(options)
+    question = _build_question(options)
     answers = [_send(client, name, question, dry_run=not options.yes) for name in files]
     if options.json:
         print_json(answers if len(answers) > 1 else answers[0])
     else:
         for name, answer in zip(files, answers, strict=True):
             show_import(name, answer)
-    # A job that imports every night must hear of a file in which nothing was found, as of one that was refused.
-    is_whole = all(answer["items"] and all(item["status"] != "refused" for item in answer["items"]) for answer in answers)
-    return 0 if is_whole else ERROR
+    # A job that imports every night must hear of a file in which nothing was found, as of one that
+    # was refused.
+    is_complete = all(
+        answer["items"] and all(item["status"] != "refused" for item in answer["items"])
+        for answer in answers
+    )
+    return 0 if is_complete else ERROR
 
 
 def _send(client: Client, name: str, question: Document, *, dry_run: bool) -> Document:
-    body = {**question, **_content(name), "dry_run": dry_run}
+    body = {**question, **_read_content(name), "dry_run": dry_run}
     try:
-        answer: Document = ask(client, "POST", path_of("measurements", "import"), body=body).json()
+        answer: Document = ask(
+            client, "POST", build_path("measurements", "import"), body=body
+        ).json()
     except ServiceError as error:
-        message = f"{name}: {in_flags(error.detail)}"
+        message = f"{name}: {translate_to_flags(error.detail)}"
         raise ServiceError(message) from None
     return answer
 
 
-def _content(name: str) -> Document:
+def _read_content(name: str) -> Document:
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as error:
@@ -217,34 +315,43 @@ def _content(name: str) -> Document:
         content, size = {"content_base64": encoded}, len(encoded)
     if size > MAX_IMPORT_BYTES:
         message = (
-            f"{name} has {len(data):,} bytes, and a server reads {MAX_IMPORT_BYTES:,} at once: cut a log to its start-up, or "
-            "write json.dumps(torch.cuda.memory_stats()) in place of a snapshot"
+            f"{name} has {len(data):,} bytes, and a server reads {MAX_IMPORT_BYTES:,} at once: cut "
+            "a log to its start-up, or write json.dumps(torch.cuda.memory_stats()) in place of a "
+            "snapshot"
         )
         raise InvalidRequestError(message)
     return content
 
 
-def _question(options: argparse.Namespace) -> Document:
-    """Return the request without its file: what ran, and which readings are of it."""
+def _build_question(options: argparse.Namespace) -> Document:
+    """Return the import request without its file.
+
+    It says what ran, and which readings are of it.
+    """
     question: dict[str, Any] = {} if options.jobs is None else read_object(options.jobs)
     if options.config is not None:
         question["model"] = {"hf_config": read_object(options.config)}
     elif options.model is not None:
         question["model"] = options.model
     if options.task is not None:
-        question |= words_of(options)
+        question |= build_workload(options)
     for name in ("gpu", "format"):
         if getattr(options, name) is not None:
             question[name] = getattr(options, name)
     if options.match:
-        question["match"] = _place(options.match)
+        question["match"] = _build_match(options.match)
     if options.environment:
         question["environment"] = dict(options.environment)
     if options.jobs is None and not {"model", "workload"} <= question.keys():
-        message = "what ran? give --model NAME (or --config FILE) and --task train|serve with its words, or --jobs FILE"
+        message = (
+            "what ran? give --model NAME (or --config FILE) and --task train|serve with its words, "
+            "or --jobs FILE"
+        )
         raise InvalidRequestError(message)
     return question
 
 
-def _place(pairs: Sequence[tuple[str, str]]) -> Document:
-    return {name: int(value) if name == "pid" and value.isdigit() else value for name, value in pairs}
+def _build_match(pairs: Sequence[tuple[str, str]]) -> Document:
+    return {
+        name: int(value) if name == "pid" and value.isdigit() else value for name, value in pairs
+    }

@@ -1,4 +1,6 @@
-"""Bring the database at DATABASE_URL to this version's schema; any number of processes may do so at once."""
+"""Bring the database at DATABASE_URL to this version's schema; any number of processes may do so at
+once.
+"""
 
 import argparse
 import os
@@ -7,13 +9,13 @@ from alembic.util import CommandError
 from sqlalchemy.exc import OperationalError
 
 from service.base.errors import StartupError
-from service.db.migrate import head_revision, upgrade
-from service.runtime.logs import configure, logger
+from service.db.migrate import get_head_revision, upgrade
+from service.runtime.logs import configure, get_logger
 from service.runtime.settings import Settings
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Take nothing: the environment says which database."""
+    """Add nothing: the environment names the database."""
 
 
 def run(_options: argparse.Namespace) -> int:
@@ -29,9 +31,10 @@ def run(_options: argparse.Namespace) -> int:
     except CommandError as error:
         # Alembic's own words speak of its files.
         message = (
-            f"the database at DATABASE_URL is at a schema that this version ({head_revision()} at the latest) does not know: "
-            "a later version has migrated it; install that one, or restore a backup"
+            f"the database at DATABASE_URL is at a schema that this version ({get_head_revision()} "
+            "at the latest) does not know: a later version has migrated it; install that one, or "
+            "restore a backup"
         )
         raise StartupError(message) from error
-    logger("migrate").info("database.migrated")
+    get_logger("migrate").info("database.migrated")
     return 0

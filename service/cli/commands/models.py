@@ -7,22 +7,33 @@ from service.base.errors import InvalidRequestError
 from service.cli.files import read_object
 from service.cli.http import Document
 from service.cli.resources import add_actions, run_action
-from service.cli.views.tables import console, show_bytes, table, titled
+from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 from service.estimator.values.units import format_count
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take what to do, with which model, and what it is."""
+    """Add the action, the model and its config."""
     add_actions(parser, noun="model")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a Hugging Face config.json, for add and replace")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a Hugging Face config.json, for add and replace",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it and print what came of it."""
-    return run_action(options, "models", body=lambda: _body(options.config), show_list=_show_list, show_one=_show_one)
+    """Run the action and print its result."""
+    return run_action(
+        options,
+        "models",
+        body=lambda: _read_body(options.config),
+        show_list=_show_list,
+        show_one=_show_one,
+    )
 
 
-def _body(config: Path | None) -> Document:
+def _read_body(config: Path | None) -> Document:
     if config is None:
         message = "which model? name its config.json with --config FILE"
         raise InvalidRequestError(message)
@@ -31,21 +42,38 @@ def _body(config: Path | None) -> Document:
 
 def _show_list(items: list[Document]) -> None:
     rows = [
-        (item["name"], item["family"] or "not modelled yet", item["origin"], str(item["revision"]), ", ".join(item["aliases"]))
+        (
+            item["name"],
+            item["family"] or "not modelled yet",
+            item["origin"],
+            str(item["revision"]),
+            ", ".join(item["aliases"]),
+        )
         for item in items
     ]
-    console().print(table(("name", "family", "origin", "revision", "aliases"), rows, right=("revision",)))
+    make_console().print(
+        make_table(("name", "family", "origin", "revision", "aliases"), rows, right=("revision",))
+    )
 
 
 def _show_one(model: Document) -> None:
     parameters = model["parameters"]
     rows = [(name, f"{count:,}") for name, count in parameters["by_module"].items()]
-    rows += [("total", f"{parameters['total']:,}"), ("active for one token", f"{parameters['active']:,}")]
+    rows += [
+        ("total", f"{parameters['total']:,}"),
+        ("active for one token", f"{parameters['active']:,}"),
+    ]
     title = (
-        f"{model['name']} · {model['family']} · {format_count(parameters['total'])} parameters · revision {model['revision']}"
+        f"{model['name']} · {model['family']} · {format_count(parameters['total'])} parameters · "
+        f"revision {model['revision']}"
     )
-    screen = console()
-    screen.print(titled(title, table(("parameters", ""), rows, right=("",))))
-    screen.print("weights: " + ", ".join(f"{show_bytes(size)} in {dtype}" for dtype, size in model["weight_bytes"].items()))
+    screen = make_console()
+    screen.print(add_title(title, make_table(("parameters", ""), rows, right=("",))))
+    screen.print(
+        "weights: "
+        + ", ".join(
+            f"{show_bytes(size)} in {dtype}" for dtype, size in model["weight_bytes"].items()
+        ),
+    )
     for warning in model["warnings"]:
         screen.print(f"warning: {warning}")

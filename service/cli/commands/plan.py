@@ -1,14 +1,16 @@
-"""Say which GPUs, how many and in which layout, on one or several kinds; what is not said is searched; offline unless told."""
+"""Say which GPUs, how many and in which layout, on one or several kinds; what is not said is
+searched; offline unless told.
+"""
 
 import argparse
 from importlib import import_module
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import answer
-from service.cli.confidence import add_search_confidence, confidence_of
-from service.cli.flags import add_question, model_of, words_of
+from service.cli.answer_source import answer_question
+from service.cli.confidence import add_search_confidence, get_confidence
+from service.cli.flags import add_question, build_workload, get_model
 from service.cli.printing import print_json
-from service.terminal.arguments import DOES_NOT_FIT, FITS, one_of, shown
+from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
 _OBJECTIVES = ("fewest_gpus", "cheapest", "fastest")
 _COUNTS = {
@@ -24,59 +26,94 @@ _AMOUNTS = {
     "max_time_per_output_token_s": "seconds of one decode step",
 }
 _LISTS = {
-    "frameworks": "ways to train that may be used: ddp, deepspeed, fsdp1, fsdp2 (of transformers), torchtitan, megatron",
+    "frameworks": (
+        "ways to train that may be used: ddp, deepspeed, fsdp1, fsdp2 (of transformers), "
+        "torchtitan, megatron"
+    ),
     "allow": "what is used only when it is allowed: offload, quantization",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take a model, kinds of GPUs, the work, what is fixed of its layout, the objective and the limits of the search."""
+    """Add the model, GPUs, workload, layout, objective and search limits.
+
+    What the flags fix of the layout is not searched.
+    """
     add_question(parser, usage="%(prog)s MODEL --gpus GPU[,GPU …] --task train|serve [WORD …]")
-    parser.add_argument("--gpus", metavar="GPU,…", help="names, aliases or families, in the order in which you would like them")
-    parser.add_argument("--cluster", metavar="NAME", help="in place of --gpus: a cluster of the server")
+    parser.add_argument(
+        "--gpus",
+        metavar="GPU,…",
+        help="names, aliases or families, in the order in which you would like them",
+    )
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="in place of --gpus: a cluster of the server"
+    )
     search = parser.add_argument_group("search")
-    search.add_argument("--objective", type=one_of(_OBJECTIVES), metavar=shown(_OBJECTIVES), help="what the plan is best at")
+    search.add_argument(
+        "--objective",
+        type=make_choice_reader(_OBJECTIVES),
+        metavar=format_choices(_OBJECTIVES),
+        help="what the plan is best at",
+    )
     for name, text in _COUNTS.items():
-        search.add_argument(_option(name), type=int, metavar="N", help=text)
+        search.add_argument(_format_option(name), type=int, metavar="N", help=text)
     for name, text in _AMOUNTS.items():
-        search.add_argument(_option(name), type=float, metavar="N", help=text)
+        search.add_argument(_format_option(name), type=float, metavar="N", help=text)
     for name, text in _LISTS.items():
-        search.add_argument(_option(name), metavar="WORD,…", help=text)
-    search.add_argument("--price", action="append", metavar="GPU=USD", help="USD per GPU hour, in place of the price book's")
-    search.add_argument("--pareto", action="store_true", help="the front of memory, time and cost as well")
+        search.add_argument(_format_option(name), metavar="WORD,…", help=text)
+    search.add_argument(
+        "--price",
+        action="append",
+        metavar="GPU=USD",
+        help="USD per GPU hour, in place of the price book's",
+    )
+    search.add_argument(
+        "--pareto", action="store_true", help="the front of memory, time and cost as well"
+    )
     add_search_confidence(search)
-    parser.add_argument("--json", action="store_true", help="print the answer as POST /v1/plans sends it")
-    parser.add_argument("--server", metavar="URL", help="ask this server, which knows its stored models and clusters")
+    parser.add_argument(
+        "--json", action="store_true", help="print the answer as POST /v1/plans sends it"
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="ask this server, which knows its stored models and clusters",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the answer; 0 when there is a plan, 1 when nothing is enough."""
-    found = answer("plan", _document(options), server=options.server)
+    """Print the answer.
+
+    The code is 0 when there is a plan, 1 when nothing is enough.
+    """
+    result = answer_question("plan", _build_document(options), server=options.server)
     if options.json:
-        print_json(found)
+        print_json(result)
     else:
         # As for a fit: who reads JSON does not wait for tables.
-        import_module("service.cli.views.plan").show_plan(str(options.model or options.config), found)
-    return DOES_NOT_FIT if found["num_gpus"] is None else FITS
+        import_module("service.cli.views.plan").show_plan(
+            str(options.model or options.config), result
+        )
+    return DOES_NOT_FIT if result["num_gpus"] is None else FITS
 
 
-def _document(options: argparse.Namespace) -> dict[str, object]:
+def _build_document(options: argparse.Namespace) -> dict[str, object]:
     constraints = {name: getattr(options, name) for name in (*_COUNTS, *_AMOUNTS)}
     constraints |= {name: _split(getattr(options, name)) for name in _LISTS}
     document = {
-        "model": model_of(options),
-        **words_of(options),
-        **_gpus(options),
+        "model": get_model(options),
+        **build_workload(options),
+        **_read_gpus(options),
         "constraints": {name: value for name, value in constraints.items() if value is not None},
-        "confidence": confidence_of(options),
+        "confidence": get_confidence(options),
         "pareto": options.pareto,
     }
     if options.objective is not None:
         document["objective"] = options.objective
-    return document | ({"prices": dict(map(_price, options.price))} if options.price else {})
+    return document | ({"prices": dict(map(_parse_price, options.price))} if options.price else {})
 
 
-def _gpus(options: argparse.Namespace) -> dict[str, object]:
+def _read_gpus(options: argparse.Namespace) -> dict[str, object]:
     if (options.gpus is None) == (options.cluster is None):
         message = "which GPUs? give either --gpus NAME,NAME or --cluster NAME"
         raise InvalidRequestError(message)
@@ -92,15 +129,15 @@ def _split(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _price(text: str) -> tuple[str, float]:
+def _parse_price(text: str) -> tuple[str, float]:
     name, equals, price = text.partition("=")
     try:
         return name, float(price)
     except ValueError:
-        given = price if equals else text
-        message = f"--price takes GPU=USD, such as H100-SXM5-80GB=2.5; {given!r} is no number"
+        value = price if equals else text
+        message = f"--price takes GPU=USD, such as H100-SXM5-80GB=2.5; {value!r} is no number"
         raise InvalidRequestError(message) from None
 
 
-def _option(name: str) -> str:
+def _format_option(name: str) -> str:
     return "--" + name.replace("_", "-")

@@ -1,17 +1,19 @@
-"""Delete progress, samples and files of measurements that ended long ago, and old changes, at DATABASE_URL."""
+"""Delete progress, samples and files of measurements that ended long ago, and old changes, at
+DATABASE_URL.
+"""
 
 import argparse
 import os
 from dataclasses import asdict
 from datetime import timedelta
 
-from service.cli.lifetimes import LIFE_HELP, seconds_of
+from service.cli.lifetimes import LIFE_HELP, parse_lifetime
 from service.cli.printing import print_json
 from service.db.session import make_engine, make_sessions
 from service.runtime.settings import Settings
-from service.usecases.operations.retention import Pruned, prunable, prune
+from service.usecases.operations.retention import Pruned, count_prunable, prune
 
-_WHAT = {
+_LABELS = {
     "events": "events of progress",
     "samples": "samples",
     "artifacts": "artifacts",
@@ -20,31 +22,43 @@ _WHAT = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take an age, and whether to count only."""
+    """Add the age, and a flag to count only."""
     parser.add_argument(
-        "--older-than", type=seconds_of, required=True, metavar="TIME", help=f"what is deleted is older than this: {LIFE_HELP}"
+        "--older-than",
+        type=parse_lifetime,
+        required=True,
+        metavar="TIME",
+        help=f"what is deleted is older than this: {LIFE_HELP}",
     )
     parser.add_argument("--dry-run", action="store_true", help="count, and delete nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Delete, or count, and say how much."""
+    """Delete, or count, and print how much."""
     age = timedelta(seconds=options.older_than)
-    engine = make_engine(Settings.from_env(os.environ).require_database_url(), application_name="headroom-prune", pool_size=1)
+    engine = make_engine(
+        Settings.from_env(os.environ).require_database_url(),
+        application_name="headroom-prune",
+        pool_size=1,
+    )
     try:
         sessions = make_sessions(engine)
-        pruned = prunable(sessions, older_than=age) if options.dry_run else prune(sessions, older_than=age)
+        pruned = (
+            count_prunable(sessions, older_than=age)
+            if options.dry_run
+            else prune(sessions, older_than=age)
+        )
     finally:
         engine.dispose()
     if options.json:
         print_json({**asdict(pruned), "dry_run": options.dry_run})
     else:
-        _tell(pruned, dry_run=options.dry_run)
+        _print_counts(pruned, dry_run=options.dry_run)
     return 0
 
 
-def _tell(pruned: Pruned, *, dry_run: bool) -> None:
+def _print_counts(pruned: Pruned, *, dry_run: bool) -> None:
     verb = "would be deleted" if dry_run else "deleted"
-    for name, what in _WHAT.items():
+    for name, what in _LABELS.items():
         print(f"{getattr(pruned, name):>10,} {what} {verb}")  # noqa: T201 - the command's answer

@@ -1,4 +1,6 @@
-"""Run the loop that gives back what dead workers held and rings for jobs that nobody heard; any number may run at once."""
+"""Run the loop that gives back what dead workers held and rings for jobs that nobody heard; any
+number may run at once.
+"""
 
 import argparse
 import os
@@ -10,10 +12,10 @@ from types import FrameType
 
 from service.cli.lifetimes import add_keep
 from service.db.session import make_engine, make_sessions
-from service.jobs.notify import Bell, Ring, connect_to_ring, no_bell
-from service.runtime.logs import configure, logger
+from service.jobs.notify import Notifier, Notify, connect_to_notify, skip_notification
+from service.runtime.logs import configure, get_logger
 from service.runtime.settings import Settings
-from service.telemetry.spans import traced
+from service.telemetry.spans import send_spans
 from service.usecases.operations.reconcile import run_forever
 
 # RQ's own limit is never the first to act: the deadline in Postgres is.
@@ -22,7 +24,10 @@ _POOL_SIZE = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take how long what grows is kept: the environment says which database and which Redis."""
+    """Add how long growing tables are kept.
+
+    The environment says which database and which Redis.
+    """
     add_keep(parser)
 
 
@@ -32,21 +37,31 @@ def run(options: argparse.Namespace) -> int:
     configure(level=settings.log_level, log_format=settings.log_format)
     keep = None if options.keep is None else timedelta(seconds=options.keep)
     stop = _stop_on_signals()
-    engine = make_engine(settings.require_database_url(), application_name="headroom-reconcile", pool_size=_POOL_SIZE)
-    logger("reconcile").info("reconcile.started", every_s=settings.reconcile_interval_s)
+    engine = make_engine(
+        settings.require_database_url(), application_name="headroom-reconcile", pool_size=_POOL_SIZE
+    )
+    get_logger("reconcile").info("reconcile.started", every_s=settings.reconcile_interval_s)
     with ExitStack() as stack:
         stack.callback(engine.dispose)
-        stack.enter_context(traced("headroom-reconcile"))
-        run_forever(make_sessions(engine), settings=settings, ring=_ring(settings, stack), stop=stop, keep=keep)
+        stack.enter_context(send_spans("headroom-reconcile"))
+        run_forever(
+            make_sessions(engine),
+            settings=settings,
+            notify=_make_notify(settings, stack),
+            stop=stop,
+            keep=keep,
+        )
     return 0
 
 
-def _ring(settings: Settings, stack: ExitStack) -> Ring:
+def _make_notify(settings: Settings, stack: ExitStack) -> Notify:
     if settings.redis_url is None:
-        return no_bell
-    bell = Bell(connect_to_ring(settings.redis_url), job_timeout_s=settings.probe_deadline_s + _GRACE_S)
-    stack.callback(bell.close)
-    return bell.ring
+        return skip_notification
+    notifier = Notifier(
+        connect_to_notify(settings.redis_url), job_timeout_s=settings.probe_deadline_s + _GRACE_S
+    )
+    stack.callback(notifier.close)
+    return notifier.notify
 
 
 def _stop_on_signals() -> threading.Event:

@@ -17,36 +17,50 @@ from uvicorn.supervisors import Multiprocess
 from service.app import create_app
 from service.base.errors import StartupError, UnavailableError
 from service.cli.gc_tuning import shorten_pauses
-from service.cli.listen import access_on, inherited, listen
+from service.cli.listen import inherit_socket, listen, resolve_access
 from service.db.session import make_engine, make_sessions
 from service.runtime.logs import configure
 from service.runtime.settings import ACCESS_WORDS, Settings
-from service.telemetry.spans import is_wanted, start
-from service.terminal.arguments import ERROR, at_least_one, one_of, shown, whole_number
+from service.telemetry.spans import is_tracing_enabled, start
+from service.terminal.arguments import (
+    ERROR,
+    format_choices,
+    make_choice_reader,
+    parse_count,
+    parse_positive,
+)
 from service.usecases.access.keys import is_any_usable
 
 # Event streams never end by themselves; their clients reconnect and go on where they were.
-_PATIENCE_S = 2
+_SHUTDOWN_TIMEOUT_S = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take the address and the number of processes."""
+    """Add the address and the number of processes."""
     parser.add_argument("--host", help="address to listen on (default HEADROOM_HOST or 127.0.0.1)")
     parser.add_argument(
-        "--port", type=whole_number, help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)"
+        "--port",
+        type=parse_count,
+        help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)",
     )
     add_access(parser)
-    parser.add_argument("--workers", type=at_least_one, default=1, help="processes; one per core is right (default 1)")
-    parser.add_argument("--fd", type=whole_number, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--workers",
+        type=parse_positive,
+        default=1,
+        help="processes; one per core is right (default 1)",
+    )
+    parser.add_argument("--fd", type=parse_count, help=argparse.SUPPRESS)
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:
-    """Take who is let in."""
+    """Add the access policy."""
     parser.add_argument(
         "--access",
-        type=one_of(ACCESS_WORDS),
-        metavar=shown(ACCESS_WORDS),
-        help="who is let in: this machine without a key, holders of keys, everybody (default HEADROOM_ACCESS, or local on a "
+        type=make_choice_reader(ACCESS_WORDS),
+        metavar=format_choices(ACCESS_WORDS),
+        help="who is let in: this machine without a key, holders of keys, everybody (default "
+        "HEADROOM_ACCESS, or local on a "
         "loopback address and keys on every other)",
     )
 
@@ -54,28 +68,34 @@ def add_access(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     settings = Settings.from_env(os.environ)
-    is_wanted(os.environ)  # What cannot be is refused here, before any process is started.
+    is_tracing_enabled(os.environ)  # What cannot be is refused here, before any process is started.
     access = settings.access if options.fd is not None else None
-    access = access or access_on(options.host or settings.host, asked=options.access or settings.access)
-    _check_somebody_is_let_in(access, settings)
+    access = access or resolve_access(
+        options.host or settings.host, requested=options.access or settings.access
+    )
+    _check_usable_key(access, settings)
     # Each of uvicorn's processes reads its settings for itself.
     os.environ["HEADROOM_ACCESS"] = access
-    with _listener(options, settings) as listener:
-        config = _config(options.workers)
+    with _open_listener(options, settings) as listener:
+        config = _build_config(options.workers)
         if options.workers > 1:
-            with _counting_together(settings):
+            with _share_metrics_dir(settings):
                 Multiprocess(config, sockets=[listener]).run()
             return 0
-        # When it has stopped, uvicorn raises the signal again, and a service that was told to end has not failed.
+        # When it has stopped, uvicorn raises the signal again, and a service that was told to end
+        # has not failed.
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _leave)
+            signal.signal(number, _exit)
         server = uvicorn.Server(config)
         server.run(sockets=[listener])
         return 0 if server.started else ERROR
 
 
-def _check_somebody_is_let_in(access: str, settings: Settings) -> None:
-    """Refuse to serve holders of keys while there is no key; a database that is away lets nobody in by itself."""
+def _check_usable_key(access: str, settings: Settings) -> None:
+    """Refuse to serve key holders while there is no key.
+
+    A database that is away lets nobody in by itself.
+    """
     database_url = settings.require_database_url()
     if access != "keys" or settings.oidc_issuer is not None:
         return
@@ -88,15 +108,19 @@ def _check_somebody_is_let_in(access: str, settings: Settings) -> None:
     finally:
         engine.dispose()
     message = (
-        "only holders of keys are let in here, and there is no key: make one with `headroom keys create NAME --scopes admin` "
-        "(with DATABASE_URL set, or through a server on 127.0.0.1), or say --access open if anybody may do anything"
+        "only holders of keys are let in here, and there is no key: make one with `headroom keys "
+        "create NAME --scopes admin` (with DATABASE_URL set, or through a server on 127.0.0.1), or "
+        "say --access open if anybody may do anything"
     )
     raise StartupError(message)
 
 
 @contextmanager
-def _counting_together(settings: Settings) -> Iterator[None]:
-    """Give the processes a directory where they count together, and remove it when all have ended."""
+def _share_metrics_dir(settings: Settings) -> Iterator[None]:
+    """Share a metrics directory between the processes.
+
+    It is removed when all have ended.
+    """
     if settings.metrics_dir is not None:
         yield
         return
@@ -106,12 +130,15 @@ def _counting_together(settings: Settings) -> Iterator[None]:
         yield
 
 
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
 def application() -> ASGIApp:
-    """Build the application in the process that serves it; each of several processes does this for itself."""
+    """Build the application in the process that serves it.
+
+    Each of several processes does this for itself.
+    """
     settings = Settings.from_env(os.environ)
     configure(level=settings.log_level, log_format=settings.log_format)
     start("headroom-api")
@@ -120,13 +147,15 @@ def application() -> ASGIApp:
     return app
 
 
-def _listener(options: argparse.Namespace, settings: Settings) -> socket.socket:
+def _open_listener(options: argparse.Namespace, settings: Settings) -> socket.socket:
     if options.fd is not None:
-        return inherited(options.fd)
-    return listen(options.host or settings.host, settings.port if options.port is None else options.port)
+        return inherit_socket(options.fd)
+    return listen(
+        options.host or settings.host, settings.port if options.port is None else options.port
+    )
 
 
-def _config(workers: int) -> uvicorn.Config:
+def _build_config(workers: int) -> uvicorn.Config:
     return uvicorn.Config(
         "service.cli.commands.serve:application",
         factory=True,
@@ -140,5 +169,5 @@ def _config(workers: int) -> uvicorn.Config:
         server_header=False,
         # A client could otherwise write its own address into X-Forwarded-For.
         proxy_headers=False,
-        timeout_graceful_shutdown=_PATIENCE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )

@@ -1,4 +1,6 @@
-"""Start everything embedded, in the foreground: Postgres, Redis, API, reconcile loop and worker; Ctrl-C stops it all."""
+"""Start everything embedded, in the foreground: Postgres, Redis, API, reconcile loop and worker;
+Ctrl-C stops it all.
+"""
 
 import argparse
 import os
@@ -14,34 +16,46 @@ from urllib.parse import urlsplit
 
 from service.base.errors import StartupError
 from service.cli.commands.serve import add_access
-from service.cli.commands.worker import missing_packages
+from service.cli.commands.worker import list_missing_packages
 from service.cli.lifetimes import add_keep
-from service.cli.listen import access_on, listen, url_of
+from service.cli.listen import get_url, listen, resolve_access
 from service.embedded.children import Child, run_to_end
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import Log
-from service.embedded.postgres import postgres_child, postgres_url
-from service.embedded.redis import redis_child, redis_url
-from service.embedded.supervisor import Kept, StopRequested, kept, signals_held, supervise
-from service.runtime.logs import configure, logger
+from service.embedded.postgres import build_postgres_url, make_postgres_child
+from service.embedded.redis import build_redis_url, make_redis_child
+from service.embedded.supervisor import (
+    StopRequested,
+    SupervisedChild,
+    hold_signals,
+    keep_children,
+    supervise,
+)
+from service.runtime.logs import configure, get_logger
 from service.runtime.settings import Settings
-from service.terminal.arguments import whole_number
+from service.terminal.arguments import parse_count
 
 _READY_TIMEOUT_S = 2.0
 _HTTP_OK = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take the address, the data directory and the number of workers."""
+    """Add the address, data directory and number of workers."""
     parser.add_argument("--host", help="address to listen on (default HEADROOM_HOST or 127.0.0.1)")
     parser.add_argument(
-        "--port", type=whole_number, help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)"
+        "--port",
+        type=parse_count,
+        help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)",
     )
     add_access(parser)
-    parser.add_argument("--data-dir", type=Path, help="where everything is kept (default HEADROOM_DATA_DIR or the user's data)")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        help="where everything is kept (default HEADROOM_DATA_DIR or the user's data)",
+    )
     parser.add_argument(
         "--workers",
-        type=whole_number,
+        type=parse_count,
         default=1,
         help="workers that measure on the CPU, beside one that traces (default 1; 0 for none)",
     )
@@ -49,18 +63,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run until SIGINT or SIGTERM; print one line when the API is ready."""
+    """Run until SIGINT or SIGTERM.
+
+    Prints one line when the API is ready.
+    """
     if sys.platform != "linux":
-        message = "`headroom up` ties its servers to Linux; elsewhere run `headroom serve` against DATABASE_URL and REDIS_URL"
+        message = (
+            "`headroom up` ties its servers to Linux; elsewhere run `headroom serve` against "
+            "DATABASE_URL and REDIS_URL"
+        )
         raise StartupError(message)
     settings = Settings.from_env(os.environ)
     configure(level=settings.log_level, log_format=settings.log_format)
-    log = logger("up")
-    host, port = options.host or settings.host, settings.port if options.port is None else options.port
-    access = access_on(host, asked=options.access or settings.access)
-    with listen(host, port) as listener, signals_held(), own_data_dir(options.data_dir or settings.data_dir, log) as data:
+    log = get_logger("up")
+    host, port = (
+        options.host or settings.host,
+        settings.port if options.port is None else options.port,
+    )
+    access = resolve_access(host, requested=options.access or settings.access)
+    with (
+        listen(host, port) as listener,
+        hold_signals(),
+        own_data_dir(options.data_dir or settings.data_dir, log) as data,
+    ):
         try:
-            num_workers = workers_to_start(options.workers, missing_packages(), log)
+            num_workers = count_workers_to_start(options.workers, list_missing_packages(), log)
             keeping = () if options.keep is None else ("--keep", f"{options.keep}s")
             _run(listener, data, num_workers, log, access=access, keeping=keeping)
         except StopRequested:
@@ -68,55 +95,97 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _run(listener: socket.socket, data: DataDir, num_workers: int, log: Log, *, access: str, keeping: Sequence[str]) -> None:
-    with _servers(data, log) as (servers, urls):
-        environment = {**os.environ, **urls, "HEADROOM_DATA_DIR": str(data.root), "HEADROOM_ACCESS": access}
+def _run(
+    listener: socket.socket,
+    data: DataDir,
+    num_workers: int,
+    log: Log,
+    *,
+    access: str,
+    keeping: Sequence[str],
+) -> None:
+    with _run_servers(data, log) as (servers, urls):
+        environment = {
+            **os.environ,
+            **urls,
+            "HEADROOM_DATA_DIR": str(data.root),
+            "HEADROOM_ACCESS": access,
+        }
         if "REDIS_URL" not in urls:
             environment.pop("REDIS_URL", None)
-        run_to_end(_ours(data, "migrate", environment), log)
-        children = [_api(data, environment, listener), _ours(data, "reconcile", environment, *keeping)]
-        children += [_worker(data, environment, f"worker-{number}", "cpu") for number in range(1, num_workers + 1)]
+        run_to_end(_make_service_child(data, "migrate", environment), log)
+        children = [
+            _make_api_child(data, environment, listener),
+            _make_service_child(data, "reconcile", environment, *keeping),
+        ]
+        children += [
+            _make_worker_child(data, environment, f"worker-{number}", "cpu")
+            for number in range(1, num_workers + 1)
+        ]
         if num_workers:
-            children.append(_worker(data, environment, "tracer", "trace"))
-        with kept(children, log) as ours:
-            sys.stdout.write(f"Headroom is ready at {url_of(listener)}\n")
+            children.append(_make_worker_child(data, environment, "tracer", "trace"))
+        with keep_children(children, log) as services:
+            sys.stdout.write(f"Headroom is ready at {get_url(listener)}\n")
             sys.stdout.flush()
-            supervise([*servers, *ours], log)
+            supervise([*servers, *services], log)
 
 
 @contextmanager
-def _servers(data: DataDir, log: Log) -> Iterator[tuple[list[Kept], Mapping[str, str]]]:
-    """Run the servers that the environment does not name, and yield them with the URLs of both."""
-    urls = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
+def _run_servers(
+    data: DataDir, log: Log
+) -> Iterator[tuple[list[SupervisedChild], Mapping[str, str]]]:
+    """Run the servers that the environment does not name.
+
+    Yields them with the URLs of both.
+    """
+    urls = {
+        name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)
+    }
     children: list[Child] = []
     if "DATABASE_URL" not in urls:
-        children.append(postgres_child(data, log))
-        urls["DATABASE_URL"] = postgres_url(data)
+        children.append(make_postgres_child(data, log))
+        urls["DATABASE_URL"] = build_postgres_url(data)
     if "REDIS_URL" not in urls:
-        redis = redis_child(data, log)
+        redis = make_redis_child(data, log)
         if redis is None:
             log.warning(
-                "up.no_redis", effect="workers ask Postgres every few seconds instead; install redis-server for less delay"
+                "up.no_redis",
+                effect=(
+                    "workers ask Postgres every few seconds instead; install redis-server for less "
+                    "delay"
+                ),
             )
         else:
             children.append(redis)
-            urls["REDIS_URL"] = redis_url(data)
-    with kept(children, log) as servers:
+            urls["REDIS_URL"] = build_redis_url(data)
+    with keep_children(children, log) as servers:
         yield servers, urls
 
 
-def workers_to_start(wanted: int, missing: Sequence[str], log: Log) -> int:
-    """Return how many workers can be started, and say it when that is none."""
-    if not wanted:
-        log.warning("up.no_worker", effect="measurements wait for a worker", mend="--workers 1, or run `headroom worker`")
+def count_workers_to_start(requested: int, missing: Sequence[str], log: Log) -> int:
+    """Return how many workers can be started.
+
+    Logs a warning when that is none.
+    """
+    if not requested:
+        log.warning(
+            "up.no_worker",
+            effect="measurements wait for a worker",
+            mend="--workers 1, or run `headroom worker`",
+        )
     elif missing:
         log.warning(
-            "up.no_worker", missing=", ".join(missing), effect="measurements wait for a worker", mend="gpu-headroom[worker]"
+            "up.no_worker",
+            missing=", ".join(missing),
+            effect="measurements wait for a worker",
+            mend="gpu-headroom[worker]",
         )
-    return 0 if missing else wanted
+    return 0 if missing else requested
 
 
-def _ours(data: DataDir, command: str, environment: Mapping[str, str], *arguments: str) -> Child:
+def _make_service_child(
+    data: DataDir, command: str, environment: Mapping[str, str], *arguments: str
+) -> Child:
     return Child(
         name=command,
         program=(sys.executable, "-m", "service", command, *arguments),
@@ -128,7 +197,9 @@ def _ours(data: DataDir, command: str, environment: Mapping[str, str], *argument
     )
 
 
-def _worker(data: DataDir, environment: Mapping[str, str], name: str, device: str) -> Child:
+def _make_worker_child(
+    data: DataDir, environment: Mapping[str, str], name: str, device: str
+) -> Child:
     return Child(
         name=name,
         program=(sys.executable, "-m", "worker", "--device", device),
@@ -142,21 +213,24 @@ def _worker(data: DataDir, environment: Mapping[str, str], name: str, device: st
     )
 
 
-def _api(data: DataDir, environment: Mapping[str, str], listener: socket.socket) -> Child:
+def _make_api_child(
+    data: DataDir, environment: Mapping[str, str], listener: socket.socket
+) -> Child:
     return Child(
         name="api",
         program=(sys.executable, "-m", "service", "serve", "--fd", str(listener.fileno())),
         record=data.record("api"),
         log_file=data.log_file("api"),
-        is_ready=partial(_answers, url_of(listener)),
+        is_ready=partial(_is_answering, get_url(listener)),
         stop_signals=((signal.SIGTERM, 5.0),),
         environment=environment,
-        # The supervisor keeps the socket: while the API restarts, clients wait instead of being refused.
+        # The supervisor keeps the socket: while the API restarts, clients wait instead of being
+        # refused.
         pass_fds=(listener.fileno(),),
     )
 
 
-def _answers(url: str, _pid: int) -> bool:
+def _is_answering(url: str, _pid: int) -> bool:
     address = urlsplit(url)
     assert address.hostname is not None  # noqa: S101 - we made the URL
     connection = HTTPConnection(address.hostname, address.port, timeout=_READY_TIMEOUT_S)

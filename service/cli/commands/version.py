@@ -8,7 +8,7 @@ DISTRIBUTION = "gpu-headroom"
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Take nothing."""
+    """Add nothing."""
 
 
 def run(_options: argparse.Namespace) -> int:

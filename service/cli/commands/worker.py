@@ -6,33 +6,43 @@ import os
 import sys
 from collections.abc import Sequence
 
-from service.terminal.arguments import one_of, shown
+from service.terminal.arguments import format_choices, make_choice_reader
 
 DEVICES = ("cpu", "trace", "cuda", "auto")
 EXTRA = ("torch", "transformers", "peft")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take what the worker measures on."""
+    """Add what the worker measures on."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--device",
-        type=one_of(DEVICES),
-        metavar=shown(DEVICES),
+        type=make_choice_reader(DEVICES),
+        metavar=format_choices(DEVICES),
         default="cpu",
-        help="what it measures on (default cpu); auto: the GPU where there is one, else the processor",
+        help=(
+            "what it measures on (default cpu); auto: the GPU where there is one, else the "
+            "processor"
+        ),
     )
-    where.add_argument("--gpus", metavar="all|0,1|UUID,…", help="one worker for each of these GPUs, started again when it dies")
+    where.add_argument(
+        "--gpus",
+        metavar="all|0,1|UUID,…",
+        help="one worker for each of these GPUs, started again when it dies",
+    )
     parser.add_argument("--burst", action="store_true", help="leave when no job is queued")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Become the worker: this process's id, signals and environment are its own."""
+    """Replace this process by the worker.
+
+    So the process id, signals and environment are the worker's own.
+    """
     where = ["--device", options.device] if options.gpus is None else ["--gpus", options.gpus]
-    said = [*where, *(["--burst"] if options.burst else [])]
-    os.execv(sys.executable, [sys.executable, "-m", "worker", *said])  # noqa: S606 - our own module, no shell
+    arguments = [*where, *(["--burst"] if options.burst else [])]
+    os.execv(sys.executable, [sys.executable, "-m", "worker", *arguments])  # noqa: S606 - our own module, no shell
 
 
-def missing_packages() -> Sequence[str]:
-    """Return what the ``worker`` extra would bring and is not there."""
+def list_missing_packages() -> Sequence[str]:
+    """Return packages of the ``worker`` extra that are missing."""
     return [name for name in EXTRA if importlib.util.find_spec(name) is None]

@@ -1,10 +1,13 @@
-"""A fit answered without a server: estimator and planner in this process, by the code that HTTP goes through."""
+"""Fits without a server.
+
+Estimator and planner run in this process, by the code that HTTP goes through.
+"""
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, offline_model
+from service.cli.offline.inline import Document, decode, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
-from service.contract.to_answer.fits import fit_answer
+from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.fits import read_fit
 from service.estimator.estimate import PlanCache
 from service.usecases.questions.fit import answer_fit, judge_fit
@@ -13,8 +16,8 @@ from service.usecases.questions.fit import answer_fit, judge_fit
 def fit(document: Document, _server: None) -> Document:
     """Return what ``POST /v1/fit`` would answer."""
     request = decode(document, FitRequest)
-    question = read_fit(request, offline_model(request.model))
+    question = read_fit(request, resolve_offline_model(request.model))
     ask = answer_fit if request.remedies else judge_fit
     report = ask(question, plans=PlanCache())
-    answer: Document = to_builtins(fit_answer(report, assumptions=question.assumptions))
+    answer: Document = to_builtins(build_fit_answer(report, assumptions=question.assumptions))
     return answer

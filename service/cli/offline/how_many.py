@@ -1,12 +1,15 @@
-"""A how-many answered without a server: the search in this process, by the code that HTTP goes through."""
+"""Answers to how-many questions without a server.
+
+The search runs in this process, by the code that HTTP goes through.
+"""
 
 from time import perf_counter
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, offline_model
+from service.cli.offline.inline import Document, decode, resolve_offline_model
 from service.contract.schemas.how_many import HowManyRequest
-from service.contract.to_answer.how_many import how_many_answer
+from service.contract.to_answer.how_many import build_how_many_answer
 from service.contract.to_question.searches import read_how_many
 from service.estimator.estimate import PlanCache
 from service.usecases.questions.how_many import answer_how_many
@@ -16,9 +19,11 @@ def how_many(document: Document, _server: None) -> Document:
     """Return what ``GET /v1/how-many`` would answer."""
     started_s = perf_counter()
     request = decode(document, HowManyRequest)
-    question = read_how_many(request, offline_model(request.model))
-    found = answer_how_many(question, plans=PlanCache())
+    question = read_how_many(request, resolve_offline_model(request.model))
+    plans = answer_how_many(question, plans=PlanCache())
     answer: Document = to_builtins(
-        how_many_answer(found, assumptions=question.assumptions, elapsed_s=perf_counter() - started_s)
+        build_how_many_answer(
+            plans, assumptions=question.assumptions, elapsed_s=perf_counter() - started_s
+        ),
     )
     return answer

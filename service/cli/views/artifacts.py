@@ -1,4 +1,7 @@
-"""Fetch a file that a measurement kept: whole and as it was written, or not at all."""
+"""Download of a measurement's file.
+
+It arrives complete and verified, or not at all.
+"""
 
 import argparse
 import hashlib
@@ -11,7 +14,7 @@ from typing import IO
 from httpx import Client
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.http import Document, path_of, problem_words, read
+from service.cli.http import Document, build_path, describe_problem, read
 from service.cli.views.tables import show_bytes
 from service.jobs.artifacts import FILE_NAMES
 
@@ -20,27 +23,45 @@ _ID_AND_NAME = 2
 
 
 def add_output(group: argparse._ArgumentGroup) -> None:
-    """Take where to write."""
+    """Add the flag that names the output file."""
     group.add_argument(
-        "-o", "--output", metavar="FILE", help="where to write it (- is stdout; default: by its own name, in this directory)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="where to write it (- is stdout; default: by its own name, in this directory)",
     )
 
 
-def kept_words(measurement: Document) -> Iterator[str]:
-    """Yield what a measurement kept, and how to get it; a server of the version before knows of no files."""
-    for kept in measurement.get("artifacts", ()):
-        size = show_bytes(kept["bytes"])
-        yield f"kept {kept['name']}, {size}: headroom measurements artifact {measurement['id']} {kept['name']}"
+def describe_artifacts(measurement: Document) -> Iterator[str]:
+    """Yield each kept artifact and the command that fetches it.
+
+    A server of the version before knows of no files.
+    """
+    for artifact in measurement.get("artifacts", ()):
+        size = show_bytes(artifact["bytes"])
+        yield (
+            f"kept {artifact['name']}, {size}: headroom measurements artifact {measurement['id']} "
+            f"{artifact['name']}"
+        )
 
 
 def download(client: Client, names: Sequence[str], output: str | None) -> None:
-    """Write an artifact to a file, or to stdout, and say what it is."""
+    """Write an artifact to a file or to stdout.
+
+    The file's name and size go to stderr.
+    """
     if len(names) != _ID_AND_NAME:
-        message = "which one? headroom measurements artifact ID NAME [-o FILE]; headroom measurements show ID lists them"
+        message = (
+            "which one? headroom measurements artifact ID NAME [-o FILE]; headroom measurements "
+            "show ID lists them"
+        )
         raise InvalidRequestError(message)
     measurement_id, name = names
-    listed = {kept["name"]: kept for kept in read(client, path_of("measurements", measurement_id))["artifacts"]}
-    path = path_of("measurements", measurement_id, "artifacts", name)
+    listed = {
+        artifact["name"]: artifact
+        for artifact in read(client, build_path("measurements", measurement_id))["artifacts"]
+    }
+    path = build_path("measurements", measurement_id, "artifacts", name)
     if output == STDOUT:
         _fetch(client, path, listed.get(name), sys.stdout.buffer)
         return
@@ -54,26 +75,34 @@ def download(client: Client, names: Sequence[str], output: str | None) -> None:
 
 
 def _replace(client: Client, path: str, listed: Document | None, target: Path) -> None:
-    """Write beside the target first: what breaks off leaves the target as it was, and nothing beside it."""
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    """Write a temporary file, then move it over the target.
+
+    What breaks off leaves the target as it was, and nothing beside it.
+    """
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with beside.open("xb") as file:
+        with temporary.open("xb") as file:
             _fetch(client, path, listed, file)
-        beside.replace(target)
+        temporary.replace(target)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _fetch(client: Client, path: str, listed: Document | None, file: IO[bytes]) -> None:
-    """Write what the server has; raises ServiceError where that is not what the measurement lists."""
+    """Write what the server sends and verify it.
+
+    Raises ServiceError where that is not what the measurement lists.
+    """
     digest, num_bytes = hashlib.sha256(), 0
     with client.stream("GET", path, headers={"accept": "application/octet-stream"}) as answer:
         if not answer.is_success:
-            raise ServiceError(problem_words(answer))
+            raise ServiceError(describe_problem(answer))
         for piece in answer.iter_bytes():
             digest.update(piece)
             num_bytes += len(piece)
             file.write(piece)
     if listed is None or (num_bytes, digest.hexdigest()) != (listed["bytes"], listed["sha256"]):
-        message = f"{num_bytes:,} bytes came, and they are not what the measurement lists; ask again"
+        message = (
+            f"{num_bytes:,} bytes came, and they are not what the measurement lists; ask again"
+        )
         raise ServiceError(message)

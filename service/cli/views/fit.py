@@ -1,4 +1,7 @@
-"""A fit answer on a terminal: the verdict in one line, what it is made of, what would help, what was assumed."""
+"""A fit answer on a terminal.
+
+The verdict in one line, what it is made of, what would help, what was assumed.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,8 +9,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from service.cli.views.phrases import words_of_assumptions, words_of_change
-from service.cli.views.tables import console, show_bytes, table, titled
+from service.cli.views.phrases import format_assumptions, format_change
+from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 
 Document = Mapping[str, Any]
 VERDICTS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit"}
@@ -15,71 +18,99 @@ _STYLES = {"fits": "bold green", "tight": "bold yellow", "does_not_fit": "bold r
 
 
 def show_fit(subject: str, answer: Document) -> None:
-    """Print the answer about ``subject``, which says the model and the GPU."""
-    screen = console()
+    """Print the answer about ``subject``.
+
+    ``subject`` names the model and the GPU.
+    """
+    screen = make_console()
     verdict = answer["verdict"]
     screen.print(f"{subject}: [{_STYLES[verdict]}]{VERDICTS[verdict]}[/]", soft_wrap=True)
-    screen.print(balance(answer), soft_wrap=True)
-    for part in _tables(answer):
+    screen.print(describe_balance(answer), soft_wrap=True)
+    for part in _iter_tables(answer):
         screen.print(part)
-    for line in _lines(answer):
+    for line in _iter_lines(answer):
         screen.print(line, markup=False)
 
 
-def balance(answer: Document) -> str:
-    """Return what a GPU needs against what it has, in a line."""
+def describe_balance(answer: Document) -> str:
+    """Return what a GPU needs and has, in a line."""
     per_gpu = answer["per_gpu"]
     low, high = per_gpu["intervals"]["device"]
     level = per_gpu["intervals"]["level"]
     serving = answer["serving"]
-    pooled = serving is not None and serving["kv_pool_bytes"] is not None
-    left = serving["budget_bytes"] - serving["required_bytes"] if pooled else answer["headroom_bytes"] - answer["deficit_bytes"]
-    balance = f"{show_bytes(-left)} too much" if left < 0 else f"{show_bytes(left)} left"
-    if pooled:
-        need = (
-            f"{show_bytes(serving['required_bytes'])} per GPU, of the engine's budget of {show_bytes(serving['budget_bytes'])}"
+    has_pool = serving is not None and serving["kv_pool_bytes"] is not None
+    remaining_bytes = (
+        serving["budget_bytes"] - serving["required_bytes"]
+        if has_pool
+        else answer["headroom_bytes"] - answer["deficit_bytes"]
+    )
+    balance = (
+        f"{show_bytes(-remaining_bytes)} too much"
+        if remaining_bytes < 0
+        else f"{show_bytes(remaining_bytes)} left"
+    )
+    if has_pool:
+        required = (
+            f"{show_bytes(serving['required_bytes'])} per GPU, of the engine's budget of "
+            f"{show_bytes(serving['budget_bytes'])}"
         )
-        if left >= 0 and answer["verdict"] == "does_not_fit":
-            return f"{need}: enough for these sequences, but the engine does not start, as the warning says"
+        if remaining_bytes >= 0 and answer["verdict"] == "does_not_fit":
+            return (
+                f"{required}: enough for these sequences, but the engine does not start, as the "
+                "warning says"
+            )
         between = f"{level:.0%} between {show_bytes(low)} and {show_bytes(high)}"
-        return f"{need}: {balance}; it fills {show_bytes(per_gpu['device_bytes'])} ({between}; {answer['basis']})"
-    need = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
+        return (
+            f"{required}: {balance}; it fills {show_bytes(per_gpu['device_bytes'])} ({between}; "
+            f"{answer['basis']})"
+        )
+    required = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
     return (
-        f"{need}, of {show_bytes(answer['usable_bytes'])} usable: "
-        f"{balance} ({level:.0%} between {show_bytes(low)} and {show_bytes(high)}; {answer['basis']})"
+        f"{required}, of {show_bytes(answer['usable_bytes'])} usable: {balance} ({level:.0%} "
+        f"between {show_bytes(low)} and {show_bytes(high)}; {answer['basis']})"
     )
 
 
-def _tables(answer: Document) -> Iterator[RenderableType]:
+def _iter_tables(answer: Document) -> Iterator[RenderableType]:
     per_gpu = answer["per_gpu"]
-    yield _components(per_gpu)
-    rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in per_gpu["instants"]]
+    yield _build_components(per_gpu)
+    rows = [
+        (instant["name"], show_bytes(instant["allocated_bytes"])) for instant in per_gpu["instants"]
+    ]
     rows.append(("between steps", show_bytes(per_gpu["steady_bytes"])))
-    yield table(("instant", "allocated"), rows, right=("allocated",))
+    yield make_table(("instant", "allocated"), rows, right=("allocated",))
     if answer["remedies"]:
-        yield _remedies(answer)
+        yield _build_remedies(answer)
     if answer["rules_of_thumb"]:
-        yield _rules(answer)
+        yield _build_rules(answer)
 
 
-def _components(per_gpu: Document) -> Table:
+def _build_components(per_gpu: Document) -> Table:
     total = per_gpu["device_bytes"]
     rows = [
-        (part["name"], show_bytes(part["bytes"]), f"{part['bytes'] / total:.1%}", part["basis"], part["formula"])
+        (
+            part["name"],
+            show_bytes(part["bytes"]),
+            f"{part['bytes'] / total:.1%}",
+            part["basis"],
+            part["formula"],
+        )
         for part in per_gpu["components"]
     ]
-    made = table(("component", "bytes", "share", "basis", "how"), rows, right=("bytes", "share"))
-    made.add_section()
-    made.add_row("allocated at the peak", show_bytes(per_gpu["allocated_bytes"]))
-    made.add_row("reserved", show_bytes(per_gpu["reserved_bytes"]))
-    made.add_row("device", show_bytes(total))
-    return made
+    components = make_table(
+        ("component", "bytes", "share", "basis", "how"), rows, right=("bytes", "share")
+    )
+    components.add_section()
+    components.add_row("allocated at the peak", show_bytes(per_gpu["allocated_bytes"]))
+    components.add_row("reserved", show_bytes(per_gpu["reserved_bytes"]))
+    components.add_row("device", show_bytes(total))
+    return components
 
 
-def _remedies(answer: Document) -> Group:
+def _build_remedies(answer: Document) -> Group:
     rows = [
         (
-            words_of_change(remedy["change"]),
+            format_change(remedy["change"]),
             str(remedy["num_gpus"]),
             show_bytes(remedy["saves_bytes"]),
             VERDICTS[remedy["verdict"]],
@@ -87,16 +118,23 @@ def _remedies(answer: Document) -> Group:
         )
         for remedy in answer["remedies"]
     ]
-    return titled(
-        "what would help", table(("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time"))
+    return add_title(
+        "what would help",
+        make_table(
+            ("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time")
+        ),
     )
 
 
-def _rules(answer: Document) -> Group:
+def _build_rules(answer: Document) -> Group:
     rows = [
-        (rule["name"], show_bytes(rule["bytes"]), f"{rule['off_by']:+.0%}", rule["why"]) for rule in answer["rules_of_thumb"]
+        (rule["name"], show_bytes(rule["bytes"]), f"{rule['off_by']:+.0%}", rule["why"])
+        for rule in answer["rules_of_thumb"]
     ]
-    return titled("rules of thumb", table(("rule", "says", "off by", "why"), rows, right=("says", "off by")))
+    return add_title(
+        "rules of thumb",
+        make_table(("rule", "says", "off by", "why"), rows, right=("says", "off by")),
+    )
 
 
 _LEVELS = {
@@ -107,25 +145,40 @@ _LEVELS = {
 }
 
 
-def _calibration(answer: Document) -> str:
+def _describe_calibration(answer: Document) -> str:
     count = answer["calibration_measurements"]
     measured = f"{count} measurement{'' if count == 1 else 's'}"
-    return f"rests on calibration {answer['calibration']}: {measured}, {_LEVELS[answer['calibration_level']]}"
+    return (
+        f"rests on calibration {answer['calibration']}: {measured}, "
+        f"{_LEVELS[answer['calibration_level']]}"
+    )
 
 
-def _lines(answer: Document) -> Iterator[str]:
+def _iter_lines(answer: Document) -> Iterator[str]:
     if (serving := answer["serving"]) is not None:
-        yield f"cache: {serving['kv_bytes_per_token']:,} bytes per token, {show_bytes(serving['kv_cache_bytes'])} in all"
+        yield (
+            f"cache: {serving['kv_bytes_per_token']:,} bytes per token, "
+            f"{show_bytes(serving['kv_cache_bytes'])} in all"
+        )
         if serving["kv_pool_bytes"] is not None:
-            room = f"{serving['kv_pool_tokens']:,} tokens, {serving['max_num_sequences']:,} sequences of this length"
+            room = (
+                f"{serving['kv_pool_tokens']:,} tokens, {serving['max_num_sequences']:,} sequences "
+                "of this length"
+            )
             yield f"pool: {show_bytes(serving['kv_pool_bytes'])} for {room}"
     if (throughput := answer["throughput"]) is not None:
-        speed = f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} tokens/s"
+        speed = (
+            f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} "
+            "tokens/s"
+        )
         yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']})"
     if (files := answer["checkpoint_bytes"]) is not None:
-        yield f"a checkpoint takes {show_bytes(files['total'])}, of which weights {show_bytes(files['weights'])}"
+        yield (
+            f"a checkpoint takes {show_bytes(files['total'])}, of which weights "
+            f"{show_bytes(files['weights'])}"
+        )
     if answer["calibration"] is not None:
-        yield _calibration(answer)
+        yield _describe_calibration(answer)
     if answer["assumptions"]:
-        yield words_of_assumptions(answer["assumptions"])
+        yield format_assumptions(answer["assumptions"])
     yield from (f"warning: {text}" for text in answer["warnings"])

@@ -1,4 +1,4 @@
-"""How answers look on a terminal: tables of the same make."""
+"""Terminal tables of one style."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,33 +13,47 @@ from service.estimator.values.units import format_bytes
 
 
 class Screen(Console):
-    """A console whose reader may leave: rich itself would then end the program with 1, which means "does not fit"."""
+    """Console that lets the command handle a broken pipe.
+
+    rich itself would end the program with 1, which means "does not fit".
+    """
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to the command."""
+        """Raise, so that the command decides."""
         raise BrokenPipeError
 
 
-def console() -> Console:
-    """Return the terminal; piped output is as wide as it needs to be."""
+def make_console() -> Console:
+    """Return the terminal.
+
+    Piped output is as wide as it needs to be.
+    """
     return Screen(highlight=False, width=None if sys.stdout.isatty() else 120, soft_wrap=False)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
-    """Return a table; columns named in ``right`` hold numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+def make_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()
+) -> Table:
+    """Return a table.
+
+    Columns named in ``right`` hold numbers.
+    """
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*row)
-    return made
+        result.add_row(*row)
+    return result
 
 
-def titled(title: str, made: Table) -> Group:
-    """Return a table under a title; its own would be wrapped to the width of the table."""
-    return Group(Text(title, style="bold"), made)
+def add_title(title: str, table: Table) -> Group:
+    """Return a table under a title.
+
+    rich's own title would be wrapped to the width of the table.
+    """
+    return Group(Text(title, style="bold"), table)
 
 
 def show_bytes(value: object) -> str:
-    """Return bytes for a person, or a dash where there is no such number."""
+    """Return readable bytes, or a dash for no number."""
     return format_bytes(value) if isinstance(value, int) else "-"

@@ -19,7 +19,7 @@ _ITEM = {
             "properties": {"problem": {"$ref": f"{_REFERENCE}Problem"}},
             "additionalProperties": False,
         },
-    ]
+    ],
 }
 
 
@@ -33,7 +33,8 @@ class BatchDetail(StrEnum):
 Detail = Annotated[
     BatchDetail | UnsetType,
     Meta(
-        description="`numbers` (the default): verdict, bytes and intervals; lists that explain are empty, throughput is null "
+        description="`numbers` (the default): verdict, bytes and intervals; lists that explain are "
+        "empty, throughput is null "
         "and reserved bytes are not replayed. `full`: what POST /v1/fit answers.",
     ),
 ]
@@ -42,7 +43,9 @@ Detail = Annotated[
 class BatchRequest(Strict, frozen=True, kw_only=True):
     """Fit questions that are answered in one call."""
 
-    items: Annotated[list[FitRequest], Meta(max_length=MAX_ITEMS, description="Each as POST /v1/fit takes it.")]
+    items: Annotated[
+        list[FitRequest], Meta(max_length=MAX_ITEMS, description="Each as POST /v1/fit takes it.")
+    ]
     detail: Detail = UNSET
 
 
@@ -54,7 +57,9 @@ class BatchEnvelope(Strict, frozen=True, kw_only=True):
 
 
 class BatchAnswer(Answer, frozen=True, kw_only=True):
-    """One answer per item, in order: a fit, or the problem that POST /v1/fit would have answered with."""
+    """One answer per item, in order: a fit, or the problem that POST /v1/fit would have answered
+    with.
+    """
 
     items: Annotated[list[Any], Meta(extra_json_schema={"items": _ITEM})]
 

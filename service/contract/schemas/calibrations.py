@@ -5,7 +5,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Answer, CalibrationKey, Cursor, GpuName, PageLimit, Strict, Word
+from service.contract.schemas.fields import (
+    Answer,
+    CalibrationKey,
+    Cursor,
+    GpuName,
+    PageLimit,
+    Strict,
+    Word,
+)
 from service.jobs.contract import ProbeDevice
 
 Quantity = Literal["allocated", "reserved", "device", "step_time"]
@@ -24,12 +32,28 @@ class CalibrationQuery(Strict, frozen=True, kw_only=True):
 class DriftAnswer(Answer, frozen=True, kw_only=True):
     """What newer measurements of the same question say of a calibration."""
 
-    stale: Annotated[bool, Meta(description="Whether workers run other releases, drivers or GPUs now: it answers no more.")]
+    stale: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether workers run other releases, drivers or GPUs now: it answers no more."
+            )
+        ),
+    ]
     current_environment: Annotated[str, Meta(description="What runs now.")]
-    measured: Annotated[int, Meta(description="Measurements there that a calibration had promised something.")]
-    outside: Annotated[int, Meta(description="Of these, those outside of the 0.95 interval of what was promised.")]
-    drifting: Annotated[bool, Meta(description="Whether that is more than 97.5 % of all draws have at that level.")]
-    bias: Annotated[float | None, Meta(description="Mean of measured / analytic answer - 1 where it was learnt.")]
+    measured: Annotated[
+        int, Meta(description="Measurements there that a calibration had promised something.")
+    ]
+    outside: Annotated[
+        int, Meta(description="Of these, those outside of the 0.95 interval of what was promised.")
+    ]
+    drifting: Annotated[
+        bool, Meta(description="Whether that is more than 97.5 % of all draws have at that level.")
+    ]
+    bias: Annotated[
+        float | None,
+        Meta(description="Mean of measured / analytic answer - 1 where it was learnt."),
+    ]
     current_bias: Annotated[float | None, Meta(description="The same where workers run now.")]
 
 
@@ -66,12 +90,19 @@ class CalibrationPoolAnswer(Answer, frozen=True, kw_only=True):
     environment: str
     family: str | None
     shares: Annotated[
-        dict[str, float], Meta(description="What is added, as shares of the analytic answer; of times the logarithm.")
+        dict[str, float],
+        Meta(
+            description="What is added, as shares of the analytic answer; of times the logarithm."
+        ),
     ]
     keys: int
     measurements: int
-    half_width: Annotated[float | None, Meta(description="Of the 0.95 interval of a key that nobody measured.")]
-    key_half_width: Annotated[float | None, Meta(description="Of the 0.95 interval of other sizes of a key.")]
+    half_width: Annotated[
+        float | None, Meta(description="Of the 0.95 interval of a key that nobody measured.")
+    ]
+    key_half_width: Annotated[
+        float | None, Meta(description="Of the 0.95 interval of other sizes of a key.")
+    ]
 
 
 class PoolPage(Answer, frozen=True, kw_only=True):
@@ -83,7 +114,9 @@ class PoolPage(Answer, frozen=True, kw_only=True):
 class RemeasureAnswer(Answer, frozen=True, kw_only=True):
     """What was asked for again."""
 
-    measurements: Annotated[list[str], Meta(description="The new measurements, one for each size that was measured.")]
+    measurements: Annotated[
+        list[str], Meta(description="The new measurements, one for each size that was measured.")
+    ]
 
 
 class AccuracyQuery(Strict, frozen=True, kw_only=True):
@@ -93,7 +126,9 @@ class AccuracyQuery(Strict, frozen=True, kw_only=True):
     gpu: Annotated[GpuName | UnsetType, Meta(description="On this GPU.")] = UNSET
     device: Annotated[ProbeDevice | UnsetType, Meta(description="By probes of this kind.")] = UNSET
     quantity: Annotated[Quantity | UnsetType, Meta(description="Of this quantity.")] = UNSET
-    since: Annotated[Moment | UnsetType, Meta(description="Measured at or after this time.")] = UNSET
+    since: Annotated[Moment | UnsetType, Meta(description="Measured at or after this time.")] = (
+        UNSET
+    )
 
 
 class ErrorAnswer(Answer, frozen=True, kw_only=True):
@@ -102,8 +137,12 @@ class ErrorAnswer(Answer, frozen=True, kw_only=True):
     median: Annotated[float, Meta(description="Of the absolute errors.")]
     p95: Annotated[float, Meta(description="Of the absolute errors.")]
     bias: Annotated[float, Meta(description="Mean of the signed errors.")]
-    coverage: Annotated[float | None, Meta(description="Share of measurements in their 0.95 interval.")]
-    width: Annotated[float | None, Meta(description="Mean width of the intervals over what was measured.")]
+    coverage: Annotated[
+        float | None, Meta(description="Share of measurements in their 0.95 interval.")
+    ]
+    width: Annotated[
+        float | None, Meta(description="Mean width of the intervals over what was measured.")
+    ]
 
 
 class ClassAnswer(Answer, frozen=True, kw_only=True):
@@ -113,7 +152,10 @@ class ClassAnswer(Answer, frozen=True, kw_only=True):
     quantity: str
     count: int
     before: Annotated[ErrorAnswer, Meta(description="Of the analytic answers.")]
-    after: Annotated[ErrorAnswer, Meta(description="Of the answers that rest on every measurement but the one held out.")]
+    after: Annotated[
+        ErrorAnswer,
+        Meta(description="Of the answers that rest on every measurement but the one held out."),
+    ]
 
 
 class ShippedAnswer(Answer, frozen=True, kw_only=True):

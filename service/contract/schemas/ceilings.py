@@ -13,9 +13,12 @@ from service.planner.plans.ceiling_values import Maximized
 MAX_GPUS = 1024
 
 
-def _open(struct: type[Any], name: str, tag: str) -> type[Any]:
-    """Return a task's request in which nothing is required: what is maximised need not be said."""
-    optional = [(field.name, Union[field.type, UnsetType], UNSET) for field in fields(struct)]  # noqa: UP007  # not known before
+def _make_open_struct(struct: type[Any], name: str, tag: str) -> type[Any]:
+    """Return a task's request struct with no field required.
+
+    The field that is maximised need not be sent.
+    """
+    optional = [(field.name, Union[field.type, UnsetType], UNSET) for field in fields(struct)]  # noqa: UP007 - not known before
     return defstruct(
         name,
         optional,
@@ -33,23 +36,36 @@ def _open(struct: type[Any], name: str, tag: str) -> type[Any]:
 if TYPE_CHECKING:
     CeilingWorkload = Struct
 else:
-    CeilingWorkload = _open(TrainRequest, "TrainCeiling", "train") | _open(ServeRequest, "ServeCeiling", "serve")
+    CeilingWorkload = _make_open_struct(TrainRequest, "TrainCeiling", "train") | _make_open_struct(
+        ServeRequest, "ServeCeiling", "serve"
+    )
 
 
 class CeilingRequest(Strict, frozen=True, kw_only=True):
     """A question: the largest value that still fits; what is absent is searched."""
 
-    workload: Annotated[CeilingWorkload, Meta(description="What runs; the word that is maximised may be left out.")]
+    workload: Annotated[
+        CeilingWorkload, Meta(description="What runs; the word that is maximised may be left out.")
+    ]
     gpu: GpuReference
     maximize: Annotated[Maximized, Meta(description="What is made as large as it goes.")]
     model: Annotated[
         ModelReference | UnsetType,
-        Meta(description="Required, unless `num_parameters` is maximised: then its own size is not used."),
+        Meta(
+            description=(
+                "Required, unless `num_parameters` is maximised: then its own size is not used."
+            )
+        ),
     ] = UNSET
     layout: LayoutRequest | UnsetType = UNSET
     num_gpus: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_GPUS)] | UnsetType,
-        Meta(description="GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as it says."),
+        Meta(
+            description=(
+                "GPUs, in whichever layout goes furthest; absent, as many as `layout` says, "
+                "replicas as it says."
+            )
+        ),
     ] = UNSET
     confidence: SearchConfidence = 0.95
 
@@ -58,19 +74,30 @@ class NextAnswer(Answer, frozen=True, kw_only=True):
     """The value after the ceiling: what it lacks, or why it cannot run at all."""
 
     value: int | None
-    deficit_bytes: Annotated[int | None, Meta(description="Device less usable bytes, 0 when it is only tight.")]
-    missing_bytes: Annotated[int | None, Meta(description="What it lacks for the confidence: at the interval's upper end.")]
+    deficit_bytes: Annotated[
+        int | None, Meta(description="Device less usable bytes, 0 when it is only tight.")
+    ]
+    missing_bytes: Annotated[
+        int | None,
+        Meta(description="What it lacks for the confidence: at the interval's upper end."),
+    ]
     reason: str
 
 
 class CeilingAnswer(Answer, frozen=True, kw_only=True):
-    """The largest value, the whole answer there, and what one more lacks; `value` is null when not even the least fits."""
+    """The largest value, the whole answer there, and what one more lacks; `value` is null when not
+    even the least fits.
+    """
 
     value: int | None
     maximize: str
     fit: Annotated[FitAnswer | None, Meta(description="The answer of /v1/fit at the ceiling.")]
-    workload: Annotated[JsonObject | None, Meta(description="The workload at the ceiling, complete.")]
+    workload: Annotated[
+        JsonObject | None, Meta(description="The workload at the ceiling, complete.")
+    ]
     layout: Annotated[JsonObject | None, Meta(description="The layout at the ceiling, complete.")]
     next: NextAnswer
     num_evaluated: Annotated[int, Meta(description="Configurations that were estimated.")]
-    assumptions: Annotated[list[str], Meta(description="Every default that was used and not searched.")]
+    assumptions: Annotated[
+        list[str], Meta(description="Every default that was used and not searched.")
+    ]

@@ -21,7 +21,10 @@ NodeStateName = Literal["ready", "drained"]
 GpuCount = Annotated[int, Meta(ge=0, le=256)]
 
 
-GpuIndices = Annotated[list[Annotated[int, Meta(ge=0, le=255)]], Meta(max_length=256, description="Indices of these GPUs.")]
+GpuIndices = Annotated[
+    list[Annotated[int, Meta(ge=0, le=255)]],
+    Meta(max_length=256, description="Indices of these GPUs."),
+]
 
 
 class AllocationRequest(Strict, frozen=True, kw_only=True):
@@ -46,14 +49,24 @@ class NodeRequest(Strict, frozen=True, kw_only=True):
 
     name: NodeName
     allocated_gpus: Annotated[
-        GpuCount | UnsetType, Meta(description="GPUs that others hold; the sum of `allocations` where it is absent.")
+        GpuCount | UnsetType,
+        Meta(description="GPUs that others hold; the sum of `allocations` where it is absent."),
     ] = UNSET
-    state: Annotated[NodeStateName, Meta(description="Whether new work may be placed here.")] = "ready"
+    state: Annotated[NodeStateName, Meta(description="Whether new work may be placed here.")] = (
+        "ready"
+    )
     allocations: Annotated[
         Annotated[list[AllocationRequest], Meta(max_length=256)] | UnsetType,
-        Meta(description="Who holds GPUs, as far as it is known. With all indices, free NVLink islands are known too."),
+        Meta(
+            description=(
+                "Who holds GPUs, as far as it is known. With all indices, free NVLink islands are "
+                "known too."
+            )
+        ),
     ] = UNSET
-    mig_gpus: Annotated[GpuCount, Meta(description="GPUs that MIG has cut into slices; they serve as those alone.")] = 0
+    mig_gpus: Annotated[
+        GpuCount, Meta(description="GPUs that MIG has cut into slices; they serve as those alone.")
+    ] = 0
     mig_slices: Annotated[list[MigSlicesRequest], Meta(max_length=64)] | UnsetType = UNSET
 
 
@@ -64,22 +77,33 @@ class PoolRequest(Strict, frozen=True, kw_only=True):
     gpu: GpuName
     gpus_per_node: Annotated[int, Meta(ge=1, le=256, description="GPUs of one node.")]
     nvlink_island_size: Annotated[
-        Annotated[int, Meta(ge=1, le=100_000)] | UnsetType, Meta(description="GPUs that reach each other over NVLink.")
+        Annotated[int, Meta(ge=1, le=100_000)] | UnsetType,
+        Meta(description="GPUs that reach each other over NVLink."),
     ] = UNSET
-    host_memory_bytes: Annotated[Memory | UnsetType, Meta(description="Memory of one node.")] = UNSET
+    host_memory_bytes: Annotated[Memory | UnsetType, Meta(description="Memory of one node.")] = (
+        UNSET
+    )
     nvme_bytes: Annotated[Memory | UnsetType, Meta(description="NVMe of one node.")] = UNSET
     network_bytes_per_second: Annotated[
         Annotated[int, Meta(ge=0, le=2**53)] | UnsetType, Meta(description="Network of one node.")
     ] = UNSET
     price_per_gpu_hour: Annotated[
-        Annotated[float, Meta(ge=0, le=1e6)] | UnsetType, Meta(description="Price of one GPU for one hour.")
+        Annotated[float, Meta(ge=0, le=1e6)] | UnsetType,
+        Meta(description="Price of one GPU for one hour."),
     ] = UNSET
     nodes: Annotated[list[NodeRequest], Meta(max_length=10_000)] | UnsetType = UNSET
-    num_nodes: Annotated[Annotated[int, Meta(ge=0, le=10_000)] | UnsetType, Meta(description="Nodes without names.")] = UNSET
+    num_nodes: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000)] | UnsetType, Meta(description="Nodes without names.")
+    ] = UNSET
 
 
 Pools = Annotated[
-    list[PoolRequest], Meta(min_length=1, max_length=100, description="Pools of equal nodes, 10,000 nodes in all at most.")
+    list[PoolRequest],
+    Meta(
+        min_length=1,
+        max_length=100,
+        description="Pools of equal nodes, 10,000 nodes in all at most.",
+    ),
 ]
 
 
@@ -102,14 +126,23 @@ class ClusterQuery(Strict, frozen=True, kw_only=True):
 
     limit: Annotated[PageLimit, Meta(description="Items on one page.")] = 50
     cursor: Cursor | UnsetType = UNSET
-    nodes: Annotated[bool, Meta(description="False leaves the single nodes out: their sums are enough for a list.")] = True
+    nodes: Annotated[
+        bool,
+        Meta(description="False leaves the single nodes out: their sums are enough for a list."),
+    ] = True
 
 
 class ClusterDeleteQuery(Strict, frozen=True, kw_only=True):
     """How a cluster is removed."""
 
     end_reservations: Annotated[
-        bool, Meta(description="End what is reserved on it as well; without this, a cluster with reservations stays.")
+        bool,
+        Meta(
+            description=(
+                "End what is reserved on it as well; without this, a cluster with reservations "
+                "stays."
+            )
+        ),
     ] = False
 
 
@@ -128,7 +161,9 @@ class MigSlicesAnswer(Answer, frozen=True, kw_only=True):
     profile: str
     total: int
     allocated: int
-    free: Annotated[int, Meta(description="Neither allocated nor reserved, on a node that takes work.")]
+    free: Annotated[
+        int, Meta(description="Neither allocated nor reserved, on a node that takes work.")
+    ]
 
 
 class NodeAnswer(Answer, frozen=True, kw_only=True):
@@ -155,13 +190,18 @@ class PoolAnswer(Answer, frozen=True, kw_only=True):
     nvme_bytes: int | None
     network_bytes_per_second: int | None
     price_per_gpu_hour: float | None
-    nodes: Annotated[list[NodeAnswer] | None, Meta(description="Null where they are only counted, or were not asked for.")]
+    nodes: Annotated[
+        list[NodeAnswer] | None,
+        Meta(description="Null where they are only counted, or were not asked for."),
+    ]
     num_nodes: Annotated[int | None, Meta(description="Nodes without names.")]
     total_nodes: Annotated[int, Meta(description="Nodes with and without names.")]
     total_gpus: int
     drained_gpus: Annotated[int, Meta(description="GPUs of nodes that take no new work.")]
     mig_gpus: Annotated[int, Meta(description="GPUs in slices, on nodes that take work.")]
-    reserved_gpus: Annotated[int, Meta(description="GPUs that live reservations hold on nodes that take work.")]
+    reserved_gpus: Annotated[
+        int, Meta(description="GPUs that live reservations hold on nodes that take work.")
+    ]
     free_gpus: Annotated[int, Meta(description="Whole GPUs that can be given out now.")]
 
 
@@ -172,9 +212,9 @@ class ClusterAnswer(Answer, frozen=True, kw_only=True):
     created_at: Annotated[str, Meta(description="RFC 3339, UTC.")]
     updated_at: Annotated[str, Meta(description="RFC 3339, UTC.")]
     pools: list[PoolAnswer]
-    warnings: Annotated[list[str], Meta(description="Live reservations that this inventory cannot keep.")] = field(
-        default_factory=list
-    )
+    warnings: Annotated[
+        list[str], Meta(description="Live reservations that this inventory cannot keep.")
+    ] = field(default_factory=list)
 
 
 class ClusterPage(Answer, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""Field types of the edge: every number has bounds and every string a pattern, so that neither NUL nor 10^400 comes in."""
+"""Field types of the contract: bounded numbers, patterned strings.
+
+Every number has bounds and every string a pattern, so that neither NUL nor 10^400 comes in.
+"""
 
 from typing import Annotated, Any, TypeVar
 
@@ -10,7 +13,8 @@ MAX_DEGREE = 65_536
 MAX_TOKENS = 100_000_000
 MAX_BATCH = 65_536
 
-# Python's $ also matches before a final newline; the look-ahead closes that hole and is legal ECMA-262, which OpenAPI speaks.
+# Python's $ also matches before a final newline; the look-ahead closes that hole and is legal
+# ECMA-262, which OpenAPI speaks.
 _END = r"$(?!\n)"
 
 Name = Annotated[
@@ -33,7 +37,10 @@ HubName = Annotated[
     str,
     Meta(
         pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,95}}{_END}",
-        description="Name of a stored model, or name or alias of a catalogue model; of a Hugging Face id one of its two parts.",
+        description=(
+            "Name of a stored model, or name or alias of a catalogue model; of a Hugging Face id "
+            "one of its two parts."
+        ),
         examples=["llama-2-7b"],
     ),
 ]
@@ -47,7 +54,11 @@ GpuName = Annotated[
 ]
 NodeName = Annotated[
     str,
-    Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,252}}{_END}", description="Host name of a node.", examples=["n1"]),
+    Meta(
+        pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,252}}{_END}",
+        description="Host name of a node.",
+        examples=["n1"],
+    ),
 ]
 Holder = Annotated[
     str,
@@ -58,20 +69,37 @@ Holder = Annotated[
     ),
 ]
 MigProfileName = Annotated[
-    str, Meta(pattern=rf"^[0-9]g\.[0-9]{{1,3}}gb{_END}", description="A MIG profile of the GPU.", examples=["1g.10gb"])
+    str,
+    Meta(
+        pattern=rf"^[0-9]g\.[0-9]{{1,3}}gb{_END}",
+        description="A MIG profile of the GPU.",
+        examples=["1g.10gb"],
+    ),
 ]
 ModuleName = Annotated[
-    str, Meta(pattern=rf"^[A-Za-z0-9_][A-Za-z0-9_.]{{0,127}}{_END}", description="Name of a linear layer.", examples=["q_proj"])
+    str,
+    Meta(
+        pattern=rf"^[A-Za-z0-9_][A-Za-z0-9_.]{{0,127}}{_END}",
+        description="Name of a linear layer.",
+        examples=["q_proj"],
+    ),
 ]
 Version = Annotated[str, Meta(pattern=rf"^[0-9][0-9A-Za-z.+-]{{0,31}}{_END}", examples=["0.19.0"])]
-Word = Annotated[str, Meta(pattern=rf"^[a-z][a-z0-9_-]{{0,39}}{_END}", description="One word of a vocabulary.")]
+Word = Annotated[
+    str, Meta(pattern=rf"^[a-z][a-z0-9_-]{{0,39}}{_END}", description="One word of a vocabulary.")
+]
 Cursor = Annotated[
     str,
-    Meta(pattern=rf"^[A-Za-z0-9_=.-]{{1,512}}{_END}", description="`next_cursor` of the previous page, as it was sent."),
+    Meta(
+        pattern=rf"^[A-Za-z0-9_=.-]{{1,512}}{_END}",
+        description="`next_cursor` of the previous page, as it was sent.",
+    ),
 ]
 PageLimit = Annotated[int, Meta(ge=1, le=200, description="Items on one page.")]
 
-CalibrationKey = Annotated[str, Meta(pattern=rf"^[0-9a-z:_-]{{1,128}}{_END}", description="Key of a calibration.")]
+CalibrationKey = Annotated[
+    str, Meta(pattern=rf"^[0-9a-z:_-]{{1,128}}{_END}", description="Key of a calibration.")
+]
 IfMatch = Annotated[
     str,
     Meta(
@@ -84,7 +112,10 @@ IfNoneMatch = Annotated[
     str,
     Meta(
         pattern=rf'^(\*|(W/)?"[!#-~]{{0,128}}"){_END}',
-        description="The `ETag` of the version that is at hand: while it is the present one, the answer is 304 without a body.",
+        description=(
+            "The `ETag` of the version that is at hand: while it is the present one, the answer is "
+            "304 without a body."
+        ),
         examples=['"3684db1ae85a4e28b97928998f3a3712"'],
     ),
 ]
@@ -92,7 +123,10 @@ IdempotencyKey = Annotated[
     str,
     Meta(
         pattern=rf"^[!-~]{{1,128}}{_END}",
-        description="The same key and body give the same result for 24 hours; with another body it is a conflict.",
+        description=(
+            "The same key and body give the same result for 24 hours; with another body it is a "
+            "conflict."
+        ),
         examples=["3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10"],
     ),
 ]
@@ -113,13 +147,20 @@ MeasurementId = Annotated[
     ),
 ]
 LastEventId = Annotated[
-    str, Meta(pattern=rf"^[0-9]{{0,18}}{_END}", description="Replay what came after this event; empty replays everything.")
+    str,
+    Meta(
+        pattern=rf"^[0-9]{{0,18}}{_END}",
+        description="Replay what came after this event; empty replays everything.",
+    ),
 ]
 
 _AS_TEXT = Annotated[str, Meta(pattern=rf"^[ -~]{{1,40}}{_END}")]
 Memory = Annotated[
     Annotated[int, Meta(ge=0, le=2**53)] | _AS_TEXT,
-    Meta(description="Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.", examples=["80Gi", 85_899_345_920]),
+    Meta(
+        description="Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.",
+        examples=["80Gi", 85_899_345_920],
+    ),
 ]
 GpuMemory = Annotated[
     Annotated[int, Meta(ge=1, le=2**53)] | _AS_TEXT,
@@ -137,11 +178,19 @@ Fraction = Annotated[float, Meta(gt=0, le=1)]
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 _CARRIED = f"{LOWEST:g} to {HIGHEST:g}, as far as residuals carry; {LEVEL:g} at most for engines"
 FitConfidence = Annotated[
-    Confidence, Meta(description=f"Level of the intervals: what `fits` does so at their upper end. {_CARRIED}.")
+    Confidence,
+    Meta(
+        description=f"Level of the intervals: what `fits` does so at their upper end. {_CARRIED}."
+    ),
 ]
 SearchConfidence = Annotated[
     Confidence | None,
-    Meta(description=f"Level of the intervals at whose upper end it must fit; `null` accepts what is tight. {_CARRIED}."),
+    Meta(
+        description=(
+            "Level of the intervals at whose upper end it must fit; `null` accepts what is tight. "
+            f"{_CARRIED}."
+        )
+    ),
 ]
 
 JsonObject = dict[str, Any]
@@ -169,11 +218,11 @@ class Answer(Struct, frozen=True, kw_only=True):
 T = TypeVar("T")
 
 
-def given(value: T | UnsetType, default: T) -> T:
-    """Return what the request said, or the default where it said nothing."""
+def get_or_default(value: T | UnsetType, default: T) -> T:
+    """Return the value that was sent, or the default."""
     return default if isinstance(value, UnsetType) else value
 
 
-def optional(value: T | UnsetType) -> T | None:
-    """Return what the request said, None where it said nothing."""
+def get_or_none(value: T | UnsetType) -> T | None:
+    """Return the value that was sent, or None."""
     return None if isinstance(value, UnsetType) else value

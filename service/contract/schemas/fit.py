@@ -4,7 +4,15 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from service.contract.schemas.fields import Answer, FitConfidence, GpuMemory, GpuName, JsonObject, ModelName, Strict
+from service.contract.schemas.fields import (
+    Answer,
+    FitConfidence,
+    GpuMemory,
+    GpuName,
+    JsonObject,
+    ModelName,
+    Strict,
+)
 from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
 from service.estimator.values.result import Basis
 
@@ -12,12 +20,15 @@ from service.estimator.values.result import Basis
 class InlineModel(Strict, frozen=True, kw_only=True):
     """A model that is not stored: exactly one of the three."""
 
-    hf_config: Annotated[JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")] = UNSET
-    architecture: Annotated[JsonObject | UnsetType, Meta(description="Our own spec, as GET /v1/models/{name} shows it.")] = (
-        UNSET
-    )
+    hf_config: Annotated[
+        JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")
+    ] = UNSET
+    architecture: Annotated[
+        JsonObject | UnsetType, Meta(description="Our own spec, as GET /v1/models/{name} shows it.")
+    ] = UNSET
     num_parameters: Annotated[
-        Annotated[int, Meta(ge=1, le=10**15)] | UnsetType, Meta(description="A number of parameters and nothing else.")
+        Annotated[int, Meta(ge=1, le=10**15)] | UnsetType,
+        Meta(description="A number of parameters and nothing else."),
     ] = UNSET
 
 
@@ -38,15 +49,22 @@ GpuReference = GpuName | GpuByMemory
 class FitRequest(Strict, frozen=True, kw_only=True):
     """A question: does this workload fit on this GPU in this layout."""
 
-    model: Annotated[ModelReference, Meta(description="Stored or catalogue name, or an inline model.")]
+    model: Annotated[
+        ModelReference, Meta(description="Stored or catalogue name, or an inline model.")
+    ]
     workload: Annotated[WorkloadRequest, Meta(description="What runs.")]
     gpu: Annotated[GpuReference, Meta(description="Name or alias of a GPU, or its memory.")]
-    layout: Annotated[LayoutRequest | UnsetType, Meta(description="How it is spread; default one GPU.")] = UNSET
+    layout: Annotated[
+        LayoutRequest | UnsetType, Meta(description="How it is spread; default one GPU.")
+    ] = UNSET
     confidence: FitConfidence = 0.95
     remedies: Annotated[
         bool,
         Meta(
-            description="Whether to look for what would help where it does not fit, which takes longer than the answer itself."
+            description=(
+                "Whether to look for what would help where it does not fit, which takes longer "
+                "than the answer itself."
+            )
         ),
     ] = True
 
@@ -67,7 +85,9 @@ class WorstRankAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ComponentAnswer(Answer, frozen=True, kw_only=True):
-    """One part of the bytes at the peak instant of the worst rank; the parts sum exactly to `device_bytes`."""
+    """One part of the bytes at the peak instant of the worst rank; the parts sum exactly to
+    `device_bytes`.
+    """
 
     name: Annotated[str, Meta(examples=["weights"])]
     bytes: int
@@ -82,7 +102,8 @@ class InstantAnswer(Answer, frozen=True, kw_only=True):
     name: Annotated[str, Meta(examples=["backward"])]
     allocated_bytes: int
     parts: Annotated[
-        dict[str, int], Meta(description="Bytes by component; their sum is `allocated_bytes`. Empty of phases.")
+        dict[str, int],
+        Meta(description="Bytes by component; their sum is `allocated_bytes`. Empty of phases."),
     ] = field(default_factory=dict)
 
 
@@ -109,7 +130,10 @@ class PerGpuAnswer(Answer, frozen=True, kw_only=True):
     phases: Annotated[
         list[InstantAnswer],
         Meta(
-            description="Training: forward, backward and step as a profiler counts them, each pass with its part of the loss."
+            description=(
+                "Training: forward, backward and step as a profiler counts them, each pass with "
+                "its part of the loss."
+            )
         ),
     ]
     stages: list[StageAnswer]
@@ -124,7 +148,9 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ServingAnswer(Answer, frozen=True, kw_only=True):
-    """What a serving replica needs and has; null where an engine without a pool has no such number."""
+    """What a serving replica needs and has; null where an engine without a pool has no such
+    number.
+    """
 
     kv_bytes_per_token: int
     kv_cache_bytes: int
@@ -134,19 +160,28 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
     kv_pool_tokens: int | None
     max_num_sequences: int | None
     max_concurrency: Annotated[
-        float | None, Meta(description="Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it.")
+        float | None,
+        Meta(
+            description=(
+                "Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it."
+            )
+        ),
     ]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
-    """How long one optimizer step takes, or one decode step with the full cache, at rates that such GPUs were seen to reach."""
+    """How long one optimizer step takes, or one decode step with the full cache, at rates that such
+    GPUs were seen to reach.
+    """
 
     step_time_s: float
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     mfu: float
     hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
-    prefill_time_s: Annotated[float | None, Meta(description="Serving: seconds until the prompts are read.")]
+    prefill_time_s: Annotated[
+        float | None, Meta(description="Serving: seconds until the prompts are read.")
+    ]
     basis: str
 
 
@@ -160,23 +195,31 @@ class RuleAnswer(Answer, frozen=True, kw_only=True):
 
 
 class RemedyAnswer(Answer, frozen=True, kw_only=True):
-    """A change that was tried: what it saves, what comes of it, and what it costs in time (1.33 is a third slower).
+    """A change that was tried: what it saves, what comes of it, and what it costs in time (1.33 is
+    a third slower).
 
-    Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU first.
+    Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU
+    first.
     """
 
     change: JsonObject
     saves_bytes: int
     verdict: str
-    slowdown: Annotated[float, Meta(description="GPU time per token with this change over that without it.")]
+    slowdown: Annotated[
+        float, Meta(description="GPU time per token with this change over that without it.")
+    ]
     num_gpus: Annotated[int, Meta(description="GPUs with this change.")]
 
 
 class FitAnswer(Answer, frozen=True, kw_only=True):
     """The verdict, and everything it rests on."""
 
-    verdict: Annotated[str, Meta(description="`fits`, `tight` or `does_not_fit`.", examples=["fits"])]
-    basis: Annotated[str, Meta(description="`analytic`, `calibrated` or `measured`.", examples=["analytic"])]
+    verdict: Annotated[
+        str, Meta(description="`fits`, `tight` or `does_not_fit`.", examples=["fits"])
+    ]
+    basis: Annotated[
+        str, Meta(description="`analytic`, `calibrated` or `measured`.", examples=["analytic"])
+    ]
     num_gpus: int
     per_gpu: PerGpuAnswer
     capacity_bytes: Annotated[int, Meta(description="NVML's total.")]
@@ -192,11 +235,14 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     remedies: list[RemedyAnswer]
     assumptions: Annotated[list[str], Meta(description="Every default that was used.")]
     warnings: list[str]
-    calibration: Annotated[str | None, Meta(description="The calibration that the answer rests on.")]
+    calibration: Annotated[
+        str | None, Meta(description="The calibration that the answer rests on.")
+    ]
     calibration_level: Annotated[
         str,
         Meta(
-            description="Whose measurements it rests on: of this `point`, of this `key` (another size of it), of its `family`, "
+            description="Whose measurements it rests on: of this `point`, of this `key` (another "
+            "size of it), of its `family`, "
             "of every family (`global`), or `none`.",
             examples=["none"],
         ),

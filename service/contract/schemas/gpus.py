@@ -9,7 +9,9 @@ from service.contract.schemas.fields import Answer
 
 
 class MigAnswer(Answer, frozen=True, kw_only=True):
-    """A slice that MIG can cut: how many fit on one GPU, and how many eighths of its memory each takes."""
+    """A slice that MIG can cut: how many fit on one GPU, and how many eighths of its memory each
+    takes.
+    """
 
     name: Annotated[str, Meta(examples=["1g.10gb"])]
     max_instances: int
@@ -23,19 +25,26 @@ class GpuAnswer(Answer, frozen=True, kw_only=True):
     name: Annotated[str, Meta(examples=["A100-SXM4-80GB"])]
     vendor: str
     family: Annotated[str, Meta(description="What several SKUs share.", examples=["A100"])]
-    aliases: Annotated[Mapping[str, tuple[str, ...]], Meta(description="Names that others use, by who uses them.")]
+    aliases: Annotated[
+        Mapping[str, tuple[str, ...]], Meta(description="Names that others use, by who uses them.")
+    ]
     capacity_bytes: Annotated[int, Meta(description="NVML's total.")]
     usable_bytes: Annotated[int, Meta(description="What a process can allocate.")]
     bandwidth_bytes_per_second: int
     peak_flops: Annotated[Mapping[str, int], Meta(description="Dense FLOP/s by number format.")]
-    link_bytes_per_second: Annotated[int, Meta(description="To another GPU of the node: NVLink where there is one, else PCIe.")]
+    link_bytes_per_second: Annotated[
+        int, Meta(description="To another GPU of the node: NVLink where there is one, else PCIe.")
+    ]
     nvlink_bytes_per_second: int | None
     pcie_bytes_per_second: int
     mig_profiles: list[MigAnswer]
     compute_capability: Annotated[
-        str | None, Meta(description="Of NVIDIA's GPUs: what decides which kernels run.", examples=["9.0"])
+        str | None,
+        Meta(description="Of NVIDIA's GPUs: what decides which kernels run.", examples=["9.0"]),
     ]
-    gfx_target: Annotated[str | None, Meta(description="The same of AMD's GPUs.", examples=["gfx942"])]
+    gfx_target: Annotated[
+        str | None, Meta(description="The same of AMD's GPUs.", examples=["gfx942"])
+    ]
     sources: Annotated[Mapping[str, str], Meta(description="Where each figure comes from.")]
 
 

@@ -18,50 +18,93 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.fit import GpuReference, ModelReference, RemedyAnswer
-from service.contract.schemas.workload import LayoutRequest, LoraRequest, ServeRequest, TrainRequest, WorkloadRequest
+from service.contract.schemas.workload import (
+    LayoutRequest,
+    LoraRequest,
+    ServeRequest,
+    TrainRequest,
+    WorkloadRequest,
+)
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
-FrameworkName = Literal["transformers", "ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron"]
+FrameworkName = Literal[
+    "transformers", "ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron"
+]
 Allowance = Literal["offload", "quantization"]
 
 
 class Constraints(Strict, frozen=True, kw_only=True):
     """Bounds of the search."""
 
-    max_gpus: Annotated[Degree | UnsetType, Meta(description="Largest number of GPUs to try; default 1024.")] = UNSET
+    max_gpus: Annotated[
+        Degree | UnsetType, Meta(description="Largest number of GPUs to try; default 1024.")
+    ] = UNSET
     max_nodes: Annotated[Degree | UnsetType, Meta(description="Largest number of nodes.")] = UNSET
     gpus_per_node: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType,
-        Meta(description="GPUs of a node; any number of them within one, beyond it whole nodes. Default 8."),
+        Meta(
+            description=(
+                "GPUs of a node; any number of them within one, beyond it whole nodes. Default 8."
+            )
+        ),
     ] = UNSET
     global_batch_size: Annotated[
-        Count | UnsetType, Meta(description="Sequences per optimizer step: micro batch x accumulation x data parallel.")
+        Count | UnsetType,
+        Meta(
+            description="Sequences per optimizer step: micro batch x accumulation x data parallel."
+        ),
     ] = UNSET
     frameworks: Annotated[
         Annotated[list[FrameworkName], Meta(min_length=1, max_length=7)] | UnsetType,
-        Meta(description="Ways to train that may be used; `transformers` is all of its own. Default all."),
+        Meta(
+            description=(
+                "Ways to train that may be used; `transformers` is all of its own. Default all."
+            )
+        ),
     ] = UNSET
     allow: Annotated[
         Annotated[list[Allowance], Meta(max_length=2)] | UnsetType,
-        Meta(description="What is used only when it is allowed: offload (training), quantised weights (serving)."),
+        Meta(
+            description=(
+                "What is used only when it is allowed: offload (training), quantised weights "
+                "(serving)."
+            )
+        ),
     ] = UNSET
-    max_cost_per_hour: Annotated[Positive | UnsetType, Meta(description="USD per hour of all GPUs.")] = UNSET
-    max_step_time_s: Annotated[Positive | UnsetType, Meta(description="Seconds of one optimizer step.")] = UNSET
-    max_hours: Annotated[Positive | UnsetType, Meta(description="Hours for the workload's `num_tokens`.")] = UNSET
-    max_prefill_time_s: Annotated[Positive | UnsetType, Meta(description="Serving: seconds until all prompts are read.")] = (
-        UNSET
-    )
+    max_cost_per_hour: Annotated[
+        Positive | UnsetType, Meta(description="USD per hour of all GPUs.")
+    ] = UNSET
+    max_step_time_s: Annotated[
+        Positive | UnsetType, Meta(description="Seconds of one optimizer step.")
+    ] = UNSET
+    max_hours: Annotated[
+        Positive | UnsetType, Meta(description="Hours for the workload's `num_tokens`.")
+    ] = UNSET
+    max_prefill_time_s: Annotated[
+        Positive | UnsetType, Meta(description="Serving: seconds until all prompts are read.")
+    ] = UNSET
     max_time_per_output_token_s: Annotated[
-        Positive | UnsetType, Meta(description="Serving: seconds of one decode step with the full cache.")
+        Positive | UnsetType,
+        Meta(description="Serving: seconds of one decode step with the full cache."),
     ] = UNSET
     min_tokens_per_second: Annotated[
         Positive | UnsetType,
-        Meta(description="Tokens per second of the whole job; serving: of all replicas, whose number is then searched."),
+        Meta(
+            description=(
+                "Tokens per second of the whole job; serving: of all replicas, whose number is "
+                "then searched."
+            )
+        ),
     ] = UNSET
     min_num_sequences: Annotated[
         Count | UnsetType,
-        Meta(description="Serving: sequences that all replicas serve at once, `num_sequences` each; their number is searched."),
+        Meta(
+            description=(
+                "Serving: sequences that all replicas serve at once, `num_sequences` each; their "
+                "number is searched."
+            )
+        ),
     ] = UNSET
 
 
@@ -82,11 +125,15 @@ class MemoryAnswer(Answer, frozen=True, kw_only=True):
     memory_bytes: int
 
 
-GpuAnswer = Annotated[str | MemoryAnswer, Meta(description="The GPU, as a request names or describes it.")]
+GpuAnswer = Annotated[
+    str | MemoryAnswer, Meta(description="The GPU, as a request names or describes it.")
+]
 
 
 class CandidateAnswer(Answer, frozen=True, kw_only=True):
-    """A configuration that is enough; sent to /v1/fit its layout and workload give the same bytes."""
+    """A configuration that is enough; sent to /v1/fit its layout and workload give the same
+    bytes.
+    """
 
     num_gpus: int
     gpu: GpuAnswer
@@ -102,19 +149,27 @@ class CandidateAnswer(Answer, frozen=True, kw_only=True):
 
 
 class RejectedAnswer(Answer, frozen=True, kw_only=True):
-    """A number of GPUs that is too small, and what came nearest; its instant is `layout` where no layout fills it."""
+    """A number of GPUs that is too small, and what came nearest; its instant is `layout` where no
+    layout fills it.
+    """
 
     num_gpus: int
     gpu: GpuAnswer
     reason: str
     instant: str
     component: str
-    deficit_bytes: Annotated[int, Meta(description="Device less usable bytes, 0 when it is only tight.")]
-    missing_bytes: Annotated[int, Meta(description="What it lacks for the confidence: at the upper end of the interval.")]
+    deficit_bytes: Annotated[
+        int, Meta(description="Device less usable bytes, 0 when it is only tight.")
+    ]
+    missing_bytes: Annotated[
+        int, Meta(description="What it lacks for the confidence: at the upper end of the interval.")
+    ]
 
 
 class SearchedAnswer(Answer, frozen=True, kw_only=True):
-    """How much was considered, how much of it was estimated, and what needed no estimate, by reason."""
+    """How much was considered, how much of it was estimated, and what needed no estimate, by
+    reason.
+    """
 
     layouts: int
     estimated: int
@@ -127,13 +182,20 @@ class HowManyAnswer(Answer, frozen=True, kw_only=True):
 
     num_gpus: int | None
     gpu: GpuAnswer
-    candidates: Annotated[list[CandidateAnswer], Meta(description="What is enough on that many GPUs, the fastest first.")]
+    candidates: Annotated[
+        list[CandidateAnswer],
+        Meta(description="What is enough on that many GPUs, the fastest first."),
+    ]
     rejected: Annotated[list[RejectedAnswer], Meta(description="Why each smaller number fails.")]
     searched: SearchedAnswer
     reason: Annotated[str | None, Meta(description="Why no number is enough.")]
     closest: Annotated[RejectedAnswer | None, Meta(description="The closest miss.")]
-    smallest_change: Annotated[RemedyAnswer | None, Meta(description="The smallest change that would help.")]
-    assumptions: Annotated[list[str], Meta(description="Every default that was used and not searched.")]
+    smallest_change: Annotated[
+        RemedyAnswer | None, Meta(description="The smallest change that would help.")
+    ]
+    assumptions: Annotated[
+        list[str], Meta(description="Every default that was used and not searched.")
+    ]
 
 
 class FamilyAnswer(Answer, frozen=True, kw_only=True):
@@ -142,51 +204,72 @@ class FamilyAnswer(Answer, frozen=True, kw_only=True):
     answers: list[HowManyAnswer]
 
 
-def scalar(annotation: Any) -> Any:  # noqa: ANN401  # a type annotation
-    """Return the part of an annotation that a query parameter can carry, None when there is none."""
+def scalar(annotation: Any) -> Any:  # noqa: ANN401 - a type annotation
+    """Return the scalar part of a type annotation.
+
+    That is what a query parameter can carry.
+
+    ``None`` when there is none.
+    """
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         inner = scalar(parts[0])
         return None if inner is None else Annotated[(inner, *parts[1:])]
     if origin in {Union, UnionType}:
-        kept = [part for part in map(scalar, parts) if part is not None]
-        return Union[tuple(kept)] if any(part is not UnsetType for part in kept) else None  # noqa: UP007  # not known before
-    is_composite = origin in {dict, list} or (isinstance(annotation, type) and issubclass(annotation, Struct))
+        members = [part for part in map(scalar, parts) if part is not None]
+        return Union[tuple(members)] if any(part is not UnsetType for part in members) else None  # noqa: UP007 - not known before
+    is_composite = origin in {dict, list} or (
+        isinstance(annotation, type) and issubclass(annotation, Struct)
+    )
     return None if is_composite else annotation
 
 
-def _flat(struct: type[Struct], prefix: str = "") -> dict[str, Any]:
-    found = {f"{prefix}{field.encode_name}": scalar(field.type) for field in fields(struct)}
-    return {name: Union[kind, UnsetType] for name, kind in found.items() if kind is not None}  # noqa: UP007  # not known before
+def _list_query_fields(struct: type[Struct], prefix: str = "") -> dict[str, Any]:
+    scalars = {f"{prefix}{field.encode_name}": scalar(field.type) for field in fields(struct)}
+    return {name: Union[kind, UnsetType] for name, kind in scalars.items() if kind is not None}  # noqa: UP007 - not known before
 
 
-TRAIN_WORDS = _flat(TrainRequest)
-SERVE_WORDS = _flat(ServeRequest)
-LORA_WORDS = _flat(LoraRequest, "lora_")
-LAYOUT_WORDS = _flat(LayoutRequest)
-CONSTRAINT_WORDS = _flat(Constraints)
-_OPEN = {**SERVE_WORDS, **TRAIN_WORDS, **LORA_WORDS, **LAYOUT_WORDS, **CONSTRAINT_WORDS}
+TRAIN_WORDS = _list_query_fields(TrainRequest)
+SERVE_WORDS = _list_query_fields(ServeRequest)
+LORA_WORDS = _list_query_fields(LoraRequest, "lora_")
+LAYOUT_WORDS = _list_query_fields(LayoutRequest)
+CONSTRAINT_WORDS = _list_query_fields(Constraints)
+_QUERY_FIELDS = {**SERVE_WORDS, **TRAIN_WORDS, **LORA_WORDS, **LAYOUT_WORDS, **CONSTRAINT_WORDS}
 BODY_WORDS = frozenset(
     field.encode_name
     for struct in (TrainRequest, ServeRequest, LayoutRequest, Constraints)
     for field in fields(struct)
-    if field.encode_name not in {*_OPEN, "lora"}
+    if field.encode_name not in {*_QUERY_FIELDS, "lora"}
 )
-"""Words that are lists or objects through and through, which only a body can carry; an adapter is spelt word by word."""
+"""Words that are lists or objects through and through, which only a body can carry; an adapter is
+spelt word by word.
+"""
 
 HowManyQuery = defstruct(
     "HowManyQuery",
     [
         ("model", Annotated[ModelName, Meta(description="Stored or catalogue name.")]),
-        ("task", Annotated[str, Meta(pattern=r"^(train|serve)$(?!\n)", description="`train` or `serve`.")]),
+        (
+            "task",
+            Annotated[
+                str, Meta(pattern=r"^(train|serve)$(?!\n)", description="`train` or `serve`.")
+            ],
+        ),
         (
             "gpu",
-            Annotated[GpuName | UnsetType, Meta(description="Name, alias or family; a family is answered per SKU.")],
+            Annotated[
+                GpuName | UnsetType,
+                Meta(description="Name, alias or family; a family is answered per SKU."),
+            ],
             UNSET,
         ),
-        ("memory_bytes", Annotated[GpuMemory | UnsetType, Meta(description="In place of `gpu`: its memory.")], UNSET),
+        (
+            "memory_bytes",
+            Annotated[GpuMemory | UnsetType, Meta(description="In place of `gpu`: its memory.")],
+            UNSET,
+        ),
         ("confidence", SearchConfidence, 0.95),
-        *((name, kind, UNSET) for name, kind in sorted(_OPEN.items())),
+        *((name, kind, UNSET) for name, kind in sorted(_QUERY_FIELDS.items())),
     ],
     bases=(Strict,),
     frozen=True,
@@ -194,4 +277,6 @@ HowManyQuery = defstruct(
     forbid_unknown_fields=True,
     module=__name__,
 )
-"""Every word of the vocabulary that fits into a query string; an adapter's words begin with ``lora_``."""
+"""Every word of the vocabulary that fits into a query string; an adapter's words begin with
+``lora_``.
+"""

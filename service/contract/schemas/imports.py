@@ -18,23 +18,36 @@ Json = Mapping[str, Any]
 Words = Annotated[str, Meta(pattern=_LINE)]
 Model = Annotated[ModelName | InlineModel | UnsetType, Meta(description="The model that ran.")]
 Workload = Annotated[WorkloadRequest | UnsetType, Meta(description="What ran.")]
-Layout = Annotated[LayoutRequest | UnsetType, Meta(description="How it was spread; default one GPU.")]
-Gpu = Annotated[GpuName | UnsetType, Meta(description="The GPU it ran on, where the file does not say it.")]
+Layout = Annotated[
+    LayoutRequest | UnsetType, Meta(description="How it was spread; default one GPU.")
+]
+Gpu = Annotated[
+    GpuName | UnsetType, Meta(description="The GPU it ran on, where the file does not say it.")
+]
 
 
 class ImportMatch(Strict, frozen=True, kw_only=True):
     """Readings taken here; every word that is given must hold."""
 
-    job: Annotated[Words | UnsetType, Meta(description="Slurm's job id, or `namespace/pod`.", examples=["18194943"])] = UNSET
+    job: Annotated[
+        Words | UnsetType,
+        Meta(description="Slurm's job id, or `namespace/pod`.", examples=["18194943"]),
+    ] = UNSET
     name: Annotated[Words | UnsetType, Meta(description="Name of the job.")] = UNSET
     step: Annotated[Words | UnsetType, Meta(description="Step of the job: `batch`, `0`.")] = UNSET
     host: Annotated[Words | UnsetType, Meta(description="Host name.")] = UNSET
-    gpu: Annotated[Words | UnsetType, Meta(description="Index or UUID of a GPU.", examples=["0"])] = UNSET
-    pid: Annotated[Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType, Meta(description="A process.")] = UNSET
+    gpu: Annotated[
+        Words | UnsetType, Meta(description="Index or UUID of a GPU.", examples=["0"])
+    ] = UNSET
+    pid: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType, Meta(description="A process.")
+    ] = UNSET
 
 
 class ImportJob(Strict, frozen=True, kw_only=True):
-    """What some of the file's readings are of; what is left out is as the request has it for all."""
+    """What some of the file's readings are of; what is left out is as the request has it for
+    all.
+    """
 
     match: ImportMatch
     model: Model = UNSET
@@ -46,31 +59,51 @@ class ImportJob(Strict, frozen=True, kw_only=True):
 class ImportEnvironment(Strict, frozen=True, kw_only=True):
     """What the file does not say of the run, and you know."""
 
-    driver: Annotated[Words | UnsetType, Meta(description="Version of the driver.", examples=["570.86.15"])] = UNSET
+    driver: Annotated[
+        Words | UnsetType, Meta(description="Version of the driver.", examples=["570.86.15"])
+    ] = UNSET
     cuda: Words | UnsetType = UNSET
-    torch: Annotated[Words | UnsetType, Meta(description="Version of PyTorch.", examples=["2.13.0"])] = UNSET
+    torch: Annotated[
+        Words | UnsetType, Meta(description="Version of PyTorch.", examples=["2.13.0"])
+    ] = UNSET
     transformers: Words | UnsetType = UNSET
     peft: Words | UnsetType = UNSET
-    allocator: Annotated[Words | UnsetType, Meta(description="What PYTORCH_CUDA_ALLOC_CONF was.")] = UNSET
+    allocator: Annotated[
+        Words | UnsetType, Meta(description="What PYTORCH_CUDA_ALLOC_CONF was.")
+    ] = UNSET
 
 
 class ImportRequest(Strict, frozen=True, kw_only=True):
     """A file of the field, and the questions that its readings answer."""
 
-    content: Annotated[Annotated[str, Meta(min_length=1)] | UnsetType, Meta(description="The file, as text.")] = UNSET
-    content_base64: Annotated[
-        Annotated[str, Meta(min_length=1)] | UnsetType, Meta(description="The file in base64, in place of `content`: a pickle.")
+    content: Annotated[
+        Annotated[str, Meta(min_length=1)] | UnsetType, Meta(description="The file, as text.")
     ] = UNSET
-    format: Annotated[Format | UnsetType, Meta(description="Whose file it is; told from the file when left out.")] = UNSET
-    dry_run: Annotated[bool, Meta(description="Answer what would be stored, and store nothing.")] = True
+    content_base64: Annotated[
+        Annotated[str, Meta(min_length=1)] | UnsetType,
+        Meta(description="The file in base64, in place of `content`: a pickle."),
+    ] = UNSET
+    format: Annotated[
+        Format | UnsetType, Meta(description="Whose file it is; told from the file when left out.")
+    ] = UNSET
+    dry_run: Annotated[
+        bool, Meta(description="Answer what would be stored, and store nothing.")
+    ] = True
     model: Model = UNSET
     workload: Workload = UNSET
     layout: Layout = UNSET
     gpu: Gpu = UNSET
-    match: Annotated[ImportMatch | UnsetType, Meta(description="Which readings these are of; default all.")] = UNSET
+    match: Annotated[
+        ImportMatch | UnsetType, Meta(description="Which readings these are of; default all.")
+    ] = UNSET
     jobs: Annotated[
         Annotated[list[ImportJob], Meta(min_length=1, max_length=1000)] | UnsetType,
-        Meta(description="Where several jobs are in one file: what each ran. The first that matches a reading has it."),
+        Meta(
+            description=(
+                "Where several jobs are in one file: what each ran. The first that matches a "
+                "reading has it."
+            )
+        ),
     ] = UNSET
     environment: ImportEnvironment | UnsetType = UNSET
 
@@ -84,7 +117,10 @@ class ReadingAnswer(Answer, frozen=True, kw_only=True):
     high: int | None
     sampled: Annotated[bool, Meta(description="Seen now and then: the true peak may be higher.")]
     num_samples: int
-    place: Annotated[Mapping[str, Any], Meta(description="Job, step, host, GPU, process and rank, as far as the file says.")]
+    place: Annotated[
+        Mapping[str, Any],
+        Meta(description="Job, step, host, GPU, process and rank, as far as the file says."),
+    ]
     line: int | None
     since: str | None
     until: str | None
@@ -94,12 +130,22 @@ class ImportItem(Answer, frozen=True, kw_only=True):
     """One job as one measurement: that of its neediest rank."""
 
     job: str | None
-    status: Annotated[str, Meta(description="`new`, `known` (stored before), `stored` (now) or `refused`, see `problems`.")]
+    status: Annotated[
+        str,
+        Meta(
+            description=(
+                "`new`, `known` (stored before), `stored` (now) or `refused`, see `problems`."
+            )
+        ),
+    ]
     id: Annotated[str | None, Meta(description="The measurement, once there is one.")]
     gpu: str | None
     environment: Json
     peaks: Json
-    prediction: Annotated[Json | None, Meta(description="Of each quantity: measured, predicted, before and after calibration.")]
+    prediction: Annotated[
+        Json | None,
+        Meta(description="Of each quantity: measured, predicted, before and after calibration."),
+    ]
     readings: Sequence[ReadingAnswer]
     notes: Sequence[str]
     problems: Sequence[str]

@@ -1,4 +1,4 @@
-"""Keys and the log of changes, as they come in and go out."""
+"""Requests and answers of /v1/keys and /v1/audit."""
 
 from typing import Annotated
 
@@ -13,7 +13,8 @@ KeyName = Annotated[
     str,
     Meta(
         pattern=rf"^{NAME_PATTERN}$(?!\n)",
-        description="Who or what holds the key; several keys may share a name, and none is named like one who has no key: "
+        description="Who or what holds the key; several keys may share a name, and none is named "
+        "like one who has no key: "
         "`local`, `anybody`, `nobody`, `command line`, `oidc:…`.",
         examples=["slurm-scheduler"],
     ),
@@ -28,7 +29,11 @@ KeyId = Annotated[
 ]
 Scopes = Annotated[
     tuple[Scope, ...],
-    Meta(min_length=1, max_length=4, description="`admin` may do all; `plan` and `measure` may also read."),
+    Meta(
+        min_length=1,
+        max_length=4,
+        description="`admin` may do all; `plan` and `measure` may also read.",
+    ),
 ]
 MAX_LIFE_S = 10 * 366 * 86_400
 
@@ -39,10 +44,16 @@ class KeyRequest(Strict, frozen=True, kw_only=True):
     name: KeyName
     scopes: Scopes
     expires_in_s: (
-        Annotated[int, Meta(ge=1, le=MAX_LIFE_S, description="Without it the key lives until it is revoked.")] | UnsetType
+        Annotated[
+            int,
+            Meta(ge=1, le=MAX_LIFE_S, description="Without it the key lives until it is revoked."),
+        ]
+        | UnsetType
     ) = UNSET
     rate: Annotated[_LIMIT, Meta(description="How often it may ask.")] | UnsetType = UNSET
-    quota: Annotated[_LIMIT, Meta(description="How many measurements it may ask for.")] | UnsetType = UNSET
+    quota: (
+        Annotated[_LIMIT, Meta(description="How many measurements it may ask for.")] | UnsetType
+    ) = UNSET
 
 
 class KeyAnswer(Answer, frozen=True, kw_only=True):

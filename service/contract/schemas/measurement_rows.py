@@ -1,4 +1,7 @@
-"""Measurements as a table: one flat row each, the same columns in JSON and in CSV."""
+"""Measurements as a table.
+
+The columns are the same in JSON and CSV. Each measurement is one flat row.
+"""
 
 from typing import Annotated
 
@@ -13,8 +16,8 @@ Error = Annotated[float | None, Meta(description="predicted / measured - 1.")]
 class MeasurementRow(Answer, frozen=True, kw_only=True):
     """One line; null, in CSV empty, is what was not measured, not predicted, or not said.
 
-    Errors are those of the analytic answer; `calibrated_` ones of the answer that rests on everything else that was learnt.
-    `_low_` to `_high_` is the 0.95 interval of an answer.
+    Errors are those of the analytic answer; `calibrated_` ones of the answer that rests on
+    everything else that was learnt. `_low_` to `_high_` is the 0.95 interval of an answer.
     """
 
     id: str
@@ -31,9 +34,13 @@ class MeasurementRow(Answer, frozen=True, kw_only=True):
     num_gpus: int | None
     framework: Annotated[str | None, Meta(description="Whose model code ran, or which engine.")]
     method: str | None
-    precision: Annotated[str | None, Meta(description="Policy of a training, dtype of served weights.")]
+    precision: Annotated[
+        str | None, Meta(description="Policy of a training, dtype of served weights.")
+    ]
     batch: Annotated[int | None, Meta(description="Sequences at once on one rank.")]
-    sequence_length: Annotated[int | None, Meta(description="Tokens of one sequence, output included.")]
+    sequence_length: Annotated[
+        int | None, Meta(description="Tokens of one sequence, output included.")
+    ]
     out_of_memory: bool | None
     extrapolated: bool | None
     allocated_bytes: Bytes
@@ -82,9 +89,16 @@ class MeasurementRow(Answer, frozen=True, kw_only=True):
     calibrated_step_time_high_s: float | None
     calibrated_step_time_error: Error
     calibration: str | None
-    kind: Annotated[str | None, Meta(description="The class of runs in /v1/accuracy; null where nothing is learnt from it.")]
+    kind: Annotated[
+        str | None,
+        Meta(
+            description="The class of runs in /v1/accuracy; null where nothing is learnt from it."
+        ),
+    ]
     host: str | None
-    environment_gpu: Annotated[str | None, Meta(description="The GPU that ran, as its driver names it.")]
+    environment_gpu: Annotated[
+        str | None, Meta(description="The GPU that ran, as its driver names it.")
+    ]
     driver: str | None
     cuda: str | None
     torch: str | None
@@ -97,6 +111,8 @@ class MeasurementRow(Answer, frozen=True, kw_only=True):
 class MeasurementTable(Answer, frozen=True, kw_only=True):
     """Rows of a table, in the order of `sort`."""
 
-    columns: Annotated[list[str], Meta(description="Names of the columns, in the order of the CSV.")]
+    columns: Annotated[
+        list[str], Meta(description="Names of the columns, in the order of the CSV.")
+    ]
     items: list[MeasurementRow]
     next_cursor: str | None

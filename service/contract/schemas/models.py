@@ -9,16 +9,28 @@ from service.contract.schemas.fields import Answer, Cursor, JsonObject, Name, Pa
 
 
 class ModelSource(Strict, frozen=True, kw_only=True):
-    """Where a model's structure comes from: exactly one of the first two; what its files hold, if that is to be checked."""
+    """Where a model's structure comes from: exactly one of the first two; what its files hold, if
+    that is to be checked.
+    """
 
-    hf_config: Annotated[JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")] = UNSET
-    architecture: Annotated[JsonObject | UnsetType, Meta(description="Our own spec, as GET shows it.")] = UNSET
+    hf_config: Annotated[
+        JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")
+    ] = UNSET
+    architecture: Annotated[
+        JsonObject | UnsetType, Meta(description="Our own spec, as GET shows it.")
+    ] = UNSET
     safetensors_index: Annotated[
         JsonObject | UnsetType,
-        Meta(description="A model.safetensors.index.json: its total_size must be the tree's, or `warnings` says why not."),
+        Meta(
+            description=(
+                "A model.safetensors.index.json: its total_size must be the tree's, or `warnings` "
+                "says why not."
+            )
+        ),
     ] = UNSET
     safetensors_header: Annotated[
-        JsonObject | UnsetType, Meta(description="The JSON header of a single safetensors file, in place of an index.")
+        JsonObject | UnsetType,
+        Meta(description="The JSON header of a single safetensors file, in place of an index."),
     ] = UNSET
 
 
@@ -47,7 +59,8 @@ class RevisionQuery(Strict, frozen=True, kw_only=True):
     """Which revision of a model."""
 
     revision: Annotated[
-        Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType, Meta(description="Number of a revision; default the newest.")
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType,
+        Meta(description="Number of a revision; default the newest."),
     ] = UNSET
 
 
@@ -56,7 +69,10 @@ class ParametersAnswer(Answer, frozen=True, kw_only=True):
 
     total: int
     active: int
-    embedding: Annotated[int, Meta(description="Of the vocabulary: the input table, and the head where it has its own.")]
+    embedding: Annotated[
+        int,
+        Meta(description="Of the vocabulary: the input table, and the head where it has its own."),
+    ]
     by_module: Mapping[str, int]
 
 
@@ -69,11 +85,14 @@ class ModelAnswer(Answer, frozen=True, kw_only=True):
     family: str
     created_at: Annotated[str | None, Meta(description="RFC 3339, UTC; null for the catalogue.")]
     parameters: ParametersAnswer
-    weight_bytes: Annotated[dict[str, int], Meta(description="Bytes of the weights by number format.")]
+    weight_bytes: Annotated[
+        dict[str, int], Meta(description="Bytes of the weights by number format.")
+    ]
     architecture: JsonObject
     aliases: Sequence[str] = ()
     source: Annotated[
-        str | None, Meta(description="Where the catalogue took the config.json from; null for a stored model.")
+        str | None,
+        Meta(description="Where the catalogue took the config.json from; null for a stored model."),
     ] = None
     warnings: list[str]
 

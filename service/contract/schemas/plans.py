@@ -4,7 +4,14 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Answer, GpuName, JsonObject, Name, SearchConfidence, Strict
+from service.contract.schemas.fields import (
+    Answer,
+    GpuName,
+    JsonObject,
+    Name,
+    SearchConfidence,
+    Strict,
+)
 from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference, RemedyAnswer
 from service.contract.schemas.how_many import Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
 from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
@@ -15,46 +22,79 @@ from service.planner.plans.objectives import Objective
 class PlanRequest(Strict, frozen=True, kw_only=True):
     """A question: the best set of GPUs and the layout on it; what is absent is searched."""
 
-    model: Annotated[ModelReference, Meta(description="Stored or catalogue name, or an inline model.")]
-    workload: Annotated[WorkloadRequest, Meta(description="What runs; what it says is kept to the letter.")]
+    model: Annotated[
+        ModelReference, Meta(description="Stored or catalogue name, or an inline model.")
+    ]
+    workload: Annotated[
+        WorkloadRequest, Meta(description="What runs; what it says is kept to the letter.")
+    ]
     gpus: Annotated[
         Annotated[list[GpuReference], Meta(min_length=1, max_length=16)] | UnsetType,
-        Meta(description="Kinds of GPUs in the order in which you would like them; a family name stands for its SKUs."),
+        Meta(
+            description=(
+                "Kinds of GPUs in the order in which you would like them; a family name stands for "
+                "its SKUs."
+            )
+        ),
     ] = UNSET
-    cluster: Annotated[Name | UnsetType, Meta(description="In place of `gpus`: a stored cluster, with what is free on it.")] = (
+    cluster: Annotated[
+        Name | UnsetType,
+        Meta(description="In place of `gpus`: a stored cluster, with what is free on it."),
+    ] = UNSET
+    layout: Annotated[
+        LayoutRequest | UnsetType, Meta(description="What of the layout is fixed.")
+    ] = UNSET
+    objective: Annotated[Objective, Meta(description="What the plan is best at.")] = (
+        Objective.FEWEST_GPUS
+    )
+    confidence: SearchConfidence = 0.95
+    constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = (
         UNSET
     )
-    layout: Annotated[LayoutRequest | UnsetType, Meta(description="What of the layout is fixed.")] = UNSET
-    objective: Annotated[Objective, Meta(description="What the plan is best at.")] = Objective.FEWEST_GPUS
-    confidence: SearchConfidence = 0.95
-    constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = UNSET
     prices: Annotated[
         dict[GpuName, Annotated[float, Meta(ge=0, le=1e9)]] | UnsetType,
         Meta(description="USD per GPU hour, in place of the price book's."),
     ] = UNSET
-    pareto: Annotated[bool, Meta(description="Ask for the front of memory, time and cost as well.")] = False
+    pareto: Annotated[
+        bool, Meta(description="Ask for the front of memory, time and cost as well.")
+    ] = False
 
 
 class PlanCandidate(Answer, frozen=True, kw_only=True):
-    """A plan; sent to /v1/fit with the model and the GPU its layout and workload give the same answer."""
+    """A plan; sent to /v1/fit with the model and the GPU its layout and workload give the same
+    answer.
+    """
 
     num_gpus: int
     gpu: GpuAnswer
     layout: JsonObject
     workload: JsonObject
     fit: FitAnswer
-    step_time_s: Annotated[float | None, Meta(description="One optimizer step, or one decode step with the full cache.")]
+    step_time_s: Annotated[
+        float | None,
+        Meta(description="One optimizer step, or one decode step with the full cache."),
+    ]
     tokens_per_second: Annotated[float | None, Meta(description="Of the whole job.")]
-    cost_per_hour: Annotated[float | None, Meta(description="USD, of all GPUs; null where nobody told the price.")]
+    cost_per_hour: Annotated[
+        float | None, Meta(description="USD, of all GPUs; null where nobody told the price.")
+    ]
     cost_of_run: Annotated[
-        float | None, Meta(description="USD for the workload's `num_tokens`, which `cheapest` compares where they are said.")
+        float | None,
+        Meta(
+            description=(
+                "USD for the workload's `num_tokens`, which `cheapest` compares where they are "
+                "said."
+            )
+        ),
     ]
     price_source: Annotated[str | None, Meta(description="Where the price is from, and of when.")]
     placement: Annotated[
         PlacedAnswer | NotTodayAnswer | NeverAnswer | None,
         Meta(description="Nodes of the cluster, or who is on them."),
     ]
-    requests: Annotated[JsonObject | None, Meta(description="The same as requests to schedulers and launchers.")]
+    requests: Annotated[
+        JsonObject | None, Meta(description="The same as requests to schedulers and launchers.")
+    ]
 
 
 class AlternativeAnswer(Answer, frozen=True, kw_only=True):
@@ -65,7 +105,9 @@ class AlternativeAnswer(Answer, frozen=True, kw_only=True):
     num_gpus: int | None
     step_time_s: float | None
     cost_per_hour: float | None
-    cost_of_run: Annotated[float | None, Meta(description="USD for the workload's `num_tokens`; null without them.")]
+    cost_of_run: Annotated[
+        float | None, Meta(description="USD for the workload's `num_tokens`; null without them.")
+    ]
     device_bytes: int | None
     reason: Annotated[str | None, Meta(description="Why there is none.")]
 
@@ -91,11 +133,23 @@ class PlanAnswer(Answer, frozen=True, kw_only=True):
     objective: str
     confidence: float | None
     candidates: Annotated[list[PlanCandidate], Meta(description="The best first.")]
-    alternatives: Annotated[list[AlternativeAnswer], Meta(description="Per kind of GPU, in the order of the request.")]
-    rejected: Annotated[list[RejectedAnswer], Meta(description="Why each smaller number fails, per kind of GPU.")]
-    pareto: Annotated[list[ParetoAnswer] | None, Meta(description="The front, where it was asked for.")]
+    alternatives: Annotated[
+        list[AlternativeAnswer], Meta(description="Per kind of GPU, in the order of the request.")
+    ]
+    rejected: Annotated[
+        list[RejectedAnswer], Meta(description="Why each smaller number fails, per kind of GPU.")
+    ]
+    pareto: Annotated[
+        list[ParetoAnswer] | None, Meta(description="The front, where it was asked for.")
+    ]
     searched: SearchedAnswer
-    reason: Annotated[str | None, Meta(description="Why nothing is enough, or why the best does not run today.")]
+    reason: Annotated[
+        str | None, Meta(description="Why nothing is enough, or why the best does not run today.")
+    ]
     closest: Annotated[RejectedAnswer | None, Meta(description="The closest miss.")]
-    smallest_change: Annotated[RemedyAnswer | None, Meta(description="The smallest change that would help.")]
-    assumptions: Annotated[list[str], Meta(description="Every default that was used and not searched.")]
+    smallest_change: Annotated[
+        RemedyAnswer | None, Meta(description="The smallest change that would help.")
+    ]
+    assumptions: Annotated[
+        list[str], Meta(description="Every default that was used and not searched.")
+    ]

@@ -6,9 +6,13 @@ from msgspec import Meta, Struct
 
 
 class FieldError(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One offending value: its dotted path, what is wrong with it and, where there is one, the nearest right word."""
+    """One offending value: its dotted path, what is wrong with it and, where there is one, the
+    nearest right word.
+    """
 
-    field: Annotated[str, Meta(description="Dotted path of the value.", examples=["workload.micro_batch_size"])]
+    field: Annotated[
+        str, Meta(description="Dotted path of the value.", examples=["workload.micro_batch_size"])
+    ]
     message: Annotated[str, Meta(description="What is wrong and what would be right.")]
     nearest: Annotated[str | None, Meta(description="The nearest known name.")] = None
 
@@ -16,7 +20,9 @@ class FieldError(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A problem document; further members depend on `type`."""
 
-    type: Annotated[str, Meta(description="Stable slug of this kind of problem.", examples=["invalid-request"])]
+    type: Annotated[
+        str, Meta(description="Stable slug of this kind of problem.", examples=["invalid-request"])
+    ]
     title: Annotated[str, Meta(description="One sentence for this kind of problem.")]
     status: Annotated[int, Meta(description="The HTTP status.", examples=[422])]
     detail: Annotated[str, Meta(description="What happened in this case and what would be right.")]

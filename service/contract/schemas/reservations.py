@@ -1,4 +1,7 @@
-"""Requests and answers of /v1/clusters/{name}/reservations, and where a plan puts a job."""
+"""Requests and answers of reservations, and placements of plans.
+
+Of /v1/clusters/{name}/reservations, and where a plan puts a job.
+"""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -6,10 +9,20 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.clusters import GpuIndices
-from service.contract.schemas.fields import Answer, Holder, Memory, MigProfileName, Name, NodeName, Strict
+from service.contract.schemas.fields import (
+    Answer,
+    Holder,
+    Memory,
+    MigProfileName,
+    Name,
+    NodeName,
+    Strict,
+)
 
 MAX_SECONDS = 31_536_000
-NumGpus = Annotated[int, Meta(ge=1, le=100_000, description="GPUs, or slices where a MIG profile is named.")]
+NumGpus = Annotated[
+    int, Meta(ge=1, le=100_000, description="GPUs, or slices where a MIG profile is named.")
+]
 
 
 class ShareRequest(Strict, frozen=True, kw_only=True):
@@ -17,10 +30,19 @@ class ShareRequest(Strict, frozen=True, kw_only=True):
 
     pool: Name
     num_gpus: NumGpus
-    node: Annotated[NodeName | UnsetType, Meta(description="Absent: any nodes of the pool, the fewest and fullest.")] = UNSET
-    gpu_indices: Annotated[GpuIndices | UnsetType | None, Meta(description="Which GPUs; absent: any of the node.")] = UNSET
-    mig_profile: Annotated[MigProfileName | UnsetType | None, Meta(description="Slices in place of whole GPUs.")] = UNSET
-    host_memory_bytes: Annotated[Memory, Meta(description="Memory of the host for these GPUs together.")] = 0
+    node: Annotated[
+        NodeName | UnsetType,
+        Meta(description="Absent: any nodes of the pool, the fewest and fullest."),
+    ] = UNSET
+    gpu_indices: Annotated[
+        GpuIndices | UnsetType | None, Meta(description="Which GPUs; absent: any of the node.")
+    ] = UNSET
+    mig_profile: Annotated[
+        MigProfileName | UnsetType | None, Meta(description="Slices in place of whole GPUs.")
+    ] = UNSET
+    host_memory_bytes: Annotated[
+        Memory, Meta(description="Memory of the host for these GPUs together.")
+    ] = 0
 
 
 class SeatRequest(ShareRequest, frozen=True, kw_only=True):
@@ -32,7 +54,10 @@ class SeatRequest(ShareRequest, frozen=True, kw_only=True):
 class PlacementRequest(Strict, frozen=True, kw_only=True):
     """The `placement` of a plan's candidate, as it was sent."""
 
-    nodes: Annotated[list[SeatRequest], Meta(min_length=1, max_length=10_000, description="Of every replica, its nodes.")]
+    nodes: Annotated[
+        list[SeatRequest],
+        Meta(min_length=1, max_length=10_000, description="Of every replica, its nodes."),
+    ]
     status: Literal["placed"] | UnsetType = UNSET
     num_gpus: NumGpus | UnsetType = UNSET
     gpus_per_node: Annotated[int, Meta(ge=1, le=256)] | UnsetType | None = UNSET
@@ -41,17 +66,26 @@ class PlacementRequest(Strict, frozen=True, kw_only=True):
 
 
 class ReservationRequest(Strict, frozen=True, kw_only=True):
-    """What to promise to whom, and until when: exactly one of `gpus` and `placement`, and one of the two ends."""
+    """What to promise to whom, and until when: exactly one of `gpus` and `placement`, and one of
+    the two ends.
+    """
 
     holder: Holder
     gpus: (
-        Annotated[list[ShareRequest], Meta(min_length=1, max_length=10_000, description="GPUs by pool and node.")] | UnsetType
+        Annotated[
+            list[ShareRequest],
+            Meta(min_length=1, max_length=10_000, description="GPUs by pool and node."),
+        ]
+        | UnsetType
     ) = UNSET
     placement: PlacementRequest | UnsetType = UNSET
     expires_in_s: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_SECONDS)] | UnsetType, Meta(description="Seconds from now until it ends.")
+        Annotated[int, Meta(ge=1, le=MAX_SECONDS)] | UnsetType,
+        Meta(description="Seconds from now until it ends."),
     ] = UNSET
-    expires_at: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339: when it ends.")] = UNSET
+    expires_at: Annotated[
+        Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339: when it ends.")
+    ] = UNSET
 
 
 class ShareAnswer(Answer, frozen=True, kw_only=True):
@@ -60,7 +94,9 @@ class ShareAnswer(Answer, frozen=True, kw_only=True):
     pool: str
     node: str
     num_gpus: int
-    gpu_indices: Annotated[list[int] | None, Meta(description="Null where any of the node's GPUs will do.")]
+    gpu_indices: Annotated[
+        list[int] | None, Meta(description="Null where any of the node's GPUs will do.")
+    ]
     mig_profile: str | None
     host_memory_bytes: int
 
@@ -94,8 +130,13 @@ class PlacedAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag="p
     """Where the job runs; as `placement` of a reservation it is promised."""
 
     num_gpus: int
-    gpus_per_node: Annotated[int | None, Meta(description="GPUs of a replica on each of its nodes; null where they differ.")]
-    cost_per_hour: Annotated[float | None, Meta(description="By the prices of the pools; null where one has none.")]
+    gpus_per_node: Annotated[
+        int | None,
+        Meta(description="GPUs of a replica on each of its nodes; null where they differ."),
+    ]
+    cost_per_hour: Annotated[
+        float | None, Meta(description="By the prices of the pools; null where one has none.")
+    ]
     nodes: list[SeatAnswer]
     notes: list[str]
 
@@ -117,7 +158,9 @@ class NotTodayAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag=
     free_gpus: int
     total_gpus: int
     held: list[HeldAnswer]
-    possible_at: Annotated[str | None, Meta(description="When enough reservations will have expired; null if never.")]
+    possible_at: Annotated[
+        str | None, Meta(description="When enough reservations will have expired; null if never.")
+    ]
 
 
 class NeverAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag="never"):

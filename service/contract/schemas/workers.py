@@ -13,7 +13,9 @@ class WorkerAnswer(Answer, frozen=True, kw_only=True):
     name: str
     host: str
     pid: int
-    state: Annotated[str, Meta(description="`idle`, `busy`, `stopped` or `gone`.", examples=["idle"])]
+    state: Annotated[
+        str, Meta(description="`idle`, `busy`, `stopped` or `gone`.", examples=["idle"])
+    ]
     devices: list[dict[str, Any]]
     versions: dict[str, Any]
     current_job: str | None

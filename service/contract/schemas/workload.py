@@ -1,4 +1,7 @@
-"""What a request says about the work and its layout: the whole vocabulary of the contract, modelled yet or not."""
+"""Workload and layout of a request.
+
+The whole vocabulary of the contract, modelled yet or not.
+"""
 
 from typing import Annotated, Literal
 
@@ -35,7 +38,15 @@ from service.estimator.values.workload import (
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
 PolicyName = Literal[
-    "fp32", "bf16", "fp16", "amp_bf16", "amp_fp16", "bf16_mixed", "fp16_mixed", "megatron_bf16", "deepspeed_bf16"
+    "fp32",
+    "bf16",
+    "fp16",
+    "amp_bf16",
+    "amp_fp16",
+    "bf16_mixed",
+    "fp16_mixed",
+    "megatron_bf16",
+    "deepspeed_bf16",
 ]
 OptimizerName = Literal[
     "adamw",
@@ -65,29 +76,53 @@ OptimizerName = Literal[
 class PrecisionRequest(Strict, frozen=True, kw_only=True):
     """Number formats of a training run, one by one; what is absent follows `param_dtype`."""
 
-    param_dtype: Annotated[DType, Meta(description="Format of the weights that the model runs with.")]
-    compute_dtype: Annotated[DType | UnsetType, Meta(description="Format of the arithmetic; default `param_dtype`.")] = UNSET
-    autocast: Annotated[bool, Meta(description="Weights stay in `param_dtype`; autocast keeps copies.")] = False
-    grad_dtype: Annotated[DType | UnsetType, Meta(description="Format of the stored gradient; default `param_dtype`.")] = UNSET
-    reduce_dtype: Annotated[DType | UnsetType, Meta(description="Format of the reduction; default `grad_dtype`.")] = UNSET
-    master_dtype: Annotated[DType | UnsetType | None, Meta(description="The optimizer's own copy; default none.")] = UNSET
-    main_grad_dtype: Annotated[DType | UnsetType | None, Meta(description="The optimizer's gradient; default none.")] = UNSET
-    main_grad_persistent: Annotated[bool, Meta(description="The main gradient lives through the whole step.")] = False
-    optimizer_dtype: Annotated[DType | UnsetType, Meta(description="Moments; default `master_dtype`, else `param_dtype`.")] = (
-        UNSET
-    )
+    param_dtype: Annotated[
+        DType, Meta(description="Format of the weights that the model runs with.")
+    ]
+    compute_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the arithmetic; default `param_dtype`.")
+    ] = UNSET
+    autocast: Annotated[
+        bool, Meta(description="Weights stay in `param_dtype`; autocast keeps copies.")
+    ] = False
+    grad_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the stored gradient; default `param_dtype`.")
+    ] = UNSET
+    reduce_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the reduction; default `grad_dtype`.")
+    ] = UNSET
+    master_dtype: Annotated[
+        DType | UnsetType | None, Meta(description="The optimizer's own copy; default none.")
+    ] = UNSET
+    main_grad_dtype: Annotated[
+        DType | UnsetType | None, Meta(description="The optimizer's gradient; default none.")
+    ] = UNSET
+    main_grad_persistent: Annotated[
+        bool, Meta(description="The main gradient lives through the whole step.")
+    ] = False
+    optimizer_dtype: Annotated[
+        DType | UnsetType, Meta(description="Moments; default `master_dtype`, else `param_dtype`.")
+    ] = UNSET
 
 
 class LoraRequest(Strict, frozen=True, kw_only=True):
     """Low-rank adapters (arXiv:2106.09685)."""
 
-    rank: Annotated[int, Meta(ge=1, le=65_536, description="Rank of the adapters.")] | UnsetType = UNSET
+    rank: Annotated[int, Meta(ge=1, le=65_536, description="Rank of the adapters.")] | UnsetType = (
+        UNSET
+    )
     target_modules: Annotated[
-        Literal["all-linear"] | Annotated[list[ModuleName], Meta(min_length=1, max_length=64)] | UnsetType,
+        Literal["all-linear"]
+        | Annotated[list[ModuleName], Meta(min_length=1, max_length=64)]
+        | UnsetType,
         Meta(description="Which linear layers; `all-linear` is all but the head."),
     ] = UNSET
-    dtype: Annotated[DType | UnsetType, Meta(description="Format of adapters, their gradients and states.")] = UNSET
-    variant: Annotated[Literal["lora", "dora", "rslora"] | UnsetType, Meta(description="Kind of adapter.")] = UNSET
+    dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of adapters, their gradients and states.")
+    ] = UNSET
+    variant: Annotated[
+        Literal["lora", "dora", "rslora"] | UnsetType, Meta(description="Kind of adapter.")
+    ] = UNSET
 
 
 class PeftRequest(Strict, frozen=True, kw_only=True):
@@ -111,55 +146,102 @@ class SelectiveRequest(Strict, frozen=True, kw_only=True):
 class OffloadRequest(Strict, frozen=True, kw_only=True):
     """What lives outside the GPU."""
 
-    optimizer: Annotated[OffloadTarget, Meta(description="Where the optimizer's states live.")] = OffloadTarget.NONE
-    parameters: Annotated[OffloadTarget, Meta(description="Where parameters and gradients live.")] = OffloadTarget.NONE
-    activations: Annotated[OffloadTarget, Meta(description="Where saved activations live.")] = OffloadTarget.NONE
+    optimizer: Annotated[OffloadTarget, Meta(description="Where the optimizer's states live.")] = (
+        OffloadTarget.NONE
+    )
+    parameters: Annotated[
+        OffloadTarget, Meta(description="Where parameters and gradients live.")
+    ] = OffloadTarget.NONE
+    activations: Annotated[OffloadTarget, Meta(description="Where saved activations live.")] = (
+        OffloadTarget.NONE
+    )
 
 
 class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=True):
     """One training step."""
 
-    sequence_length: Annotated[Tokens, Meta(description="Tokens of one sequence, before context parallelism.", examples=[4096])]
-    micro_batch_size: Annotated[Batch | UnsetType, Meta(description="Sequences that one data-parallel rank runs at once.")] = (
-        UNSET
-    )
-    gradient_accumulation_steps: Annotated[Count | UnsetType, Meta(description="Micro batches per optimizer step.")] = UNSET
+    sequence_length: Annotated[
+        Tokens,
+        Meta(description="Tokens of one sequence, before context parallelism.", examples=[4096]),
+    ]
+    micro_batch_size: Annotated[
+        Batch | UnsetType, Meta(description="Sequences that one data-parallel rank runs at once.")
+    ] = UNSET
+    gradient_accumulation_steps: Annotated[
+        Count | UnsetType, Meta(description="Micro batches per optimizer step.")
+    ] = UNSET
     framework: Annotated[Framework | UnsetType, Meta(description="Whose model code runs.")] = UNSET
-    framework_version: Annotated[Version | UnsetType, Meta(description="Version of the framework.")] = UNSET
+    framework_version: Annotated[
+        Version | UnsetType, Meta(description="Version of the framework.")
+    ] = UNSET
     method: Annotated[Method | UnsetType, Meta(description="What is trained.")] = UNSET
-    precision: Annotated[PolicyName | PrecisionRequest | UnsetType, Meta(description="A named policy or single formats.")] = (
-        UNSET
-    )
+    precision: Annotated[
+        PolicyName | PrecisionRequest | UnsetType,
+        Meta(description="A named policy or single formats."),
+    ] = UNSET
     optimizer: Annotated[OptimizerName | UnsetType, Meta(description="The optimizer.")] = UNSET
     activation_checkpointing: Annotated[
-        Checkpointing | SelectiveRequest | UnsetType, Meta(description="What backward computes again.")
+        Checkpointing | SelectiveRequest | UnsetType,
+        Meta(description="What backward computes again."),
     ] = UNSET
     attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
     loss: Annotated[Loss | UnsetType, Meta(description="How the loss treats the logits.")] = UNSET
-    keeps_logits: Annotated[bool | UnsetType, Meta(description="The loop holds the logits during backward.")] = UNSET
-    padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = UNSET
-    reentrant_checkpointing: Annotated[bool | UnsetType, Meta(description="Checkpoints of `use_reentrant=True`.")] = UNSET
-    gradient_clipping: Annotated[bool | UnsetType, Meta(description="Gradients are clipped by norm.")] = UNSET
-    allocator: Annotated[Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")] = UNSET
-    fp32_norms_and_head: Annotated[bool | UnsetType, Meta(description="PEFT's prepare_model_for_kbit_training.")] = UNSET
-    double_quantization: Annotated[bool | UnsetType, Meta(description="nf4 scales are quantised too.")] = UNSET
-    optimizer_in_backward: Annotated[bool | UnsetType, Meta(description="The optimizer steps inside backward.")] = UNSET
+    keeps_logits: Annotated[
+        bool | UnsetType, Meta(description="The loop holds the logits during backward.")
+    ] = UNSET
+    padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = (
+        UNSET
+    )
+    reentrant_checkpointing: Annotated[
+        bool | UnsetType, Meta(description="Checkpoints of `use_reentrant=True`.")
+    ] = UNSET
+    gradient_clipping: Annotated[
+        bool | UnsetType, Meta(description="Gradients are clipped by norm.")
+    ] = UNSET
+    allocator: Annotated[
+        Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")
+    ] = UNSET
+    fp32_norms_and_head: Annotated[
+        bool | UnsetType, Meta(description="PEFT's prepare_model_for_kbit_training.")
+    ] = UNSET
+    double_quantization: Annotated[
+        bool | UnsetType, Meta(description="nf4 scales are quantised too.")
+    ] = UNSET
+    optimizer_in_backward: Annotated[
+        bool | UnsetType, Meta(description="The optimizer steps inside backward.")
+    ] = UNSET
     compile: Annotated[bool | UnsetType, Meta(description="torch.compile.")] = UNSET
-    deterministic: Annotated[bool | UnsetType, Meta(description="Kernels that give the same bits each time.")] = UNSET
+    deterministic: Annotated[
+        bool | UnsetType, Meta(description="Kernels that give the same bits each time.")
+    ] = UNSET
     float8: Annotated[bool | UnsetType, Meta(description="Matrix products in fp8.")] = UNSET
     frozen: Annotated[
         Annotated[list[Word], Meta(max_length=32)] | UnsetType,
-        Meta(description="Kinds of modules that are not trained, by the names of a model's `parameters.by_module`."),
+        Meta(
+            description=(
+                "Kinds of modules that are not trained, by the names of a model's "
+                "`parameters.by_module`."
+            )
+        ),
     ] = UNSET
-    lora: Annotated[LoraRequest | UnsetType, Meta(description="Adapters, for `lora` and `qlora`.")] = UNSET
+    lora: Annotated[
+        LoraRequest | UnsetType, Meta(description="Adapters, for `lora` and `qlora`.")
+    ] = UNSET
     peft: Annotated[PeftRequest | UnsetType, Meta(description="The method, for `peft`.")] = UNSET
-    offload: Annotated[OffloadRequest | UnsetType, Meta(description="What lives outside the GPU.")] = UNSET
-    decoder_length: Annotated[Tokens | UnsetType, Meta(description="Decoder tokens of an encoder-decoder.")] = UNSET
+    offload: Annotated[
+        OffloadRequest | UnsetType, Meta(description="What lives outside the GPU.")
+    ] = UNSET
+    decoder_length: Annotated[
+        Tokens | UnsetType, Meta(description="Decoder tokens of an encoder-decoder.")
+    ] = UNSET
     num_images: Annotated[Count | UnsetType, Meta(description="Images per sequence.")] = UNSET
     image_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens per image.")] = UNSET
-    audio_frames: Annotated[Tokens | UnsetType, Meta(description="Audio frames per sequence.")] = UNSET
+    audio_frames: Annotated[Tokens | UnsetType, Meta(description="Audio frames per sequence.")] = (
+        UNSET
+    )
     num_tokens: Annotated[
-        Annotated[int, Meta(ge=1, le=2**53)] | UnsetType, Meta(description="Tokens of the whole run, for its hours.")
+        Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
+        Meta(description="Tokens of the whole run, for its hours."),
     ] = UNSET
 
 
@@ -169,7 +251,12 @@ class SpeculativeRequest(Strict, frozen=True, kw_only=True):
     num_tokens: Annotated[int, Meta(ge=1, le=1024, description="Tokens that are guessed at once.")]
     draft: Annotated[
         ModelName | DraftModel | UnsetType,
-        Meta(description="The draft model: a name of the catalogue, or its config; without one, n-grams of the prompt."),
+        Meta(
+            description=(
+                "The draft model: a name of the catalogue, or its config; without one, n-grams of "
+                "the prompt."
+            )
+        ),
     ] = UNSET
 
 
@@ -179,37 +266,63 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     num_sequences: Annotated[Batch, Meta(description="Sequences that run at once.", examples=[64])]
     prompt_tokens: Annotated[Tokens, Meta(description="Tokens of one prompt.", examples=[1536])]
     output_tokens: Annotated[
-        Annotated[int, Meta(ge=0, le=100_000_000)] | UnsetType, Meta(description="Tokens generated per sequence.")
+        Annotated[int, Meta(ge=0, le=100_000_000)] | UnsetType,
+        Meta(description="Tokens generated per sequence."),
     ] = UNSET
     engine: Annotated[Engine | UnsetType, Meta(description="Serving engine.")] = UNSET
-    engine_version: Annotated[Version | UnsetType, Meta(description="Version of the engine.")] = UNSET
-    weight_dtype: Annotated[DType | UnsetType, Meta(description="Format of the weights; `fp8` quantises them.")] = UNSET
-    quantization: Annotated[Quantization | UnsetType, Meta(description="Format of quantised weights.")] = UNSET
-    kv_cache_dtype: Annotated[DType | UnsetType, Meta(description="Format of keys and values.")] = UNSET
-    num_beams: Annotated[Batch | UnsetType, Meta(description="Beams per sequence.")] = UNSET
-    max_model_len: Annotated[Tokens | UnsetType, Meta(description="Longest sequence that the engine accepts.")] = UNSET
-    max_num_batched_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens of one engine step.")] = UNSET
-    max_num_sequences: Annotated[
-        Batch | UnsetType,
-        Meta(description="Sequences that the engine schedules at once at most; default its own, or `num_sequences` if more."),
-    ] = UNSET
-    gpu_memory_fraction: Annotated[Fraction | UnsetType, Meta(description="Share of the GPU's total that an engine takes.")] = (
+    engine_version: Annotated[Version | UnsetType, Meta(description="Version of the engine.")] = (
         UNSET
     )
+    weight_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the weights; `fp8` quantises them.")
+    ] = UNSET
+    quantization: Annotated[
+        Quantization | UnsetType, Meta(description="Format of quantised weights.")
+    ] = UNSET
+    kv_cache_dtype: Annotated[DType | UnsetType, Meta(description="Format of keys and values.")] = (
+        UNSET
+    )
+    num_beams: Annotated[Batch | UnsetType, Meta(description="Beams per sequence.")] = UNSET
+    max_model_len: Annotated[
+        Tokens | UnsetType, Meta(description="Longest sequence that the engine accepts.")
+    ] = UNSET
+    max_num_batched_tokens: Annotated[
+        Tokens | UnsetType, Meta(description="Tokens of one engine step.")
+    ] = UNSET
+    max_num_sequences: Annotated[
+        Batch | UnsetType,
+        Meta(
+            description=(
+                "Sequences that the engine schedules at once at most; default its own, or "
+                "`num_sequences` if more."
+            )
+        ),
+    ] = UNSET
+    gpu_memory_fraction: Annotated[
+        Fraction | UnsetType, Meta(description="Share of the GPU's total that an engine takes.")
+    ] = UNSET
     enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
-    speculative: Annotated[SpeculativeRequest | UnsetType, Meta(description="Tokens guessed ahead.")] = UNSET
+    speculative: Annotated[
+        SpeculativeRequest | UnsetType, Meta(description="Tokens guessed ahead.")
+    ] = UNSET
     attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
-    num_images: Annotated[Count | UnsetType, Meta(description="Images in each prompt; `prompt_tokens` counts theirs.")] = UNSET
+    num_images: Annotated[
+        Count | UnsetType, Meta(description="Images in each prompt; `prompt_tokens` counts theirs.")
+    ] = UNSET
     image_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens per image.")] = UNSET
     cache: Annotated[Cache | UnsetType, Meta(description="How keys and values are stored.")] = UNSET
-    allocator: Annotated[Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")] = UNSET
+    allocator: Annotated[
+        Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")
+    ] = UNSET
 
 
 WorkloadRequest = TrainRequest | ServeRequest
 
 
 class LayoutRequest(Strict, frozen=True, kw_only=True):
-    """How one job is spread over GPUs; their number is data x tensor x pipeline x context parallel."""
+    """How one job is spread over GPUs; their number is data x tensor x pipeline x context
+    parallel.
+    """
 
     data_parallel: Degree | UnsetType = UNSET
     tensor_parallel: Degree | UnsetType = UNSET
@@ -218,26 +331,43 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     expert_parallel: Degree | UnsetType = UNSET
     expert_tensor_parallel: Degree | UnsetType = UNSET
     virtual_pipeline_stages: Degree | UnsetType = UNSET
-    zero_stage: Annotated[Annotated[int, Meta(ge=0, le=3)] | UnsetType, Meta(description="What is sharded over ranks.")] = UNSET
+    zero_stage: Annotated[
+        Annotated[int, Meta(ge=0, le=3)] | UnsetType,
+        Meta(description="What is sharded over ranks."),
+    ] = UNSET
     sharding: Annotated[Sharding | UnsetType, Meta(description="Who shards.")] = UNSET
-    sequence_parallel: Annotated[bool | UnsetType, Meta(description="Norms and dropout are split as well.")] = UNSET
-    reshard_after_forward: Annotated[bool | UnsetType, Meta(description="Free gathered weights after forward.")] = UNSET
+    sequence_parallel: Annotated[
+        bool | UnsetType, Meta(description="Norms and dropout are split as well.")
+    ] = UNSET
+    reshard_after_forward: Annotated[
+        bool | UnsetType, Meta(description="Free gathered weights after forward.")
+    ] = UNSET
     shard_embeddings_separately: Annotated[
         bool | UnsetType, Meta(description="Embedding and head are their own shard groups.")
     ] = UNSET
     shard_size: Annotated[
-        Degree | UnsetType, Meta(description="Ranks that share one copy of the states (hybrid sharding); default all.")
+        Degree | UnsetType,
+        Meta(description="Ranks that share one copy of the states (hybrid sharding); default all."),
     ] = UNSET
     network_bytes_per_second: Annotated[
         Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
-        Meta(description="What one node's network carries in one direction; it decides time, not memory."),
+        Meta(
+            description=(
+                "What one node's network carries in one direction; it decides time, not memory."
+            )
+        ),
     ] = UNSET
     host_memory_bytes: Annotated[
-        Memory | UnsetType, Meta(description="Memory of one node, which offloaded states must fit in.")
+        Memory | UnsetType,
+        Meta(description="Memory of one node, which offloaded states must fit in."),
     ] = UNSET
     nvme_bytes: Annotated[
-        Memory | UnsetType, Meta(description="NVMe of one node, which states and parameters offloaded to it must fit on.")
+        Memory | UnsetType,
+        Meta(
+            description="NVMe of one node, which states and parameters offloaded to it must fit on."
+        ),
     ] = UNSET
     gpus_per_node: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType, Meta(description="GPUs that share a host.")
+        Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType,
+        Meta(description="GPUs that share a host."),
     ] = UNSET

@@ -1,36 +1,48 @@
-"""From the planner's ceilings to the answers of the contract."""
+"""Ceilings of the planner as answers of the contract."""
 
 from service.contract.schemas.ceilings import CeilingAnswer, NextAnswer
-from service.contract.to_answer.fits import fit_answer
-from service.contract.to_answer.requests import layout_words, workload_words
+from service.contract.to_answer.fits import build_fit_answer
+from service.contract.to_answer.requests import render_layout, render_workload
 from service.planner.fit.verdict import Verdict
 from service.planner.plans.ceiling_values import Maximized
 from service.planner.plans.ceilings import Ceiling
 from service.usecases.questions.ceilings import CeilingReport
 
 
-def ceiling_answer(report: CeilingReport, maximized: Maximized, *, assumptions: tuple[str, ...]) -> CeilingAnswer:
-    """Return a ceiling in the words of the contract."""
+def build_ceiling_answer(
+    report: CeilingReport, maximized: Maximized, *, assumptions: tuple[str, ...]
+) -> CeilingAnswer:
+    """Return a ceiling as the contract's answer."""
     ceiling, best = report.ceiling, report.ceiling.best
     return CeilingAnswer(
         value=ceiling.value,
         maximize=maximized.value,
-        fit=None if report.fit is None else fit_answer(report.fit, assumptions=assumptions),
-        workload=None if best is None else workload_words(best.workload),
-        layout=None if best is None else layout_words(best.layout),
-        next=_next(ceiling),
+        fit=None if report.fit is None else build_fit_answer(report.fit, assumptions=assumptions),
+        workload=None if best is None else render_workload(best.workload),
+        layout=None if best is None else render_layout(best.layout),
+        next=_build_next(ceiling),
         num_evaluated=ceiling.num_evaluated,
         assumptions=list(assumptions),
     )
 
 
-def _next(ceiling: Ceiling) -> NextAnswer:
+def _build_next(ceiling: Ceiling) -> NextAnswer:
     following = ceiling.next
     if following is None:
-        return NextAnswer(value=None, deficit_bytes=None, missing_bytes=None, reason=ceiling.refusal or "")
+        return NextAnswer(
+            value=None, deficit_bytes=None, missing_bytes=None, reason=ceiling.refusal or ""
+        )
     deficit, missing = following.judgement.deficit_bytes, following.missing_bytes
     fits = following.judgement.verdict is not Verdict.DOES_NOT_FIT
     place = "a process can allocate" if deficit else "the engine's budget or the node has"
     lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}"
-    tight = f"{following.value} fits at the point, but the upper end of its interval is {missing:,} bytes too high"
-    return NextAnswer(value=following.value, deficit_bytes=deficit, missing_bytes=missing, reason=tight if fits else lacks)
+    tight = (
+        f"{following.value} fits at the point, but the upper end of its interval is {missing:,} "
+        "bytes too high"
+    )
+    return NextAnswer(
+        value=following.value,
+        deficit_bytes=deficit,
+        missing_bytes=missing,
+        reason=tight if fits else lacks,
+    )

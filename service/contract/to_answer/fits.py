@@ -1,4 +1,4 @@
-"""From the planner's reports to the answers of the contract."""
+"""Fit reports of the planner as answers of the contract."""
 
 from math import isfinite
 
@@ -17,36 +17,46 @@ from service.contract.schemas.fit import (
     ThroughputAnswer,
     WorstRankAnswer,
 )
-from service.estimator.values.result import CheckpointBytes, Estimate, Instant, Interval, Serving, Throughput
+from service.estimator.values.result import (
+    CheckpointBytes,
+    Estimate,
+    Instant,
+    Interval,
+    Serving,
+    Throughput,
+)
 from service.planner.fit.fit import FitReport
 from service.planner.fit.remedies import Remedy
 
 MAX_EXACT_BYTES = 2**53
-"""Beyond this a client that reads JSON numbers as doubles would see other bytes than we sent (RFC 8259, section 6)."""
+"""Beyond this a client that reads JSON numbers as doubles would see other bytes than we sent (RFC
+8259, section 6).
+"""
 
 
-def fit_answer(report: FitReport, *, assumptions: tuple[str, ...] = ()) -> FitAnswer:
-    """Return a report in the words of the contract."""
+def build_fit_answer(report: FitReport, *, assumptions: tuple[str, ...] = ()) -> FitAnswer:
+    """Return a report as the contract's answer."""
     estimate = report.estimate
     require_exact(estimate)
     return FitAnswer(
         verdict=report.verdict.value,
         basis=estimate.basis,
         num_gpus=estimate.num_gpus,
-        per_gpu=_per_gpu(estimate),
+        per_gpu=_build_per_gpu(estimate),
         capacity_bytes=report.device.capacity_bytes,
         usable_bytes=report.device.usable_bytes,
         headroom_bytes=report.headroom_bytes,
         deficit_bytes=report.deficit_bytes,
         host_bytes_per_node=estimate.host_bytes_per_node,
         nvme_bytes_per_node=estimate.nvme_bytes_per_node,
-        checkpoint_bytes=_checkpoint(estimate.checkpoint),
-        serving=_serving(estimate.serving),
-        throughput=_throughput(report.throughput),
+        checkpoint_bytes=_build_checkpoint(estimate.checkpoint),
+        serving=_build_serving(estimate.serving),
+        throughput=_build_throughput(report.throughput),
         rules_of_thumb=[
-            RuleAnswer(name=rule.name, bytes=rule.bytes, off_by=rule.off_by, why=rule.why) for rule in report.rules_of_thumb
+            RuleAnswer(name=rule.name, bytes=rule.bytes, off_by=rule.off_by, why=rule.why)
+            for rule in report.rules_of_thumb
         ],
-        remedies=[remedy_answer(remedy) for remedy in report.remedies],
+        remedies=[build_remedy_answer(remedy) for remedy in report.remedies],
         assumptions=[*assumptions, *estimate.assumptions],
         warnings=list(report.warnings),
         calibration=estimate.calibration,
@@ -55,26 +65,32 @@ def fit_answer(report: FitReport, *, assumptions: tuple[str, ...] = ()) -> FitAn
     )
 
 
-def remedy_answer(remedy: Remedy) -> RemedyAnswer:
-    """Return a remedy in the words of the contract."""
+def build_remedy_answer(remedy: Remedy) -> RemedyAnswer:
+    """Return a remedy as the contract's answer."""
     return RemedyAnswer(
         change=dict(remedy.change),
         saves_bytes=remedy.saves_bytes,
         verdict=remedy.verdict.value,
-        slowdown=_finite(remedy.slowdown),
+        slowdown=_require_finite(remedy.slowdown),
         num_gpus=remedy.num_gpus,
     )
 
 
 def require_exact(estimate: Estimate) -> None:
-    """Refuse an answer whose bytes no JSON client could read exactly; no GPU has them either."""
+    """Refuse bytes that no JSON client could read exactly.
+
+    No GPU has so many either.
+    """
     largest = max((estimate.device_interval.high, *(part.bytes for part in estimate.components)))
     if largest >= MAX_EXACT_BYTES:
-        message = f"this needs {largest:.3g} bytes per GPU, more than 2^53, which is as far as exact answers go; ask for less"
+        message = (
+            f"this needs {largest:.3g} bytes per GPU, more than 2^53, which is as far as exact "
+            "answers go; ask for less"
+        )
         raise InvalidRequestError(message)
 
 
-def _per_gpu(estimate: Estimate) -> PerGpuAnswer:
+def _build_per_gpu(estimate: Estimate) -> PerGpuAnswer:
     return PerGpuAnswer(
         allocated_bytes=estimate.allocated_bytes,
         reserved_bytes=estimate.reserved_bytes,
@@ -82,43 +98,56 @@ def _per_gpu(estimate: Estimate) -> PerGpuAnswer:
         steady_bytes=estimate.steady_bytes,
         intervals=IntervalsAnswer(
             level=estimate.interval_level,
-            allocated=_pair(estimate.allocated_interval),
-            reserved=_pair(estimate.reserved_interval),
-            device=_pair(estimate.device_interval),
+            allocated=_to_pair(estimate.allocated_interval),
+            reserved=_to_pair(estimate.reserved_interval),
+            device=_to_pair(estimate.device_interval),
         ),
         peak_instant=estimate.peak_instant,
         worst_rank=WorstRankAnswer(pipeline_stage=estimate.worst_pipeline_stage),
         components=[
-            ComponentAnswer(name=part.name, bytes=part.bytes, basis=part.basis, formula=part.formula, source=part.source)
+            ComponentAnswer(
+                name=part.name,
+                bytes=part.bytes,
+                basis=part.basis,
+                formula=part.formula,
+                source=part.source,
+            )
             for part in estimate.components
         ],
-        instants=[_instant(instant) for instant in estimate.instants],
-        phases=[InstantAnswer(name=phase.name, allocated_bytes=phase.allocated_bytes) for phase in estimate.phases],
+        instants=[_build_instant(instant) for instant in estimate.instants],
+        phases=[
+            InstantAnswer(name=phase.name, allocated_bytes=phase.allocated_bytes)
+            for phase in estimate.phases
+        ],
         stages=[
             StageAnswer(
-                pipeline_stage=stage.pipeline_stage, allocated_bytes=stage.allocated_bytes, steady_bytes=stage.steady_bytes
+                pipeline_stage=stage.pipeline_stage,
+                allocated_bytes=stage.allocated_bytes,
+                steady_bytes=stage.steady_bytes,
             )
             for stage in estimate.stages
         ],
     )
 
 
-def _instant(instant: Instant) -> InstantAnswer:
+def _build_instant(instant: Instant) -> InstantAnswer:
     parts = {name: bytes_ for name, bytes_ in instant.parts.items() if bytes_}
     return InstantAnswer(name=instant.name, allocated_bytes=instant.allocated_bytes, parts=parts)
 
 
-def _pair(interval: Interval) -> tuple[int, int]:
+def _to_pair(interval: Interval) -> tuple[int, int]:
     return interval.low, interval.high
 
 
-def _checkpoint(checkpoint: CheckpointBytes | None) -> CheckpointAnswer | None:
+def _build_checkpoint(checkpoint: CheckpointBytes | None) -> CheckpointAnswer | None:
     if checkpoint is None:
         return None
-    return CheckpointAnswer(weights=checkpoint.weights, optimizer=checkpoint.optimizer, total=checkpoint.total)
+    return CheckpointAnswer(
+        weights=checkpoint.weights, optimizer=checkpoint.optimizer, total=checkpoint.total
+    )
 
 
-def _serving(serving: Serving | None) -> ServingAnswer | None:
+def _build_serving(serving: Serving | None) -> ServingAnswer | None:
     if serving is None:
         return None
     return ServingAnswer(
@@ -133,22 +162,29 @@ def _serving(serving: Serving | None) -> ServingAnswer | None:
     )
 
 
-def _throughput(throughput: Throughput | None) -> ThroughputAnswer | None:
+def _build_throughput(throughput: Throughput | None) -> ThroughputAnswer | None:
     if throughput is None:
         return None
     return ThroughputAnswer(
-        step_time_s=_finite(throughput.step_time_s),
-        tokens_per_second=_finite(throughput.tokens_per_second),
-        tokens_per_second_per_gpu=_finite(throughput.tokens_per_second_per_gpu),
-        mfu=_finite(throughput.mfu),
-        hours_for_tokens=None if throughput.hours_for_tokens is None else _finite(throughput.hours_for_tokens),
-        prefill_time_s=None if throughput.prefill_time_s is None else _finite(throughput.prefill_time_s),
+        step_time_s=_require_finite(throughput.step_time_s),
+        tokens_per_second=_require_finite(throughput.tokens_per_second),
+        tokens_per_second_per_gpu=_require_finite(throughput.tokens_per_second_per_gpu),
+        mfu=_require_finite(throughput.mfu),
+        hours_for_tokens=None
+        if throughput.hours_for_tokens is None
+        else _require_finite(throughput.hours_for_tokens),
+        prefill_time_s=None
+        if throughput.prefill_time_s is None
+        else _require_finite(throughput.prefill_time_s),
         basis=throughput.basis,
     )
 
 
-def _finite(value: float) -> float:
-    """Refuse what JSON cannot say; msgspec would write null in its place."""
+def _require_finite(value: float) -> float:
+    """Refuse a number that JSON cannot hold.
+
+    msgspec would write null in its place.
+    """
     if not isfinite(value):
         message = "the answer is not a finite number; ask for less"
         raise InvalidRequestError(message)

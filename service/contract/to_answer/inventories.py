@@ -1,4 +1,4 @@
-"""Inventories of clusters between the words of the contract and the planner's values."""
+"""Cluster inventories between the contract and the planner."""
 
 from msgspec import UnsetType
 
@@ -13,14 +13,21 @@ from service.contract.schemas.clusters import (
     PoolAnswer,
     PoolRequest,
 )
-from service.contract.schemas.fields import Memory, optional
-from service.contract.to_answer.timestamps import timestamp
-from service.contract.to_question.fits import fields_under
+from service.contract.schemas.fields import Memory, get_or_none
+from service.contract.to_answer.timestamps import format_timestamp
+from service.contract.to_question.fits import prefix_error_field
 from service.estimator.values.errors import InvalidInputError
 from service.formats.quantities import parse_bytes
-from service.planner.cluster.broken_reservations import unkept
-from service.planner.cluster.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
-from service.planner.cluster.placement import clusters_as_supply
+from service.planner.cluster.broken_reservations import list_broken_reservations
+from service.planner.cluster.inventory import (
+    Allocation,
+    ClusterInventory,
+    MigSlices,
+    Node,
+    NodeState,
+    Pool,
+)
+from service.planner.cluster.placement import build_supply
 from service.planner.cluster.supply import NodeSupply, PoolSupply
 from service.usecases.stored import StoredCluster
 
@@ -31,122 +38,154 @@ EIGHTHS = 8
 
 
 def read_inventory(pools: list[PoolRequest]) -> ClusterInventory:
-    """Return the pools of a request; raises InvalidInputError for more nodes than a cluster may have, or one in two pools."""
-    nodes = sum(optional(pool.num_nodes) or len(optional(pool.nodes) or ()) for pool in pools)
+    """Return the pools of a request as an inventory.
+
+    Raises InvalidInputError for more nodes than a cluster may have, or one node in two pools.
+    """
+    nodes = sum(get_or_none(pool.num_nodes) or len(get_or_none(pool.nodes) or ()) for pool in pools)
     if nodes > MAX_NODES:
-        message = f"the pools have {nodes:,} nodes, and a cluster may have {MAX_NODES:,}; store the rest as other clusters"
+        message = (
+            f"the pools have {nodes:,} nodes, and a cluster may have {MAX_NODES:,}; store the rest "
+            "as other clusters"
+        )
         raise InvalidInputError(message, field="pools")
-    inventory = ClusterInventory(pools=tuple(_pool(pool, f"pools[{index}]") for index, pool in enumerate(pools)))
+    inventory = ClusterInventory(
+        pools=tuple(_read_pool(pool, f"pools[{index}]") for index, pool in enumerate(pools))
+    )
     _refuse_shared_gpus(inventory)
     return inventory
 
 
 def _refuse_shared_gpus(inventory: ClusterInventory) -> None:
-    """Raise where a node stands in two pools of one GPU, as in partitions that overlap: it would be promised twice."""
+    """Refuse a node in two pools of one GPU.
+
+    Partitions that overlap have such nodes; their GPUs would be promised twice.
+    """
     holders: dict[tuple[str, str], str] = {}
     for index, pool in enumerate(inventory.pools):
-        for node in pool.members():
-            other = holders.setdefault((pool.gpu, node.name), pool.name)
-            if other != pool.name:
+        for node in pool.list_nodes():
+            first_pool = holders.setdefault((pool.gpu, node.name), pool.name)
+            if first_pool != pool.name:
                 message = (
-                    f"node {node.name!r} stands in pools {other!r} and {pool.name!r} with the same {pool.gpu}, which would be "
-                    "promised twice; put it into one of them, or make those nodes a pool of their own"
+                    f"node {node.name!r} stands in pools {first_pool!r} and {pool.name!r} with the "
+                    f"same {pool.gpu}, which would be promised twice; put it into one of them, or "
+                    "make those nodes a pool of their own"
                 )
                 raise InvalidInputError(message, field=f"pools[{index}].nodes")
 
 
-def cluster_answer(stored: StoredCluster, *, has_nodes: bool = True) -> ClusterAnswer:
-    """Return a cluster with what is free on it, and with its single nodes or only their sums."""
-    supply = clusters_as_supply(stored.inventory, stored.reservations)
+def build_cluster_answer(stored: StoredCluster, *, has_nodes: bool = True) -> ClusterAnswer:
+    """Return a cluster with what is free on it.
+
+    With its single nodes, or only their sums.
+    """
+    supply = build_supply(stored.inventory, stored.reservations)
     return ClusterAnswer(
         name=stored.name,
-        created_at=timestamp(stored.created_at),
-        updated_at=timestamp(stored.updated_at),
-        pools=[_pool_answer(pool, has_nodes=has_nodes) for pool in supply.pools],
-        warnings=list(unkept(stored.inventory, stored.reservations)),
+        created_at=format_timestamp(stored.created_at),
+        updated_at=format_timestamp(stored.updated_at),
+        pools=[_build_pool_answer(pool, has_nodes=has_nodes) for pool in supply.pools],
+        warnings=list(list_broken_reservations(stored.inventory, stored.reservations)),
     )
 
 
-def _pool(pool: PoolRequest, field: str) -> Pool:
+def _read_pool(pool: PoolRequest, field: str) -> Pool:
     entry = resolve_gpu(pool.gpu, field=f"{field}.gpu")
-    with fields_under(field):
-        return _checked_pool(pool, entry)
+    with prefix_error_field(field):
+        return _build_pool(pool, entry)
 
 
-def _checked_pool(pool: PoolRequest, entry: GpuEntry) -> Pool:
-    nodes = optional(pool.nodes)
+def _build_pool(pool: PoolRequest, entry: GpuEntry) -> Pool:
+    nodes = get_or_none(pool.nodes)
     return Pool(
         name=pool.name,
         gpu=entry.name,
         gpus_per_node=pool.gpus_per_node,
-        nvlink_island_size=optional(pool.nvlink_island_size),
-        host_memory_bytes=_bytes(pool.host_memory_bytes, "host_memory_bytes"),
-        nvme_bytes=_bytes(pool.nvme_bytes, "nvme_bytes"),
-        network_bytes_per_second=optional(pool.network_bytes_per_second),
-        price_per_gpu_hour=optional(pool.price_per_gpu_hour),
-        nodes=None if nodes is None else tuple(_node(node, entry, f"nodes[{index}]") for index, node in enumerate(nodes)),
-        num_nodes=optional(pool.num_nodes),
+        nvlink_island_size=get_or_none(pool.nvlink_island_size),
+        host_memory_bytes=_parse_optional_bytes(pool.host_memory_bytes, "host_memory_bytes"),
+        nvme_bytes=_parse_optional_bytes(pool.nvme_bytes, "nvme_bytes"),
+        network_bytes_per_second=get_or_none(pool.network_bytes_per_second),
+        price_per_gpu_hour=get_or_none(pool.price_per_gpu_hour),
+        nodes=None
+        if nodes is None
+        else tuple(_read_node(node, entry, f"nodes[{index}]") for index, node in enumerate(nodes)),
+        num_nodes=get_or_none(pool.num_nodes),
     )
 
 
-def _bytes(value: Memory | UnsetType, field: str) -> int | None:
+def _parse_optional_bytes(value: Memory | UnsetType, field: str) -> int | None:
     return None if isinstance(value, UnsetType) else parse_bytes(value, field=field)
 
 
-def _node(node: NodeRequest, entry: GpuEntry, field: str) -> Node:
-    with fields_under(field):
-        allocations = tuple(_allocation(allocation) for allocation in optional(node.allocations) or ())
-        allocated = optional(node.allocated_gpus)
-        made = Node(
+def _read_node(node: NodeRequest, entry: GpuEntry, field: str) -> Node:
+    with prefix_error_field(field):
+        allocations = tuple(
+            _read_allocation(allocation) for allocation in get_or_none(node.allocations) or ()
+        )
+        allocated = get_or_none(node.allocated_gpus)
+        parsed = Node(
             name=node.name,
-            allocated_gpus=sum(part.num_gpus for part in allocations) if allocated is None else allocated,
+            allocated_gpus=sum(part.num_gpus for part in allocations)
+            if allocated is None
+            else allocated,
             state=NodeState(node.state),
             allocations=allocations,
             mig_gpus=node.mig_gpus,
             mig_slices=tuple(
                 MigSlices(profile=slices.profile, total=slices.total, allocated=slices.allocated)
-                for slices in optional(node.mig_slices) or ()
+                for slices in get_or_none(node.mig_slices) or ()
             ),
         )
-        _check_slices(made, entry)
-        return made
+        _check_slices(parsed, entry)
+        return parsed
 
 
-def _allocation(asked: AllocationRequest) -> Allocation:
-    indices = optional(asked.gpu_indices)
+def _read_allocation(request: AllocationRequest) -> Allocation:
+    indices = get_or_none(request.gpu_indices)
     return Allocation(
-        holder=asked.holder,
-        num_gpus=asked.num_gpus,
+        holder=request.holder,
+        num_gpus=request.num_gpus,
         gpu_indices=None if indices is None else tuple(indices),
-        host_memory_bytes=parse_bytes(asked.host_memory_bytes, field="allocations.host_memory_bytes"),
+        host_memory_bytes=parse_bytes(
+            request.host_memory_bytes, field="allocations.host_memory_bytes"
+        ),
     )
 
 
 def _check_slices(node: Node, entry: GpuEntry) -> None:
-    """Refuse profiles that the GPU does not have, and more slices than it can be cut into (NVIDIA MIG user guide)."""
+    """Refuse MIG profiles and slices that the GPU cannot have.
+
+    See the NVIDIA MIG user guide.
+    """
     profiles = {profile.name: profile for profile in entry.mig_profiles}
     eighths = 0
     for slices in node.mig_slices:
         profile = profiles.get(slices.profile)
         if profile is None:
-            known = ", ".join(profiles) or "none"
-            _refuse(f"{entry.name} has no MIG profile {slices.profile!r}; it has {known}")
+            profile_names = ", ".join(profiles) or "none"
+            _refuse(f"{entry.name} has no MIG profile {slices.profile!r}; it has {profile_names}")
         elif slices.total > profile.max_instances * node.mig_gpus:
-            most = f"{profile.max_instances} slices {slices.profile!r}"
-            _refuse(f"a {entry.name} has at most {most}, and {node.mig_gpus} GPUs cannot have {slices.total}")
+            limit = f"{profile.max_instances} slices {slices.profile!r}"
+            _refuse(
+                f"a {entry.name} has at most {limit}, and {node.mig_gpus} GPUs cannot have "
+                f"{slices.total}"
+            )
         else:
             eighths += slices.total * profile.memory_eighths
     if eighths > EIGHTHS * node.mig_gpus:
-        _refuse(f"the slices take {eighths} eighths of the memory of {node.mig_gpus} GPUs, which have {EIGHTHS} each")
+        _refuse(
+            f"the slices take {eighths} eighths of the memory of {node.mig_gpus} GPUs, which have "
+            f"{EIGHTHS} each"
+        )
 
 
 def _refuse(message: str) -> None:
     raise InvalidInputError(message, field="mig_slices")
 
 
-def _pool_answer(supply: PoolSupply, *, has_nodes: bool) -> PoolAnswer:
+def _build_pool_answer(supply: PoolSupply, *, has_nodes: bool) -> PoolAnswer:
     pool = supply.pool
-    named = None if pool.nodes is None else zip(pool.nodes, supply.nodes, strict=True)
+    node_supplies = None if pool.nodes is None else zip(pool.nodes, supply.nodes, strict=True)
     ready = [node for node in pool.nodes or () if node.state is NodeState.READY]
     return PoolAnswer(
         name=pool.name,
@@ -157,24 +196,28 @@ def _pool_answer(supply: PoolSupply, *, has_nodes: bool) -> PoolAnswer:
         nvme_bytes=pool.nvme_bytes,
         network_bytes_per_second=pool.network_bytes_per_second,
         price_per_gpu_hour=pool.price_per_gpu_hour,
-        nodes=[_node_answer(*pair) for pair in named] if named is not None and has_nodes else None,
+        nodes=[_build_node_answer(*pair) for pair in node_supplies]
+        if node_supplies is not None and has_nodes
+        else None,
         num_nodes=pool.num_nodes,
         total_nodes=len(supply.nodes),
         total_gpus=pool.total_gpus,
-        drained_gpus=0 if pool.nodes is None else pool.gpus_per_node * (len(pool.nodes) - len(ready)),
+        drained_gpus=0
+        if pool.nodes is None
+        else pool.gpus_per_node * (len(pool.nodes) - len(ready)),
         mig_gpus=sum(node.mig_gpus for node in ready),
         reserved_gpus=supply.reserved_gpus,
         free_gpus=supply.free_gpus,
     )
 
 
-def _node_answer(node: Node, now: NodeSupply) -> NodeAnswer:
+def _build_node_answer(node: Node, supply: NodeSupply) -> NodeAnswer:
     return NodeAnswer(
         name=node.name,
         allocated_gpus=node.allocated_gpus,
         state=node.state.value,
-        reserved_gpus=now.reserved_gpus,
-        free_gpus=now.free_gpus,
+        reserved_gpus=supply.reserved_gpus,
+        free_gpus=supply.free_gpus,
         allocations=[
             AllocationAnswer(
                 holder=part.holder,
@@ -190,7 +233,7 @@ def _node_answer(node: Node, now: NodeSupply) -> NodeAnswer:
                 profile=slices.profile,
                 total=slices.total,
                 allocated=slices.allocated,
-                free=now.free_slices.get(slices.profile, 0),
+                free=supply.free_slices.get(slices.profile, 0),
             )
             for slices in node.mig_slices
         ],

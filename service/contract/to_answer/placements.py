@@ -1,30 +1,49 @@
-"""Where a plan puts a job on a cluster, and why not today or never, in the words of the contract."""
+"""Cluster placements as answers of the contract.
 
-from service.contract.schemas.reservations import HeldAnswer, NeverAnswer, NotTodayAnswer, PlacedAnswer, SeatAnswer, ShareAnswer
-from service.contract.to_answer.timestamps import timestamp, timestamp_or_none
-from service.planner.cluster.placement import Never, NotToday, Placement, Seat
+Also why there is none today, or never.
+"""
+
+from service.contract.schemas.reservations import (
+    HeldAnswer,
+    NeverAnswer,
+    NotTodayAnswer,
+    PlacedAnswer,
+    SeatAnswer,
+    ShareAnswer,
+)
+from service.contract.to_answer.timestamps import format_optional_timestamp, format_timestamp
+from service.planner.cluster.placement import Assignment, Blocked, Impossible, Placement
 from service.planner.cluster.reservation import Share
 
 
-def placement_answer(found: Placement | NotToday | Never) -> PlacedAnswer | NotTodayAnswer | NeverAnswer:
-    """Return the answer of a placement; that of one that was found can be reserved as it is."""
-    match found:
+def build_placement_answer(
+    placement: Placement | Blocked | Impossible,
+) -> PlacedAnswer | NotTodayAnswer | NeverAnswer:
+    """Return the answer of a placement.
+
+    One that was found can be reserved as it is.
+    """
+    match placement:
         case Placement():
             return PlacedAnswer(
-                num_gpus=found.num_gpus,
-                gpus_per_node=found.gpus_per_node,
-                cost_per_hour=found.cost_per_hour,
-                nodes=[_seat(seat) for seat in found.seats],
-                notes=list(found.notes),
+                num_gpus=placement.num_gpus,
+                gpus_per_node=placement.gpus_per_node,
+                cost_per_hour=placement.cost_per_hour,
+                nodes=[_build_seat(seat) for seat in placement.assignments],
+                notes=list(placement.notes),
             )
-        case NotToday():
-            return _not_today(found)
-        case Never():
-            return NeverAnswer(reason=found.reason, num_gpus=found.num_gpus, total_gpus=found.total_gpus)
+        case Blocked():
+            return _build_blocked(placement)
+        case Impossible():
+            return NeverAnswer(
+                reason=placement.reason,
+                num_gpus=placement.num_gpus,
+                total_gpus=placement.total_gpus,
+            )
 
 
-def share_answer(share: Share) -> ShareAnswer:
-    """Return what is held of one node."""
+def build_share_answer(share: Share) -> ShareAnswer:
+    """Return the GPUs that are held on one node."""
     return ShareAnswer(
         pool=share.pool,
         node=share.node,
@@ -35,7 +54,7 @@ def share_answer(share: Share) -> ShareAnswer:
     )
 
 
-def _seat(seat: Seat) -> SeatAnswer:
+def _build_seat(seat: Assignment) -> SeatAnswer:
     share = seat.share
     return SeatAnswer(
         pool=share.pool,
@@ -48,20 +67,20 @@ def _seat(seat: Seat) -> SeatAnswer:
     )
 
 
-def _not_today(found: NotToday) -> NotTodayAnswer:
+def _build_blocked(blocked: Blocked) -> NotTodayAnswer:
     return NotTodayAnswer(
-        reason=found.reason,
-        num_gpus=found.num_gpus,
-        free_gpus=found.free_gpus,
-        total_gpus=found.total_gpus,
+        reason=blocked.reason,
+        num_gpus=blocked.num_gpus,
+        free_gpus=blocked.free_gpus,
+        total_gpus=blocked.total_gpus,
         held=[
             HeldAnswer(
                 hold=claim.hold.value,
                 holder=claim.holder,
                 num_gpus=claim.num_gpus,
-                until=timestamp_or_none(claim.until),
+                until=format_optional_timestamp(claim.until),
             )
-            for claim in found.claims
+            for claim in blocked.claims
         ],
-        possible_at=None if found.possible_at is None else timestamp(found.possible_at),
+        possible_at=None if blocked.possible_at is None else format_timestamp(blocked.possible_at),
     )

@@ -1,4 +1,7 @@
-"""Workloads and layouts as complete requests: sent back to /v1/fit they give the same bytes."""
+"""Workloads and layouts rendered as complete requests.
+
+Sent back to /v1/fit they give the same bytes.
+"""
 
 from dataclasses import fields
 
@@ -9,50 +12,55 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import Offload, Quantization, ServeWorkload, Workload
-from service.planner.fit.changes import in_words
+from service.planner.fit.changes import to_json_value
 
 
-def workload_words(workload: Workload) -> JsonObject:
-    """Return every word about a workload."""
+def render_workload(workload: Workload) -> JsonObject:
+    """Return a workload with every field of the contract."""
     if isinstance(workload, ServeWorkload):
-        return {"task": "serve"} | _serving_words(workload)
-    words: JsonObject = {"task": "train"} | _words(workload)
-    if every := words.pop("selective_every", None):
-        words["activation_checkpointing"] = {"selective": every}
+        return {"task": "serve"} | _render_serving(workload)
+    members: JsonObject = {"task": "train"} | _render_fields(workload)
+    if every := members.pop("selective_every", None):
+        members["activation_checkpointing"] = {"selective": every}
     if workload.peft is not None:
-        words["peft"] = {"type": workload.peft}
-    return words
+        members["peft"] = {"type": workload.peft}
+    return members
 
 
-def _serving_words(workload: ServeWorkload) -> JsonObject:
-    words = _words(workload)
-    if not words.pop("unquantised") and workload.quantization is Quantization.NONE:
-        del words["quantization"]  # said, it would contradict a config that quantises its weights
-    return words
+def _render_serving(workload: ServeWorkload) -> JsonObject:
+    members = _render_fields(workload)
+    if not members.pop("unquantised") and workload.quantization is Quantization.NONE:
+        del members["quantization"]  # said, it would contradict a config that quantises its weights
+    return members
 
 
-def layout_words(layout: Layout) -> JsonObject:
-    """Return every word about a layout."""
-    return _words(layout)
+def render_layout(layout: Layout) -> JsonObject:
+    """Return a layout with every field of the contract."""
+    return _render_fields(layout)
 
 
-def gpu_words(device: Device) -> str | MemoryAnswer:
-    """Return what a request says to mean this GPU: its name, or the memory of one that is in no catalogue."""
-    return MemoryAnswer(memory_bytes=device.usable_bytes) if device.name == CUSTOM_GPU else device.name
+def render_gpu(device: Device) -> str | MemoryAnswer:
+    """Return a GPU as a request names it.
+
+    Its name, or the memory of one that is in no catalogue.
+    """
+    return (
+        MemoryAnswer(memory_bytes=device.usable_bytes) if device.name == CUSTOM_GPU else device.name
+    )
 
 
-def _words(value: Workload | Layout | Offload | Precision) -> JsonObject:
-    said = ((field.name, getattr(value, field.name)) for field in fields(value))
-    return {name: _word(part) for name, part in said if part is not None}
+def _render_fields(value: Workload | Layout | Offload | Precision) -> JsonObject:
+    values = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return {name: _render_value(part) for name, part in values if part is not None}
 
 
-def _word(value: object) -> object:
+def _render_value(value: object) -> object:
     match value:
         case Precision() if value != POLICIES.get(value.name):
-            return {name: word for name, word in _words(value).items() if name != "name"}
+            return {name: word for name, word in _render_fields(value).items() if name != "name"}
         case Offload():
-            return _words(value)
+            return _render_fields(value)
         case tuple():
             return list(value)
         case _:
-            return in_words(value)
+            return to_json_value(value)

@@ -1,4 +1,7 @@
-"""From a decoded request to a question that the use cases can answer: names resolved, defaults filled, nothing guessed."""
+"""Decoded requests as questions that the use cases answer.
+
+Names are resolved and defaults filled; nothing is guessed.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,18 +13,24 @@ from msgspec import Struct, UnsetType
 
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
-from service.contract.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference, InlineModel
+from service.contract.schemas.fit import (
+    CUSTOM_GPU,
+    FitRequest,
+    GpuByMemory,
+    GpuReference,
+    InlineModel,
+)
 from service.contract.schemas.workload import ServeRequest
 from service.contract.to_question.workloads import read_layout, read_workload
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.synthetic import architecture_of_size
+from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
-from service.planner.fit.confidence import confidence_notes, require_confidence
-from service.planner.fit.hardware import in_format_of
+from service.planner.fit.confidence import check_confidence, list_confidence_notes
+from service.planner.fit.hardware import select_format
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.stored_specs.model_sources import read_source
 
@@ -30,9 +39,10 @@ INLINE = ("hf_config", "architecture", "num_parameters")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """A model that a request named or brought; ``name`` and ``revision`` are ``None`` when it came inline.
+    """Model that a request named or brought along.
 
-    ``checkpoints`` are ids on the Hugging Face hub of weights of this shape, none where only who asks knows them.
+    ``name`` and ``revision`` are ``None`` when it came inline. ``checkpoints`` are ids on the
+    Hugging Face hub of weights of this shape, none where only the caller knows them.
     """
 
     architecture: Architecture
@@ -44,34 +54,52 @@ class ResolvedModel:
 
 def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
     """Return the question of a fit request."""
-    asked, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
-    require_confidence(request.confidence, asked)
+    requested, workload_defaults = read_workload(request.workload)
+    layout, layout_defaults = read_layout(
+        request.layout, serves=isinstance(request.workload, ServeRequest)
+    )
+    check_confidence(request.confidence, requested)
     device = read_device(request.gpu)
-    workload = in_format_of(device, model.architecture, asked, layout, fixed=words_said(request.workload))
-    if workload is not asked:
-        workload_defaults = restated(workload_defaults, workload)
+    workload = select_format(
+        device, model.architecture, requested, layout, fixed=list_set_fields(request.workload)
+    )
+    if workload is not requested:
+        workload_defaults = restate_defaults(workload_defaults, workload)
     return FitQuestion(
         architecture=as_loaded(model.architecture, workload),
         workload=workload,
         layout=layout,
         device=device,
         level=request.confidence,
-        assumptions=(*workload_defaults, *layout_defaults, *confidence_notes(request.confidence, workload)),
+        assumptions=(
+            *workload_defaults,
+            *layout_defaults,
+            *list_confidence_notes(request.confidence, workload),
+        ),
     )
 
 
-def words_said(request: Struct | UnsetType) -> frozenset[str]:
+def list_set_fields(request: Struct | UnsetType) -> frozenset[str]:
     """Return the names of the fields that a request has."""
     if isinstance(request, UnsetType):
         return frozenset()
-    return frozenset(name for name in request.__struct_fields__ if not isinstance(getattr(request, name), UnsetType))
+    return frozenset(
+        name
+        for name in request.__struct_fields__
+        if not isinstance(getattr(request, name), UnsetType)
+    )
 
 
-def restated(defaults: Sequence[str], workload: Workload) -> list[str]:
-    """Return the lines of defaults with the formats that a workload has on its GPU, which has not those of the defaults."""
+def restate_defaults(defaults: Sequence[str], workload: Workload) -> list[str]:
+    """Return the assumptions with the formats of a workload's GPU.
+
+    Those replace the formats of the defaults, which that GPU does not have.
+    """
     if isinstance(workload, ServeWorkload):
-        formats = {"weight_dtype": workload.weight_dtype.value, "kv_cache_dtype": workload.kv_cache_dtype.value}
+        formats = {
+            "weight_dtype": workload.weight_dtype.value,
+            "kv_cache_dtype": workload.kv_cache_dtype.value,
+        }
     else:
         formats = {"precision": workload.precision.name}
     lines = {f"workload.{name}": f"workload.{name} = {value}" for name, value in formats.items()}
@@ -85,18 +113,23 @@ def read_device(reference: GpuReference) -> Device:
         if num_bytes < 1:
             message = f"memory_bytes is {num_bytes}; a GPU has 1 byte or more"
             raise InvalidInputError(message, field="gpu.memory_bytes")
-        return Device(name=CUSTOM_GPU, vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes)
-    return _catalogue_device(reference)
+        return Device(
+            name=CUSTOM_GPU, vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes
+        )
+    return _get_catalogue_device(reference)
 
 
 @lru_cache(512)
-def _catalogue_device(name: str) -> Device:
+def _get_catalogue_device(name: str) -> Device:
     return resolve_device(name)
 
 
 @contextmanager
-def fields_under(prefix: str) -> Iterator[None]:
-    """Say of a refusal inside a part of the request where in the request it is."""
+def prefix_error_field(prefix: str) -> Iterator[None]:
+    """Prefix the field of a refusal with its section.
+
+    The section is the part of the request that the refusal is about.
+    """
     try:
         yield
     except EstimatorError as error:
@@ -106,19 +139,29 @@ def fields_under(prefix: str) -> Iterator[None]:
 
 def read_inline(reference: InlineModel) -> ResolvedModel:
     """Return the model that a request brings along."""
-    sent = only_one(reference, INLINE, "model")
+    sent = require_one(reference, INLINE, "model")
     ((kind, value),) = sent.items()
     if kind == "num_parameters":
-        return ResolvedModel(architecture=architecture_of_size(value), hf_config=None)
-    with fields_under(f"model.{kind}"):
+        return ResolvedModel(architecture=build_synthetic_architecture(value), hf_config=None)
+    with prefix_error_field(f"model.{kind}"):
         architecture = read_source(sent)
-    return ResolvedModel(architecture=architecture, hf_config=value if kind == "hf_config" else None)
+    return ResolvedModel(
+        architecture=architecture, hf_config=value if kind == "hf_config" else None
+    )
 
 
-def only_one(sent: object, names: tuple[str, ...], field: str) -> dict[str, Any]:
-    """Return the one field out of ``names`` that is there; refuse none and several."""
-    found = {name: value for name in names if not isinstance(value := getattr(sent, name), UnsetType)}
-    if len(found) != 1:
-        message = f"{field} has {', '.join(found) or 'nothing'}; it must have exactly one of {', '.join(names)}"
+def require_one(sent: object, names: tuple[str, ...], field: str) -> dict[str, Any]:
+    """Return the one field out of ``names`` that is set.
+
+    Refuses none and several.
+    """
+    values = {
+        name: value for name in names if not isinstance(value := getattr(sent, name), UnsetType)
+    }
+    if len(values) != 1:
+        message = (
+            f"{field} has {', '.join(values) or 'nothing'}; it must have exactly one of "
+            f"{', '.join(names)}"
+        )
         raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
-    return found
+    return values

@@ -1,122 +1,166 @@
-"""From a decoded request to a question that the search can answer; apart, because a fit needs none of the search."""
+"""Decoded requests as questions of the search.
+
+Apart from fit questions, because a fit needs none of the search.
+"""
 
 from dataclasses import dataclass, replace
 
 from msgspec import UnsetType, structs
 
-from service.catalog.gpus import entries_named
-from service.contract.schemas.fields import given, optional
+from service.catalog.gpus import find_gpus
+from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.fit import GpuReference
 from service.contract.schemas.how_many import Constraints, HowManyRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.workload import LayoutRequest, ServeRequest
-from service.contract.to_question.fits import ResolvedModel, read_device, words_said
+from service.contract.to_question.fits import ResolvedModel, list_set_fields, read_device
 from service.contract.to_question.workloads import read_layout, read_workload
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
-from service.planner.fit.confidence import confidence_notes
-from service.planner.search.search_space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING, TIMES, Limits, Question
-from service.planner.search.splits import varied_words
+from service.planner.fit.confidence import list_confidence_notes
+from service.planner.search.search_space import (
+    DEFAULT_MAX_GPUS,
+    OFFLOADING,
+    QUANTIZING,
+    TIME_LIMITS,
+    Limits,
+    Question,
+)
+from service.planner.search.splits import list_varied_fields
 from service.usecases.questions.how_many import HowManyQuestion
 
-_LIMITS = ("global_batch_size", "max_nodes", "max_cost_per_hour", "min_num_sequences", *TIMES)
+_LIMITS = ("global_batch_size", "max_nodes", "max_cost_per_hour", "min_num_sequences", *TIME_LIMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a request lets a search vary; ``assumptions`` are the defaults that it does not."""
+class SearchQuestion:
+    """Search question, with the defaults that stay fixed."""
 
     question: Question
     assumptions: tuple[str, ...]
 
 
 def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuestion:
-    """Return the question of a how-many request: what it says is kept to the letter, what it leaves open is searched."""
-    asked = read_asked(request)
+    """Return the question of a how-many request.
+
+    What it says is kept to the letter, what it leaves open is searched.
+    """
+    search = read_search(request)
     return HowManyQuestion(
-        architecture=as_loaded(model.architecture, asked.question.workload),
-        question=asked.question,
+        architecture=as_loaded(model.architecture, search.question.workload),
+        question=search.question,
         devices=read_devices(request.gpu),
-        assumptions=asked.assumptions,
+        assumptions=search.assumptions,
     )
 
 
-def read_asked(request: HowManyRequest | PlanRequest) -> Asked:
-    """Return what a search is asked."""
+def read_search(request: HowManyRequest | PlanRequest) -> SearchQuestion:
+    """Return the search question of a request."""
     workload, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(_regrouped(request), serves=isinstance(request.workload, ServeRequest))
-    constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
-    fixed = words_said(request.workload) | words_said(request.layout)
-    allow, unused = _permissions(constraints, workload)
+    layout, layout_defaults = read_layout(
+        _fill_expert_ranks(request), serves=isinstance(request.workload, ServeRequest)
+    )
+    constraints = (
+        Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
+    )
+    fixed = list_set_fields(request.workload) | list_set_fields(request.layout)
+    allow, unused = _split_permissions(constraints, workload)
     question = Question(
         workload=workload,
-        layout=_in_nodes(layout, constraints, said="gpus_per_node" in fixed),
+        layout=_set_node_size(layout, constraints, is_fixed="gpus_per_node" in fixed),
         fixed=fixed,
-        limits=_limits(constraints, request.confidence),
-        frameworks=None if isinstance(constraints.frameworks, UnsetType) else frozenset(constraints.frameworks),
+        limits=_build_limits(constraints, request.confidence),
+        frameworks=None
+        if isinstance(constraints.frameworks, UnsetType)
+        else frozenset(constraints.frameworks),
         allow=allow,
     )
-    varied = varied_words(question)
-    if not isinstance(constraints.gpus_per_node, UnsetType) or _names_a_cluster(request):
+    varied = list_varied_fields(question)
+    if not isinstance(constraints.gpus_per_node, UnsetType) or _has_cluster(request):
         varied |= {"gpus_per_node"}
     defaults = (*workload_defaults, *layout_defaults)
-    lines = tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied)
-    return Asked(question=question, assumptions=(*lines, *confidence_notes(request.confidence, workload), *unused))
+    lines = tuple(
+        line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied
+    )
+    return SearchQuestion(
+        question=question,
+        assumptions=(*lines, *list_confidence_notes(request.confidence, workload), *unused),
+    )
 
 
-def _names_a_cluster(request: HowManyRequest | PlanRequest) -> bool:
-    """Tell whether nodes have as many GPUs as an inventory says, and not as many as is usual."""
+def _has_cluster(request: HowManyRequest | PlanRequest) -> bool:
+    """Return whether the request names a stored cluster.
+
+    Then nodes have as many GPUs as its inventory says, and not as many as is usual.
+    """
     return isinstance(request, PlanRequest) and not isinstance(request.cluster, UnsetType)
 
 
-def _permissions(constraints: Constraints, workload: Workload) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return what the task may use of what is allowed, and a line for what it has no use for.
+def _split_permissions(
+    constraints: Constraints, workload: Workload
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Split permissions into applicable ones and notes on the others.
 
     A permission asks for nothing: one list of them serves questions of both tasks.
     """
-    said = frozenset(given(constraints.allow, []))
-    useless, of = (OFFLOADING, "training") if isinstance(workload, ServeWorkload) else (QUANTIZING, "serving")
-    return said - {useless}, (
-        f"constraints.allow: {useless} is a matter of {of} and has no use here",
-    ) if useless in said else ()
+    allowed = frozenset(get_or_default(constraints.allow, []))
+    unused, of = (
+        (OFFLOADING, "training") if isinstance(workload, ServeWorkload) else (QUANTIZING, "serving")
+    )
+    return allowed - {unused}, (
+        f"constraints.allow: {unused} is a matter of {of} and has no use here",
+    ) if unused in allowed else ()
 
 
-def _regrouped(request: HowManyRequest | PlanRequest) -> LayoutRequest | UnsetType:
-    """Return the layout with as many ranks as its experts are spread over, where it leaves their number to the search."""
+def _fill_expert_ranks(request: HowManyRequest | PlanRequest) -> LayoutRequest | UnsetType:
+    """Return the layout with the ranks its experts need.
+
+    Only where the request leaves their number to the search.
+    """
     layout = request.layout
     if isinstance(layout, UnsetType) or isinstance(layout.expert_parallel, UnsetType):
         return layout
     if not isinstance(request.workload, ServeRequest):
         open_ranks = isinstance(layout.data_parallel, UnsetType)
-        return structs.replace(layout, data_parallel=layout.expert_parallel) if open_ranks else layout
-    replicas = given(layout.data_parallel, 1)
+        return (
+            structs.replace(layout, data_parallel=layout.expert_parallel) if open_ranks else layout
+        )
+    replicas = get_or_default(layout.data_parallel, 1)
     if isinstance(layout.tensor_parallel, UnsetType) and layout.expert_parallel % replicas == 0:
         return structs.replace(layout, tensor_parallel=layout.expert_parallel // replicas)
     return layout
 
 
-def _limits(constraints: Constraints, confidence: float | None) -> Limits:
-    said = {name: optional(getattr(constraints, name)) for name in _LIMITS}
-    return Limits(max_gpus=given(constraints.max_gpus, DEFAULT_MAX_GPUS), confidence=confidence, **said)
+def _build_limits(constraints: Constraints, confidence: float | None) -> Limits:
+    bounds = {name: get_or_none(getattr(constraints, name)) for name in _LIMITS}
+    return Limits(
+        max_gpus=get_or_default(constraints.max_gpus, DEFAULT_MAX_GPUS),
+        confidence=confidence,
+        **bounds,
+    )
 
 
-def _in_nodes(layout: Layout, constraints: Constraints, *, said: bool) -> Layout:
-    """Return the layout on nodes of the size that the constraints say."""
+def _set_node_size(layout: Layout, constraints: Constraints, *, is_fixed: bool) -> Layout:
+    """Return the layout with the node size of the constraints."""
     if isinstance(constraints.gpus_per_node, UnsetType):
         return layout
-    if said and layout.gpus_per_node != constraints.gpus_per_node:
+    if is_fixed and layout.gpus_per_node != constraints.gpus_per_node:
         message = (
-            f"layout.gpus_per_node is {layout.gpus_per_node}, constraints.gpus_per_node {constraints.gpus_per_node}; say one"
+            f"layout.gpus_per_node is {layout.gpus_per_node}, constraints.gpus_per_node "
+            f"{constraints.gpus_per_node}; say one"
         )
         raise InvalidInputError(message, field="constraints.gpus_per_node")
     return replace(layout, gpus_per_node=constraints.gpus_per_node)
 
 
 def read_devices(reference: GpuReference) -> tuple[Device, ...]:
-    """Return every GPU that a request may mean: a family is several, and each has an answer of its own."""
-    if isinstance(reference, str) and len(entries := entries_named(reference)) > 1:
-        return tuple(entry.device() for entry in entries)
+    """Return every GPU that a reference means.
+
+    A family is several, and each has an answer of its own.
+    """
+    if isinstance(reference, str) and len(entries := find_gpus(reference)) > 1:
+        return tuple(entry.to_device() for entry in entries)
     return (read_device(reference),)

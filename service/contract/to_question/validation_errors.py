@@ -1,4 +1,4 @@
-"""What a broken rule means to the person who broke it: the dotted path, the nearest known name, what would be right."""
+"""Validation errors in words: dotted path, nearest name, expected value."""
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -13,25 +13,36 @@ from service.base.errors import InvalidRequestError
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>[0-9]+)\]|\[\.\.\.\]")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
-_UNKNOWN_WORD = re.compile(r"Invalid (?:enum )?value '?(?P<word>.*?)'?", re.DOTALL)
+_UNKNOWN_VALUE = re.compile(r"Invalid (?:enum )?value '?(?P<word>.*?)'?", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(?P<name>.*)`")
-_TYPES = {"int": "an integer", "float": "a number", "str": "a string", "bool": "true or false", "null": "null"}
+_TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "null": "null",
+}
 _TYPES |= {"object": "an object", "array": "an array"}
 _MAX_SHOWN = 80
 _MAX_LISTED = 32
 
 
 def explain(
-    error: msgspec.ValidationError, kind: object, document: object, *, spell: Callable[[str], str] = str
+    error: msgspec.ValidationError,
+    kind: object,
+    document: object,
+    *,
+    spell: Callable[[str], str] = str,
 ) -> InvalidRequestError:
-    """Return the refusal for msgspec's complaint about ``document``, which was to be a ``kind``.
+    """Return the refusal for a msgspec validation error.
 
-    ``spell`` turns a path of the document into the name that the caller used.
+    ``document`` is what was to be decoded as a ``kind``; ``spell`` turns a path of the document
+    into the name that the caller used.
     """
     match = _MESSAGE.fullmatch(str(error))
     what, path = (match["what"], match["path"] or "") if match else (str(error), "")
     types, value = _follow(path, [inspect.type_info(kind)], document)
-    field, message, nearest = _read(what, path.lstrip("."), types, value)
+    field, message, nearest = _classify(what, path.lstrip("."), types, value)
     field = spell(field)
     detail = f"{field}: {message}" if field else message
     entry = {"field": field, "message": message} | ({"nearest": nearest} if nearest else {})
@@ -39,60 +50,80 @@ def explain(
 
 
 @cache
-def text_fields(kind: Hashable) -> frozenset[str]:
-    """Return the fields of a struct that hold text and never a number."""
+def list_text_fields(kind: Hashable) -> frozenset[str]:
+    """Return the fields of a struct that accept text only."""
     struct = inspect.type_info(kind)
-    assert isinstance(struct, inspect.StructType)  # noqa: S101  # a programmer's mistake, not a caller's
-    return frozenset(field.encode_name for field in struct.fields if _only_text(list(_flatten([field.type]))))
+    assert isinstance(struct, inspect.StructType)  # noqa: S101 - a programmer's mistake, not a caller's
+    return frozenset(
+        field.encode_name for field in struct.fields if _is_only_text(list(_flatten([field.type])))
+    )
 
 
-def _only_text(types: list[inspect.Type]) -> bool:
+def _is_only_text(types: list[inspect.Type]) -> bool:
     numeric = (inspect.IntType, inspect.FloatType)
-    return any(isinstance(kind, inspect.StrType) for kind in types) and not any(isinstance(kind, numeric) for kind in types)
+    return any(isinstance(kind, inspect.StrType) for kind in types) and not any(
+        isinstance(kind, numeric) for kind in types
+    )
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like ``name``."""
-    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
+def find_nearest_name(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that looks most like ``name``."""
+    return next(iter(get_close_matches(name, list(candidates), n=1, cutoff=0.5)), None)
 
 
-def _read(what: str, path: str, types: list[inspect.Type], value: object) -> tuple[str, str, str | None]:
+def _classify(
+    what: str, path: str, types: list[inspect.Type], value: object
+) -> tuple[str, str, str | None]:
     if match := _UNKNOWN_FIELD.fullmatch(what):
-        return _unknown(_join(path, match["name"]), match["name"], _field_names(types), "unknown field")
+        return _explain_unknown(
+            _join(path, match["name"]), match["name"], _list_field_names(types), "unknown field"
+        )
     if match := _MISSING_FIELD.fullmatch(what):
-        return _join(path, match["name"]), _missing(match["name"], types), None
-    if match := _UNKNOWN_WORD.fullmatch(what):
+        return _join(path, match["name"]), _explain_missing(match["name"], types), None
+    if match := _UNKNOWN_VALUE.fullmatch(what):
         word = value if isinstance(value, str) else match["word"]
-        return _unknown(path, word, _words(types), "unknown value")
-    return path, _plain_words(what, value), None
+        return _explain_unknown(path, word, _list_values(types), "unknown value")
+    return path, _rephrase(what, value), None
 
 
-def _unknown(path: str, name: str, known: list[str], what: str) -> tuple[str, str, str | None]:
-    if not known:
-        return path, f"{what} {_short(name)!r}; this takes no parameters", None
-    nearest = nearest_name(name, known)
+def _explain_unknown(
+    path: str, name: str, candidates: list[str], what: str
+) -> tuple[str, str, str | None]:
+    if not candidates:
+        return path, f"{what} {_truncate(name)!r}; this takes no parameters", None
+    nearest = find_nearest_name(name, candidates)
     hint = f" Did you mean {nearest!r}?" if nearest else ""
-    listed = f" Known: {', '.join(known)}." if not nearest or len(known) <= _MAX_LISTED else ""
-    return path, f"{what} {_short(name)!r}.{hint}{listed}", nearest
+    listed = (
+        f" Known: {', '.join(candidates)}." if not nearest or len(candidates) <= _MAX_LISTED else ""
+    )
+    return path, f"{what} {_truncate(name)!r}.{hint}{listed}", nearest
 
 
-def _missing(name: str, types: list[inspect.Type]) -> str:
-    tags = [str(kind.tag) for kind in types if isinstance(kind, inspect.StructType) and kind.tag_field == name]
+def _explain_missing(name: str, types: list[inspect.Type]) -> str:
+    tags = [
+        str(kind.tag)
+        for kind in types
+        if isinstance(kind, inspect.StructType) and kind.tag_field == name
+    ]
     return f"required, one of {', '.join(tags)}" if tags else "required and missing"
 
 
-def _plain_words(what: str, value: object) -> str:
-    words = re.sub(r"`([a-z |]+)`", lambda match: _spelt(match[1]), what)
-    words = words.replace("matching regex", "that matches").replace(r"$(?!\\n)", "$")
-    shown = f"; got {_short(repr(value))}" if isinstance(value, int | float | str) and ", got" not in words else ""
-    return words[:1].lower() + words[1:] + shown
+def _rephrase(what: str, value: object) -> str:
+    text = re.sub(r"`([a-z |]+)`", lambda match: _format_types(match[1]), what)
+    text = text.replace("matching regex", "that matches").replace(r"$(?!\\n)", "$")
+    received = (
+        f"; got {_truncate(repr(value))}"
+        if isinstance(value, int | float | str) and ", got" not in text
+        else ""
+    )
+    return text[:1].lower() + text[1:] + received
 
 
-def _spelt(types: str) -> str:
+def _format_types(types: str) -> str:
     return " or ".join(_TYPES.get(name, name) for name in types.split(" | "))
 
 
-def _short(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
 
 
@@ -100,15 +131,17 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _follow(path: str, types: list[inspect.Type], value: object) -> tuple[list[inspect.Type], object]:
+def _follow(
+    path: str, types: list[inspect.Type], value: object
+) -> tuple[list[inspect.Type], object]:
     types = _narrow(types, value)
     for step in _STEP.finditer(path):
-        value = _child(step, value)
-        types = _narrow([child for kind in types for child in _children(step, kind)], value)
+        value = _get_child(step, value)
+        types = _narrow([child for kind in types for child in _iter_children(step, kind)], value)
     return types, value
 
 
-def _child(step: re.Match[str], value: object) -> object:
+def _get_child(step: re.Match[str], value: object) -> object:
     if step["key"] and isinstance(value, dict):
         return value.get(step["key"])
     if step["index"] and isinstance(value, list) and int(step["index"]) < len(value):
@@ -116,7 +149,7 @@ def _child(step: re.Match[str], value: object) -> object:
     return None
 
 
-def _children(step: re.Match[str], kind: inspect.Type) -> Iterator[inspect.Type]:
+def _iter_children(step: re.Match[str], kind: inspect.Type) -> Iterator[inspect.Type]:
     match kind:
         case inspect.StructType():
             yield from (field.type for field in kind.fields if field.encode_name == step["key"])
@@ -131,7 +164,10 @@ def _children(step: re.Match[str], kind: inspect.Type) -> Iterator[inspect.Type]
 
 
 def _narrow(types: list[inspect.Type], value: object) -> list[inspect.Type]:
-    """Open unions and annotations, and keep of tagged structs the one whose tag the value has, if any has it."""
+    """Open unions and annotations, and select the tagged struct.
+
+    Of tagged structs only the one whose tag the value has is kept; all of them where none has it.
+    """
     flat = list(_flatten(types))
     tagged = [kind for kind in flat if isinstance(kind, inspect.StructType) and kind.tag_field]
     if not isinstance(value, dict):
@@ -151,20 +187,20 @@ def _flatten(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
                 yield kind
 
 
-def _field_names(types: list[inspect.Type]) -> list[str]:
+def _list_field_names(types: list[inspect.Type]) -> list[str]:
     structs = [kind for kind in types if isinstance(kind, inspect.StructType)]
     names = [field.encode_name for kind in structs for field in kind.fields]
     return sorted({*names, *(kind.tag_field for kind in structs if kind.tag_field)})
 
 
-def _words(types: list[inspect.Type]) -> list[str]:
-    words: set[str] = set()
+def _list_values(types: list[inspect.Type]) -> list[str]:
+    values: set[str] = set()
     for kind in types:
         match kind:
             case inspect.EnumType():
-                words |= {str(member.value) for member in kind.cls}
+                values |= {str(member.value) for member in kind.cls}
             case inspect.LiteralType():
-                words |= {str(value) for value in kind.values}
+                values |= {str(value) for value in kind.values}
             case _:
                 pass
-    return sorted(words)
+    return sorted(values)

@@ -1,4 +1,7 @@
-"""The job protocol as SQL: every step is a compare-and-set on the state and the attempt, timed by the database's clock."""
+"""Statements of the job protocol.
+
+Every step is a compare-and-set on the state and the attempt, timed by the database's clock.
+"""
 
 import uuid
 from collections.abc import Sequence
@@ -28,7 +31,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the claim of a job returns: the new attempt, and what was asked."""
+    """Result of claiming a job: the new attempt and the request."""
 
     attempt: int
     request: Document
@@ -38,39 +41,58 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A queued job as a ring names it."""
+class QueuedJob:
+    """A queued job as a notification names it."""
 
     job_id: uuid.UUID
     attempt: int
     device: str
 
 
-def next_queued(session: Session, *, device: str, gpus: Sequence[str] | None = None) -> Waiting | None:
-    """Return the job that an idle worker of ``device`` should claim next; with ``gpus`` one for these or for any GPU."""
+def find_next_queued(
+    session: Session, *, device: str, gpus: Sequence[str] | None = None
+) -> QueuedJob | None:
+    """Return the job that an idle worker should claim next.
+
+    The worker is of ``device``; with ``gpus``, the job is for one of these or for any GPU.
+    """
     fits = literal(True) if gpus is None else or_(Job.gpu.is_(None), Job.gpu.in_(gpus))  # noqa: FBT003 - SQL's own word
     query = (
         select(Job.id, Job.attempt)
         .where(Job.state == Status.QUEUED, Job.device == device, Job.deadline_at > func.now(), fits)
-        .order_by(_turn())
+        .order_by(_make_queue_order())
         .limit(1)
     )
     row = session.execute(query).first()
-    return None if row is None else Waiting(job_id=row.id, attempt=row.attempt, device=device)
+    return None if row is None else QueuedJob(job_id=row.id, attempt=row.attempt, device=device)
 
 
 def claim(
-    session: Session, job_id: uuid.UUID, *, expected: int, worker: str, lease_s: float, deadline_s: float
+    session: Session,
+    job_id: uuid.UUID,
+    *,
+    expected: int,
+    worker: str,
+    lease_s: float,
+    deadline_s: float,
 ) -> Claim | None:
-    """Take a queued job whose attempt is still ``expected`` for ``lease_s`` seconds; ``deadline_s`` run from now."""
+    """Take a queued job whose attempt is still ``expected``.
+
+    The lease is ``lease_s`` seconds; ``deadline_s`` run from now.
+    """
     statement = (
         update(Job)
-        .where(Job.id == job_id, Job.state == Status.QUEUED, Job.attempt == expected, Job.deadline_at > func.now())
+        .where(
+            Job.id == job_id,
+            Job.state == Status.QUEUED,
+            Job.attempt == expected,
+            Job.deadline_at > func.now(),
+        )
         .values(
             state=Status.RUNNING,
             attempt=Job.attempt + 1,
-            lease_until=_in_seconds(lease_s),
-            deadline_at=_in_seconds(deadline_s),
+            lease_until=_compute_time_in(lease_s),
+            deadline_at=_compute_time_in(deadline_s),
             worker=worker,
             started_at=func.coalesce(Job.started_at, func.now()),
             progress=0.0,
@@ -81,15 +103,24 @@ def claim(
     row = session.execute(statement).first()
     if row is None:
         return None
-    return Claim(attempt=row.attempt, request=row.request, key=row.key, request_id=row.request_id, traceparent=row.traceparent)
+    return Claim(
+        attempt=row.attempt,
+        request=row.request,
+        key=row.key,
+        request_id=row.request_id,
+        traceparent=row.traceparent,
+    )
 
 
 def extend_lease(session: Session, job_id: uuid.UUID, *, attempt: int, lease_s: float) -> bool:
-    """Keep a running attempt for another ``lease_s`` seconds; false when it is no longer the running one."""
+    """Extend the lease of a running attempt to ``lease_s`` seconds.
+
+    Return False when it is no longer the running attempt.
+    """
     statement = (
         update(Job)
         .where(Job.id == job_id, Job.attempt == attempt, Job.state == Status.RUNNING)
-        .values(lease_until=_in_seconds(lease_s))
+        .values(lease_until=_compute_time_in(lease_s))
         .returning(Job.id)
     )
     return session.execute(statement).first() is not None
@@ -98,33 +129,57 @@ def extend_lease(session: Session, job_id: uuid.UUID, *, attempt: int, lease_s: 
 def read_state(session: Session, job_id: uuid.UUID) -> JobState | None:
     """Return what decides a job's next state."""
     row = session.execute(
-        select(Job.state, Job.attempt, Job.max_attempts, Job.cancel_requested, Job.deadline_at <= func.now()).where(
-            Job.id == job_id
-        )
+        select(
+            Job.state,
+            Job.attempt,
+            Job.max_attempts,
+            Job.cancel_requested,
+            Job.deadline_at <= func.now(),
+        ).where(Job.id == job_id),
     ).first()
     if row is None:
         return None
     state, attempt, max_attempts, cancel_requested, overdue = row
     return JobState(
-        status=Status(state), attempt=attempt, max_attempts=max_attempts, cancel_requested=cancel_requested, overdue=overdue
+        status=Status(state),
+        attempt=attempt,
+        max_attempts=max_attempts,
+        cancel_requested=cancel_requested,
+        overdue=overdue,
     )
 
 
-def report(session: Session, job_id: uuid.UUID, *, attempt: int, progress: float | None, phase: str | None) -> bool:
-    """Show how far a running attempt is; false when it is no longer the running one."""
+def report(
+    session: Session, job_id: uuid.UUID, *, attempt: int, progress: float | None, phase: str | None
+) -> bool:
+    """Store the progress of a running attempt.
+
+    Return False when it is no longer the running attempt.
+    """
     statement = (
         update(Job)
         .where(Job.id == job_id, Job.attempt == attempt, Job.state == Status.RUNNING)
-        .values(progress=func.coalesce(progress, Job.progress), phase=func.coalesce(phase, Job.phase))
+        .values(
+            progress=func.coalesce(progress, Job.progress), phase=func.coalesce(phase, Job.phase)
+        )
         .returning(Job.id)
     )
     return session.execute(statement).first() is not None
 
 
 def settle(
-    session: Session, job_id: uuid.UUID, *, attempt: int, status: Status, phase: str, error: Document | None = None
+    session: Session,
+    job_id: uuid.UUID,
+    *,
+    attempt: int,
+    status: Status,
+    phase: str,
+    error: Document | None = None,
 ) -> bool:
-    """End a job with the answer of ``attempt``; taken late too, while nobody has claimed the next attempt."""
+    """End a job with the answer of ``attempt``.
+
+    A late answer is taken too, while nobody has claimed the next attempt.
+    """
     values: dict[str, object] = {
         "state": status,
         "phase": phase,
@@ -144,24 +199,37 @@ def settle(
 
 
 def is_settled(session: Session, job_id: uuid.UUID, *, attempt: int, status: Status) -> bool:
-    """Tell whether ``attempt`` ended this job so: an earlier commit whose acknowledgement was lost."""
+    """Return whether ``attempt`` ended this job with ``status``.
+
+    It did so in an earlier commit whose acknowledgement was lost.
+    """
     query = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == status)
     return session.execute(query).first() is not None
 
 
 def lock_running(session: Session, job_id: uuid.UUID, *, attempt: int) -> MeasureJobRow | None:
     """Return and lock the row of a running attempt."""
-    query = select(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state == Status.RUNNING).with_for_update()
+    query = (
+        select(Job)
+        .where(Job.id == job_id, Job.attempt == attempt, Job.state == Status.RUNNING)
+        .with_for_update()
+    )
     return session.scalars(query).first()
 
 
-def database_now(session: Session) -> datetime:
-    """Return the database's time at the start of this transaction: the only clock of the protocol."""
+def read_database_time(session: Session) -> datetime:
+    """Return the database's time at the start of this transaction.
+
+    It is the only clock of the protocol.
+    """
     return session.scalars(select(func.now())).one()
 
 
 def lock_expired(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
-    """Return and lock running jobs whose lease is over, skipping what another reconciler holds."""
+    """Return and lock running jobs whose lease is over.
+
+    Rows that another reconciler holds are skipped.
+    """
     query = (
         select(Job)
         .where(Job.state == Status.RUNNING, Job.lease_until < func.now())
@@ -183,12 +251,14 @@ def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
     return session.scalars(query).all()
 
 
-def queued_devices(session: Session) -> Sequence[str]:
+def list_queued_devices(session: Session) -> Sequence[str]:
     """Return the devices that jobs are queued for."""
     return session.scalars(select(Job.device).where(Job.state == Status.QUEUED).distinct()).all()
 
 
-def lock_queued(session: Session, *, device: str, other_than: str, limit: int) -> Sequence[MeasureJobRow]:
+def lock_queued(
+    session: Session, *, device: str, other_than: str, limit: int
+) -> Sequence[MeasureJobRow]:
     """Return and lock queued jobs of ``device`` in another phase than ``other_than``."""
     query = (
         select(Job)
@@ -199,28 +269,44 @@ def lock_queued(session: Session, *, device: str, other_than: str, limit: int) -
     return session.scalars(query).all()
 
 
-def take_unheard(session: Session, *, after_s: float, limit: int) -> list[Waiting]:
-    """Mark queued jobs that were not rung for ``after_s`` seconds as rung now, and return them."""
-    unheard = (
+def mark_unnotified(session: Session, *, after_s: float, limit: int) -> list[QueuedJob]:
+    """Mark and return queued jobs without a recent notification.
+
+    No worker was notified of them for ``after_s`` seconds; they count as notified now.
+    """
+    unnotified = (
         select(Job.id)
         .where(
             Job.state == Status.QUEUED,
             func.coalesce(Job.rung_at, Job.created_at) < func.now() - timedelta(seconds=after_s),
         )
-        .order_by(_turn())
+        .order_by(_make_queue_order())
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    statement = update(Job).where(Job.id.in_(unheard)).values(rung_at=func.now()).returning(Job.id, Job.attempt, Job.device)
+    statement = (
+        update(Job)
+        .where(Job.id.in_(unnotified))
+        .values(rung_at=func.now())
+        .returning(Job.id, Job.attempt, Job.device)
+    )
     rows = session.execute(statement).all()
-    return [Waiting(job_id=row.id, attempt=row.attempt, device=row.device) for row in rows]
+    return [QueuedJob(job_id=row.id, attempt=row.attempt, device=row.device) for row in rows]
 
 
 def add_events(session: Session, job_id: uuid.UUID, events: Sequence[Event]) -> None:
-    """Append to a job's event stream; the row's lock hands out the numbers without a gap or a double."""
+    """Append to a job's event stream.
+
+    The row's lock hands out the numbers without a gap or a double.
+    """
     if not events:
         return
-    numbered = update(Job).where(Job.id == job_id).values(last_event=Job.last_event + len(events)).returning(Job.last_event)
+    numbered = (
+        update(Job)
+        .where(Job.id == job_id)
+        .values(last_event=Job.last_event + len(events))
+        .returning(Job.last_event)
+    )
     first = session.execute(numbered).scalar_one() - len(events) + 1
     session.execute(
         insert(MeasurementEventRow),
@@ -234,18 +320,30 @@ def add_events(session: Session, job_id: uuid.UUID, events: Sequence[Event]) -> 
 def add_samples(
     session: Session, job_id: uuid.UUID, *, attempt: int, first: int, samples: Sequence[Document]
 ) -> list[Document]:
-    """Store readings ``first`` and following of an attempt; return those that a try whose answer was lost had not stored."""
-    rows = [{"job_id": job_id, "attempt": attempt, "seq": first + offset, **sample} for offset, sample in enumerate(samples)]
+    """Store samples of an attempt and return the new ones.
+
+    ``first`` is the number of the first. Samples that an earlier try stored, whose answer was lost,
+    are not returned.
+    """
+    rows = [
+        {"job_id": job_id, "attempt": attempt, "seq": first + offset, **sample}
+        for offset, sample in enumerate(samples)
+    ]
     if not rows:
         return []
-    statement = upsert(MeasurementSampleRow).on_conflict_do_nothing().returning(MeasurementSampleRow.seq)
+    statement = (
+        upsert(MeasurementSampleRow).on_conflict_do_nothing().returning(MeasurementSampleRow.seq)
+    )
     return [samples[seq - first] for seq in sorted(session.scalars(statement, rows))]
 
 
-def _turn() -> ColumnElement[Any]:
-    """Return what the queue is sorted by: when a job was asked for, moved by what its priority is worth."""
+def _make_queue_order() -> ColumnElement[Any]:
+    """Return the order of the queue.
+
+    It is the time of submission, moved by what a job's priority is worth.
+    """
     return Job.created_at - Job.priority * literal(timedelta(seconds=PRIORITY_S), Interval())
 
 
-def _in_seconds(seconds: float) -> ColumnElement[Any]:
+def _compute_time_in(seconds: float) -> ColumnElement[Any]:
     return func.now() + timedelta(seconds=seconds)

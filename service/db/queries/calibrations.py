@@ -1,4 +1,4 @@
-"""Every statement about calibrations; rows are added and never changed."""
+"""Statements about calibrations; rows are added and never changed."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
-from service.db.pages import Page, PageRequest, after, page_of
+from service.db.pages import Page, PageRequest, make_page, paginate
 from service.db.records.stored import NewCalibration, StoredCalibration
 from service.db.tables.core import CalibrationRow
 
@@ -18,12 +18,18 @@ LATE_COMMIT = timedelta(seconds=90)
 
 
 def lock_key(session: Session, key: str) -> None:
-    """Let one transaction at a time learn about ``key``, so that the newest calibration has seen every earlier one."""
+    """Let one transaction at a time learn about ``key``.
+
+    The newest calibration has then seen every earlier one.
+    """
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
 
 
 def add_calibration(session: Session, new: NewCalibration) -> UUID:
-    """Store what was learnt and return its id; from the commit on it is what holds for its key and quantity."""
+    """Store a calibration and return its id.
+
+    From the commit on it is the current one of its key and quantity.
+    """
     calibration_id = uuid4()
     session.execute(
         insert(CalibrationRow).values(
@@ -37,7 +43,7 @@ def add_calibration(session: Session, new: NewCalibration) -> UUID:
             kind=new.kind,
             family=new.family,
             environment=new.environment,
-        )
+        ),
     )
     return calibration_id
 
@@ -45,55 +51,86 @@ def add_calibration(session: Session, new: NewCalibration) -> UUID:
 def read_calibration(session: Session, calibration_id: UUID) -> StoredCalibration | None:
     """Return one calibration."""
     row = session.get(CalibrationRow, calibration_id)
-    return None if row is None else _value(row)
+    return None if row is None else _to_stored_calibration(row)
 
 
-def latest_calibrations(session: Session, keys: Collection[str]) -> tuple[StoredCalibration, ...]:
-    """Return what holds now for each of ``keys``, per quantity."""
-    rows = session.scalars(_latest().where(CalibrationRow.key.in_(keys))).all()
-    return tuple(_value(row) for row in rows)
+def list_latest_calibrations(
+    session: Session, keys: Collection[str]
+) -> tuple[StoredCalibration, ...]:
+    """Return the current calibrations of ``keys``, per quantity."""
+    rows = session.scalars(_select_latest().where(CalibrationRow.key.in_(keys))).all()
+    return tuple(_to_stored_calibration(row) for row in rows)
 
 
-def calibrations_like(session: Session, *, quantity: str, kind: str, environment: str) -> tuple[StoredCalibration, ...]:
-    """Return what holds now for every key of one kind and environment: those that may learn from each other."""
-    wanted = _latest().where(
-        CalibrationRow.quantity == quantity, CalibrationRow.kind == kind, CalibrationRow.environment == environment
+def list_similar_calibrations(
+    session: Session, *, quantity: str, kind: str, environment: str
+) -> tuple[StoredCalibration, ...]:
+    """Return current calibrations of one kind and environment.
+
+    Their keys may learn from each other.
+    """
+    query = _select_latest().where(
+        CalibrationRow.quantity == quantity,
+        CalibrationRow.kind == kind,
+        CalibrationRow.environment == environment,
     )
-    return tuple(_value(row) for row in session.scalars(wanted).all())
+    return tuple(_to_stored_calibration(row) for row in session.scalars(query).all())
 
 
-def newest_of_curve(session: Session, curve: str, quantity: str) -> StoredCalibration | None:
-    """Return what was learnt last about a question, in whatever environment."""
-    wanted = (
+def find_newest_of_curve(session: Session, curve: str, quantity: str) -> StoredCalibration | None:
+    """Return the newest calibration of a curve, in any environment."""
+    query = (
         select(CalibrationRow)
         .where(CalibrationRow.curve == curve, CalibrationRow.quantity == quantity)
         .order_by(CalibrationRow.created_at.desc(), CalibrationRow.id.desc())
         .limit(1)
     )
-    row = session.scalars(wanted).first()
-    return None if row is None else _value(row)
+    row = session.scalars(query).first()
+    return None if row is None else _to_stored_calibration(row)
 
 
-def calibrations_since(session: Session, since: datetime | None) -> tuple[StoredCalibration, ...]:
-    """Return what holds now for every key that may have changed after ``since``: some come twice, none is missed."""
-    statement = _latest()
+def list_calibrations_since(
+    session: Session, since: datetime | None
+) -> tuple[StoredCalibration, ...]:
+    """Return current calibrations of keys changed after ``since``.
+
+    Some come twice, none is missed.
+    """
+    statement = _select_latest()
     if since is not None:
         # A row becomes visible at its commit but carries the time of its insert.
         statement = statement.where(CalibrationRow.created_at > since - LATE_COMMIT)
-    return tuple(_value(row) for row in session.scalars(statement).all())
+    return tuple(_to_stored_calibration(row) for row in session.scalars(statement).all())
 
 
-def page_of_calibrations(session: Session, request: PageRequest, *, key: str | None = None) -> Page[StoredCalibration]:
-    """Return a page of all that was ever learnt, newest first; of one key when it is given."""
+def list_calibrations(
+    session: Session, request: PageRequest, *, key: str | None = None
+) -> Page[StoredCalibration]:
+    """Return a page of all calibrations ever stored, newest first.
+
+    With ``key``, only those of that key.
+    """
     statement = select(CalibrationRow)
     if key is not None:
         statement = statement.where(CalibrationRow.key == key)
-    statement = after(statement, request, list_name=LIST, created_at=CalibrationRow.created_at, row_id=CalibrationRow.id)
+    statement = paginate(
+        statement,
+        request,
+        list_name=LIST,
+        created_at=CalibrationRow.created_at,
+        row_id=CalibrationRow.id,
+    )
     rows = session.scalars(statement).all()
-    return page_of(rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=_value)
+    return make_page(
+        rows,
+        request,
+        list_name=LIST,
+        position=lambda row: (row.created_at, row.id),
+        value=_to_stored_calibration,
+    )
 
 
-def _latest() -> Select[CalibrationRow]:
+def _select_latest() -> Select[CalibrationRow]:
     rival = aliased(CalibrationRow)
     newest = (
         select(rival.id)
@@ -105,7 +142,7 @@ def _latest() -> Select[CalibrationRow]:
     return select(CalibrationRow).where(CalibrationRow.id == newest)
 
 
-def _value(row: CalibrationRow) -> StoredCalibration:
+def _to_stored_calibration(row: CalibrationRow) -> StoredCalibration:
     return StoredCalibration(
         id=row.id,
         key=row.key,

@@ -1,4 +1,7 @@
-"""What is counted when somebody scrapes: jobs, the queue, leases and calibrations, each in one pass."""
+"""Counts for metrics: jobs, queue, leases and calibrations.
+
+Each is counted in one pass.
+"""
 
 from sqlalchemy import Float, cast, func, literal, select
 from sqlalchemy.orm import Session
@@ -11,7 +14,7 @@ Job = MeasureJobRow
 
 
 def count_jobs(session: Session) -> tuple[JobCount, ...]:
-    """Return how many jobs there are of each device, source, state and problem, and what their attempts were."""
+    """Count jobs and attempts by device, source, state and problem."""
     reason = Job.error["type"].as_string()
     query = select(
         Job.device,
@@ -39,8 +42,9 @@ def count_jobs(session: Session) -> tuple[JobCount, ...]:
 
 
 def count_queue(session: Session) -> tuple[QueueCount, ...]:
-    """Return how many jobs wait for each device at each priority, and how long the first of them has waited."""
-    # A job's deadline in the queue says when it came there; a job that was given back came there anew.
+    """Count queued jobs by device and priority, with the oldest wait."""
+    # A job's deadline in the queue says when it came there; a job that was given back came there
+    # anew.
     left_s = func.extract("epoch", func.min(Job.deadline_at) - func.now())
     query = (
         select(Job.device, Job.priority, func.count().label("jobs"), left_s.label("left_s"))
@@ -48,27 +52,39 @@ def count_queue(session: Session) -> tuple[QueueCount, ...]:
         .group_by(Job.device, Job.priority)
     )
     return tuple(
-        QueueCount(device=row.device, weight=row.priority, jobs=row.jobs, oldest_s=max(0.0, QUEUE_LIMIT_S - float(row.left_s)))
+        QueueCount(
+            device=row.device,
+            weight=row.priority,
+            jobs=row.jobs,
+            oldest_s=max(0.0, QUEUE_LIMIT_S - float(row.left_s)),
+        )
         for row in session.execute(query)
     )
 
 
 def count_expired_leases(session: Session) -> int:
-    """Return how many running jobs wait for a reconcile loop to take them back."""
+    """Count running jobs with an expired lease.
+
+    They wait for a reconcile loop to take them back.
+    """
     query = select(func.count()).where(Job.state == Status.RUNNING, Job.lease_until < func.now())
     return int(session.scalar(query) or 0)
 
 
-def calibration_ages(session: Session) -> tuple[CalibrationAge, ...]:
-    """Return how many keys were calibrated for each quantity, and how old the newest calibration is."""
+def list_calibration_ages(session: Session) -> tuple[CalibrationAge, ...]:
+    """Return calibrated keys and newest age by quantity."""
     row = CalibrationRow
     age_s = cast(func.extract("epoch", func.now() - func.max(row.created_at)), Float)
     query = (
-        select(row.quantity, func.count(row.key.distinct()).label("keys"), func.greatest(age_s, literal(0.0)).label("newest_s"))
+        select(
+            row.quantity,
+            func.count(row.key.distinct()).label("keys"),
+            func.greatest(age_s, literal(0.0)).label("newest_s"),
+        )
         .group_by(row.quantity)
         .order_by(row.quantity)
     )
     return tuple(
-        CalibrationAge(quantity=found.quantity, num_keys=found.keys, newest_s=found.newest_s)
-        for found in session.execute(query)
+        CalibrationAge(quantity=entry.quantity, num_keys=entry.keys, newest_s=entry.newest_s)
+        for entry in session.execute(query)
     )

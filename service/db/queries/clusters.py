@@ -1,4 +1,4 @@
-"""Every statement about clusters."""
+"""Statements about clusters."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,19 +9,34 @@ from sqlalchemy import Row, Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, selectinload
 
-from service.db.pages import Page, PageRequest, after, page_of
-from service.db.queries.reservations import live_by_cluster
+from service.db.pages import Page, PageRequest, make_page, paginate
+from service.db.queries.reservations import list_live_by_cluster
 from service.db.records.stored import StoredCluster
 from service.db.tables.clusters import ClusterNodeRow, ClusterPoolRow, ClusterRow
-from service.planner.cluster.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.planner.cluster.inventory import (
+    Allocation,
+    ClusterInventory,
+    MigSlices,
+    Node,
+    NodeState,
+    Pool,
+)
 
 LIST = "clusters"
 NodeColumns = Row[UUID, str, int, str, list[dict[str, Any]], int, list[dict[str, Any]]]
 
 
 def create_cluster(session: Session, name: str, inventory: ClusterInventory) -> bool:
-    """Store a cluster; return False when the name is taken, also by somebody who takes it right now."""
-    statement = insert(ClusterRow).values(name=name, version=1).on_conflict_do_nothing().returning(ClusterRow.id)
+    """Store a cluster; return False when the name is taken.
+
+    It may be taken by a transaction that is under way right now.
+    """
+    statement = (
+        insert(ClusterRow)
+        .values(name=name, version=1)
+        .on_conflict_do_nothing()
+        .returning(ClusterRow.id)
+    )
     cluster_id = session.scalars(statement).one_or_none()
     if cluster_id is None:
         return False
@@ -30,14 +45,17 @@ def create_cluster(session: Session, name: str, inventory: ClusterInventory) -> 
 
 
 def read_cluster(session: Session, name: str, *, lock: bool = False) -> StoredCluster | None:
-    """Return a cluster; with ``lock`` nobody else changes it or reserves of it before this transaction ends."""
-    statement = _clusters().where(ClusterRow.name == name)
+    """Return a cluster.
+
+    With ``lock`` nobody else changes it or reserves of it before this transaction ends.
+    """
+    statement = _select_clusters().where(ClusterRow.name == name)
     row = session.scalars(statement.with_for_update() if lock else statement).one_or_none()
-    return None if row is None else _values(session, [row])[row.id]
+    return None if row is None else _load_clusters(session, [row])[row.id]
 
 
 def replace_inventory(session: Session, cluster_id: UUID, inventory: ClusterInventory) -> None:
-    """Put other pools in the place of all that a cluster has, and count its version up."""
+    """Replace all pools of a cluster and increment its version."""
     session.execute(delete(ClusterPoolRow).where(ClusterPoolRow.cluster_id == cluster_id))
     _insert_pools(session, cluster_id, inventory)
     change = {ClusterRow.version: ClusterRow.version + 1, ClusterRow.updated_at: func.now()}
@@ -49,27 +67,43 @@ def delete_cluster(session: Session, cluster_id: UUID) -> None:
     session.execute(delete(ClusterRow).where(ClusterRow.id == cluster_id))
 
 
-def page_of_clusters(session: Session, request: PageRequest) -> Page[StoredCluster]:
+def list_clusters(session: Session, request: PageRequest) -> Page[StoredCluster]:
     """Return a page of clusters, newest first."""
-    statement = after(_clusters(), request, list_name=LIST, created_at=ClusterRow.created_at, row_id=ClusterRow.id)
+    statement = paginate(
+        _select_clusters(),
+        request,
+        list_name=LIST,
+        created_at=ClusterRow.created_at,
+        row_id=ClusterRow.id,
+    )
     rows = session.scalars(statement).all()
-    values = _values(session, rows)
-    return page_of(
-        rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=lambda row: values[row.id]
+    values = _load_clusters(session, rows)
+    return make_page(
+        rows,
+        request,
+        list_name=LIST,
+        position=lambda row: (row.created_at, row.id),
+        value=lambda row: values[row.id],
     )
 
 
-def _clusters() -> Select[ClusterRow]:
+def _select_clusters() -> Select[ClusterRow]:
     # Rows of an earlier statement of this session would hide what was changed since.
-    return select(ClusterRow).options(selectinload(ClusterRow.pools)).execution_options(populate_existing=True)
+    return (
+        select(ClusterRow)
+        .options(selectinload(ClusterRow.pools))
+        .execution_options(populate_existing=True)
+    )
 
 
 def _insert_pools(session: Session, cluster_id: UUID, inventory: ClusterInventory) -> None:
-    session.add_all(_pool_row(cluster_id, position, pool) for position, pool in enumerate(inventory.pools))
+    session.add_all(
+        _make_pool_row(cluster_id, position, pool) for position, pool in enumerate(inventory.pools)
+    )
     session.flush()
 
 
-def _pool_row(cluster_id: UUID, position: int, pool: Pool) -> ClusterPoolRow:
+def _make_pool_row(cluster_id: UUID, position: int, pool: Pool) -> ClusterPoolRow:
     return ClusterPoolRow(
         cluster_id=cluster_id,
         position=position,
@@ -82,11 +116,11 @@ def _pool_row(cluster_id: UUID, position: int, pool: Pool) -> ClusterPoolRow:
         network_bytes_per_second=pool.network_bytes_per_second,
         price_per_gpu_hour=pool.price_per_gpu_hour,
         num_nodes=pool.num_nodes,
-        nodes=[_node_row(number, node) for number, node in enumerate(pool.nodes or ())],
+        nodes=[_make_node_row(number, node) for number, node in enumerate(pool.nodes or ())],
     )
 
 
-def _node_row(position: int, node: Node) -> ClusterNodeRow:
+def _make_node_row(position: int, node: Node) -> ClusterNodeRow:
     return ClusterNodeRow(
         position=position,
         name=node.name,
@@ -98,15 +132,17 @@ def _node_row(position: int, node: Node) -> ClusterNodeRow:
     )
 
 
-def _values(session: Session, rows: Sequence[ClusterRow]) -> dict[UUID, StoredCluster]:
-    nodes = _nodes(session, [pool.id for row in rows for pool in row.pools])
-    live = live_by_cluster(session, [row.id for row in rows])
+def _load_clusters(session: Session, rows: Sequence[ClusterRow]) -> dict[UUID, StoredCluster]:
+    nodes = _load_nodes(session, [pool.id for row in rows for pool in row.pools])
+    live = list_live_by_cluster(session, [row.id for row in rows])
     return {
         row.id: StoredCluster(
             id=row.id,
             name=row.name,
             version=row.version,
-            inventory=ClusterInventory(pools=tuple(_pool(pool, nodes.get(pool.id, ())) for pool in row.pools)),
+            inventory=ClusterInventory(
+                pools=tuple(_to_pool(pool, nodes.get(pool.id, ())) for pool in row.pools)
+            ),
             reservations=live.get(row.id, ()),
             created_at=row.created_at,
             updated_at=row.updated_at,
@@ -115,8 +151,12 @@ def _values(session: Session, rows: Sequence[ClusterRow]) -> dict[UUID, StoredCl
     }
 
 
-def _nodes(session: Session, pool_ids: Sequence[UUID]) -> dict[UUID, list[Node]]:
-    """Return the nodes of some pools; as columns, because thousands of rows as objects would take most of an answer's time."""
+def _load_nodes(session: Session, pool_ids: Sequence[UUID]) -> dict[UUID, list[Node]]:
+    """Return the nodes of some pools.
+
+    They are read as columns, because thousands of rows as objects would take most of an answer's
+    time.
+    """
     statement = select(
         ClusterNodeRow.pool_id,
         ClusterNodeRow.name,
@@ -126,13 +166,13 @@ def _nodes(session: Session, pool_ids: Sequence[UUID]) -> dict[UUID, list[Node]]
         ClusterNodeRow.mig_gpus,
         ClusterNodeRow.mig_slices,
     ).where(ClusterNodeRow.pool_id.in_(pool_ids))
-    found: dict[UUID, list[Node]] = {}
+    by_pool: dict[UUID, list[Node]] = {}
     for row in session.execute(statement.order_by(ClusterNodeRow.pool_id, ClusterNodeRow.position)):
-        found.setdefault(row.pool_id, []).append(_node(row))
-    return found
+        by_pool.setdefault(row.pool_id, []).append(_to_node(row))
+    return by_pool
 
 
-def _pool(row: ClusterPoolRow, nodes: Sequence[Node]) -> Pool:
+def _to_pool(row: ClusterPoolRow, nodes: Sequence[Node]) -> Pool:
     return Pool(
         name=row.name,
         gpu=row.gpu,
@@ -147,17 +187,17 @@ def _pool(row: ClusterPoolRow, nodes: Sequence[Node]) -> Pool:
     )
 
 
-def _node(row: NodeColumns) -> Node:
+def _to_node(row: NodeColumns) -> Node:
     return Node(
         name=row.name,
         allocated_gpus=row.allocated_gpus,
         state=NodeState(row.state),
-        allocations=tuple(_allocation(raw) for raw in row.allocations),
+        allocations=tuple(_to_allocation(raw) for raw in row.allocations),
         mig_gpus=row.mig_gpus,
         mig_slices=tuple(MigSlices(**raw) for raw in row.mig_slices),
     )
 
 
-def _allocation(raw: dict[str, Any]) -> Allocation:
+def _to_allocation(raw: dict[str, Any]) -> Allocation:
     indices = raw["gpu_indices"]
     return Allocation(**raw | {"gpu_indices": None if indices is None else tuple(indices)})

@@ -1,4 +1,4 @@
-"""Every statement about requests that may come twice."""
+"""Statements about idempotency keys."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,41 +13,63 @@ from service.db.tables.core import IdempotencyRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyOf:
-    """What a key stands for: exactly one of the two."""
+class KeyTarget:
+    """Job or reservation of a key: exactly one of the two."""
 
     job_id: UUID | None = None
     reservation_id: UUID | None = None
 
 
-def claim_key(session: Session, made: KeyOf, *, key: str, route: str, body_hash: str, ttl: timedelta) -> bool:
-    """Bind a key unless it is bound; waits for a transaction that binds it right now, and takes expired ones over."""
+def claim_key(
+    session: Session, target: KeyTarget, *, key: str, route: str, body_hash: str, ttl: timedelta
+) -> bool:
+    """Bind an unbound key; return whether it was bound now.
+
+    Waits for a transaction that binds it right now, and takes expired keys over.
+    """
     times = {"created_at": func.now(), "expires_at": func.now() + ttl}
-    values = {"body_hash": body_hash, "job_id": made.job_id, "reservation_id": made.reservation_id, **times}
+    values = {
+        "body_hash": body_hash,
+        "job_id": target.job_id,
+        "reservation_id": target.reservation_id,
+        **times,
+    }
     statement = (
         insert(IdempotencyRow)
         .values(key=key, route=route, **values)
-        .on_conflict_do_update(index_elements=["key", "route"], set_=values, where=IdempotencyRow.expires_at <= func.now())
+        .on_conflict_do_update(
+            index_elements=["key", "route"],
+            set_=values,
+            where=IdempotencyRow.expires_at <= func.now(),
+        )
         .returning(IdempotencyRow.key)
     )
     return session.scalars(statement).one_or_none() is not None
 
 
 def read_key(session: Session, *, key: str, route: str) -> tuple[str, UUID]:
-    """Return the body hash and the id of what a bound key stands for."""
-    made = func.coalesce(IdempotencyRow.job_id, IdempotencyRow.reservation_id)
-    statement = select(IdempotencyRow.body_hash, made)
-    body_hash, made_id = session.execute(statement.where(IdempotencyRow.key == key, IdempotencyRow.route == route)).one()
-    return body_hash, made_id
+    """Return body hash and target id of a bound key."""
+    target = func.coalesce(IdempotencyRow.job_id, IdempotencyRow.reservation_id)
+    statement = select(IdempotencyRow.body_hash, target)
+    body_hash, target_id = session.execute(
+        statement.where(IdempotencyRow.key == key, IdempotencyRow.route == route)
+    ).one()
+    return body_hash, target_id
 
 
-def bound_routes(session: Session, key: str, routes: Collection[str]) -> frozenset[str]:
-    """Return those of ``routes`` on which a key stands for something."""
-    statement = select(IdempotencyRow.route).where(IdempotencyRow.key == key, IdempotencyRow.route.in_(routes))
+def list_bound_routes(session: Session, key: str, routes: Collection[str]) -> frozenset[str]:
+    """Return those of ``routes`` on which a key is bound."""
+    statement = select(IdempotencyRow.route).where(
+        IdempotencyRow.key == key, IdempotencyRow.route.in_(routes)
+    )
     return frozenset(session.scalars(statement.where(IdempotencyRow.expires_at > func.now())))
 
 
 def delete_expired_keys(session: Session) -> int:
-    """Forget keys whose time is over; return how many."""
-    statement = delete(IdempotencyRow).where(IdempotencyRow.expires_at <= func.now()).returning(IdempotencyRow.key)
+    """Delete expired keys and return their number."""
+    statement = (
+        delete(IdempotencyRow)
+        .where(IdempotencyRow.expires_at <= func.now())
+        .returning(IdempotencyRow.key)
+    )
     return len(session.scalars(statement).all())

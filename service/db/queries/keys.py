@@ -1,4 +1,7 @@
-"""Every statement about API keys and about the log of changes; times are the database's."""
+"""Statements about API keys and the log of changes.
+
+Times are the database's.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.access.keys import Scope, Token
-from service.db.pages import Page, PageRequest, after, page_of
+from service.db.pages import Page, PageRequest, make_page, paginate
 from service.db.records.keys import AuditEvent, NewKey, StoredAuditEvent, StoredKey
 from service.db.tables.access import ApiKeyRow, AuditEventRow
 
@@ -17,7 +20,7 @@ KEYS, EVENTS = "keys", "audit"
 
 
 def insert_key(session: Session, new: NewKey, token: Token) -> StoredKey:
-    """Store a key: its digest, never the key."""
+    """Store the digest of a key, never the key."""
     now = session.execute(select(func.clock_timestamp())).scalar_one()
     values = {
         "name": new.name,
@@ -30,60 +33,101 @@ def insert_key(session: Session, new: NewKey, token: Token) -> StoredKey:
         "created_by": new.created_by,
         "expires_at": None if new.expires_in is None else now + new.expires_in,
     }
-    return _value(session.scalars(insert(ApiKeyRow).values(**values).returning(ApiKeyRow)).one())
+    return _to_stored_key(
+        session.scalars(insert(ApiKeyRow).values(**values).returning(ApiKeyRow)).one()
+    )
 
 
-def live_keys(session: Session) -> Mapping[str, tuple[StoredKey, bytes]]:
-    """Return every key that is neither revoked nor over, with its digest, by prefix."""
+def list_live_keys(session: Session) -> Mapping[str, tuple[StoredKey, bytes]]:
+    """Return every live key with its digest, by prefix.
+
+    A live key is neither revoked nor expired.
+    """
     rows = session.scalars(select(ApiKeyRow).where(_is_live()))
-    return {row.prefix: (_value(row), row.digest) for row in rows}
+    return {row.prefix: (_to_stored_key(row), row.digest) for row in rows}
 
 
 def has_live_key(session: Session) -> bool:
-    """Tell whether anybody could be let in."""
+    """Return whether any key would be let in."""
     return bool(session.scalar(select(select(ApiKeyRow.id).where(_is_live()).exists())))
 
 
-def page_of_keys(session: Session, request: PageRequest) -> Page[StoredKey]:
-    """Return a page of keys, those that are over among them, newest first."""
-    statement = after(select(ApiKeyRow), request, list_name=KEYS, created_at=ApiKeyRow.created_at, row_id=ApiKeyRow.id)
+def list_keys(session: Session, request: PageRequest) -> Page[StoredKey]:
+    """Return a page of keys, newest first, expired ones included."""
+    statement = paginate(
+        select(ApiKeyRow),
+        request,
+        list_name=KEYS,
+        created_at=ApiKeyRow.created_at,
+        row_id=ApiKeyRow.id,
+    )
     rows = session.scalars(statement).all()
-    return page_of(rows, request, list_name=KEYS, position=lambda row: (row.created_at, row.id), value=_value)
+    return make_page(
+        rows,
+        request,
+        list_name=KEYS,
+        position=lambda row: (row.created_at, row.id),
+        value=_to_stored_key,
+    )
 
 
 def revoke(session: Session, key_id: UUID) -> StoredKey | None:
-    """End a key now, or leave it at the end that it has had; ``None`` when there is no such key."""
+    """End a key now.
+
+    A key that has ended keeps its end; ``None`` when there is no such key.
+    """
     ended = func.coalesce(ApiKeyRow.revoked_at, func.clock_timestamp())
-    statement = update(ApiKeyRow).where(ApiKeyRow.id == key_id).values(revoked_at=ended).returning(ApiKeyRow)
+    statement = (
+        update(ApiKeyRow)
+        .where(ApiKeyRow.id == key_id)
+        .values(revoked_at=ended)
+        .returning(ApiKeyRow)
+    )
     row = session.scalars(statement).one_or_none()
-    return None if row is None else _value(row)
+    return None if row is None else _to_stored_key(row)
 
 
 def mark_used(session: Session, key_ids: Collection[UUID]) -> None:
-    """Say that keys were used just now."""
-    session.execute(update(ApiKeyRow).where(ApiKeyRow.id.in_(key_ids)).values(last_used_at=func.now()))
+    """Set the time of last use of keys to now."""
+    session.execute(
+        update(ApiKeyRow).where(ApiKeyRow.id.in_(key_ids)).values(last_used_at=func.now())
+    )
 
 
 def insert_event(session: Session, event: AuditEvent) -> None:
-    """Write one change down."""
-    values: dict[str, Any] = {name: getattr(event, name) for name in AuditEvent.__dataclass_fields__}
+    """Store one audit event."""
+    values: dict[str, Any] = {
+        name: getattr(event, name) for name in AuditEvent.__dataclass_fields__
+    }
     session.execute(insert(AuditEventRow).values(**values))
 
 
-def page_of_events(session: Session, request: PageRequest) -> Page[StoredAuditEvent]:
+def list_audit_events(session: Session, request: PageRequest) -> Page[StoredAuditEvent]:
     """Return a page of changes, newest first."""
-    statement = after(
-        select(AuditEventRow), request, list_name=EVENTS, created_at=AuditEventRow.created_at, row_id=AuditEventRow.id
+    statement = paginate(
+        select(AuditEventRow),
+        request,
+        list_name=EVENTS,
+        created_at=AuditEventRow.created_at,
+        row_id=AuditEventRow.id,
     )
     rows = session.scalars(statement).all()
-    return page_of(rows, request, list_name=EVENTS, position=lambda row: (row.created_at, row.id), value=_event)
+    return make_page(
+        rows,
+        request,
+        list_name=EVENTS,
+        position=lambda row: (row.created_at, row.id),
+        value=_to_stored_event,
+    )
 
 
 def _is_live() -> ColumnElement[bool]:
-    return ApiKeyRow.revoked_at.is_(None) & or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > func.now())
+    return ApiKeyRow.revoked_at.is_(None) & or_(
+        ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > func.now()
+    )
 
 
-def _value(row: ApiKeyRow) -> StoredKey:
+def _to_stored_key(row: ApiKeyRow) -> StoredKey:
     return StoredKey(
         id=row.id,
         name=row.name,
@@ -99,7 +143,7 @@ def _value(row: ApiKeyRow) -> StoredKey:
     )
 
 
-def _event(row: AuditEventRow) -> StoredAuditEvent:
+def _to_stored_event(row: AuditEventRow) -> StoredAuditEvent:
     return StoredAuditEvent(
         id=row.id,
         created_at=row.created_at,

@@ -1,4 +1,7 @@
-"""Lists of measurements: whole ones page by page, and the lines of a table without what no table shows."""
+"""Lists of measurements: full ones, and table lines.
+
+A table line leaves out what no table shows.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -8,10 +11,23 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Row, select
 from sqlalchemy.orm import Session
 
-from service.db.pages import Page, PageRequest, after, after_value, page_of, page_of_valued
-from service.db.queries.artifacts import artifacts_of
-from service.db.queries.measurements import stored_measurement
-from service.db.records.measurements import KeptAnswer, MeasurementFilter, MeasurementLine, MeasurementSort, StoredMeasurement
+from service.db.pages import (
+    Page,
+    PageRequest,
+    make_page,
+    make_page_by_value,
+    paginate,
+    paginate_by_value,
+)
+from service.db.queries.artifacts import list_artifacts
+from service.db.queries.measurements import to_stored_measurement
+from service.db.records.measurements import (
+    MeasurementFilter,
+    MeasurementLine,
+    MeasurementSort,
+    StoredMeasurement,
+    StoredResidual,
+)
 from service.db.tables.core import MeasureJobRow, MeasurementResultRow
 from service.db.tables.learning import ResidualRow
 from service.jobs.states import Status
@@ -19,11 +35,12 @@ from service.jobs.states import Status
 LIST = "measurements"
 Job, Result = MeasureJobRow, MeasurementResultRow
 Item = TypeVar("Item")
-# A statement over several columns has a type of its own for each; what is done to it here is the same.
+# A statement over several columns has a type of its own for each; what is done to it here is the
+# same.
 Statement = Any
 Rows = Sequence[Any]
 
-_LINE = (
+_LINE_COLUMNS = (
     Job.id,
     Job.state,
     Job.source,
@@ -47,45 +64,65 @@ _LINE = (
 )
 
 
-def page_of_measurements(
-    session: Session, request: PageRequest, wanted: MeasurementFilter, sort: MeasurementSort = MeasurementSort.NEWEST
+def list_measurements(
+    session: Session,
+    request: PageRequest,
+    filters: MeasurementFilter,
+    sort: MeasurementSort = MeasurementSort.NEWEST,
 ) -> Page[StoredMeasurement]:
     """Return a page of measurements with their results."""
-    rows = session.execute(_page(_joined(select(Job, Result), wanted, sort), request, sort)).all()
-    kept = artifacts_of(session, [row[0].id for row in rows])
-    return _cut(
+    rows = session.execute(
+        _paginate(_join_results(select(Job, Result), filters, sort), request, sort)
+    ).all()
+    artifacts = list_artifacts(session, [row[0].id for row in rows])
+    return _make_page(
         rows,
         request,
         sort,
-        lambda row: stored_measurement(row[0], row[1], kept.get(row[0].id, ())),
-        of=lambda row: (row[0], row[1]),
+        lambda row: to_stored_measurement(row[0], row[1], artifacts.get(row[0].id, ())),
+        split_row=lambda row: (row[0], row[1]),
     )
 
 
-def page_of_lines(
-    session: Session, request: PageRequest, wanted: MeasurementFilter, sort: MeasurementSort = MeasurementSort.NEWEST
+def list_table_lines(
+    session: Session,
+    request: PageRequest,
+    filters: MeasurementFilter,
+    sort: MeasurementSort = MeasurementSort.NEWEST,
 ) -> Page[MeasurementLine]:
-    """Return a page of the lines of a table."""
-    rows = session.execute(_page(_joined(select(*_LINE), wanted, sort), request, sort)).all()
-    residuals = _residuals(session, [row.id for row in rows])
-    return _cut(rows, request, sort, lambda row: _line(row, residuals[row.id]), of=lambda row: (row, row))
+    """Return a page of table lines."""
+    rows = session.execute(
+        _paginate(_join_results(select(*_LINE_COLUMNS), filters, sort), request, sort)
+    ).all()
+    residuals = _load_residuals(session, [row.id for row in rows])
+    return _make_page(
+        rows,
+        request,
+        sort,
+        lambda row: _to_line(row, residuals[row.id]),
+        split_row=lambda row: (row, row),
+    )
 
 
-def _joined(statement: Statement, wanted: MeasurementFilter, sort: MeasurementSort) -> Statement:
-    bounded = wanted.error_at_least is not None or wanted.error_at_most is not None
+def _join_results(
+    statement: Statement, filters: MeasurementFilter, sort: MeasurementSort
+) -> Statement:
+    bounded = filters.error_at_least is not None or filters.error_at_most is not None
     needs_error = bounded or sort.is_by_error
     statement = statement.join(Result, Result.job_id == Job.id, isouter=not needs_error)
     if needs_error:
         statement = statement.where(Result.absolute_error.is_not(None))
-    return statement.where(*_conditions(wanted))
+    return statement.where(*_make_conditions(filters))
 
 
-def _page(statement: Statement, request: PageRequest, sort: MeasurementSort) -> Statement:
-    name = _list_name(sort)
+def _paginate(statement: Statement, request: PageRequest, sort: MeasurementSort) -> Statement:
+    name = _get_list_name(sort)
     if sort.is_by_error:
         columns = (Result.absolute_error, Result.job_id)
-        return after_value(statement, request, list_name=name, columns=columns, highest_first=sort.is_descending)
-    return after(
+        return paginate_by_value(
+            statement, request, list_name=name, columns=columns, highest_first=sort.is_descending
+        )
+    return paginate(
         statement,
         request,
         list_name=name,
@@ -95,68 +132,85 @@ def _page(statement: Statement, request: PageRequest, sort: MeasurementSort) -> 
     )
 
 
-def _cut(
+def _make_page(
     rows: Rows,
     request: PageRequest,
     sort: MeasurementSort,
     value: Callable[[Any], Item],
     *,
-    of: Callable[[Any], tuple[Any, Any]],
+    split_row: Callable[[Any], tuple[Any, Any]],
 ) -> Page[Item]:
-    """Return the page; ``of`` gives where in a row the job's columns are, and where the result's."""
-    name = _list_name(sort)
+    """Return the page of selected rows.
+
+    ``split_row`` gives where in a row the job's columns are, and where the result's.
+    """
+    name = _get_list_name(sort)
     if sort.is_by_error:
-        return page_of_valued(
-            rows, request, list_name=name, position=lambda row: (of(row)[1].absolute_error, of(row)[0].id), value=value
+        return make_page_by_value(
+            rows,
+            request,
+            list_name=name,
+            position=lambda row: (split_row(row)[1].absolute_error, split_row(row)[0].id),
+            value=value,
         )
-    return page_of(rows, request, list_name=name, position=lambda row: (of(row)[0].created_at, of(row)[0].id), value=value)
+    return make_page(
+        rows,
+        request,
+        list_name=name,
+        position=lambda row: (split_row(row)[0].created_at, split_row(row)[0].id),
+        value=value,
+    )
 
 
-def _list_name(sort: MeasurementSort) -> str:
-    """Return what keeps a cursor to its order."""
+def _get_list_name(sort: MeasurementSort) -> str:
+    """Return the list name that keeps a cursor to its order."""
     return LIST if sort is MeasurementSort.NEWEST else f"{LIST} by {sort.value}"
 
 
-def _conditions(wanted: MeasurementFilter) -> list[ColumnElement[bool]]:
+def _make_conditions(filters: MeasurementFilter) -> list[ColumnElement[bool]]:
     equal = {
-        Job.model_name: wanted.model,
-        Job.family: wanted.family,
-        Job.task: wanted.task,
-        Job.gpu: wanted.gpu,
-        Job.state: wanted.status,
-        Job.device: wanted.device,
-        Job.source: wanted.source,
+        Job.model_name: filters.model,
+        Job.family: filters.family,
+        Job.task: filters.task,
+        Job.gpu: filters.gpu,
+        Job.state: filters.status,
+        Job.device: filters.device,
+        Job.source: filters.source,
     }
-    conditions: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
-    if wanted.created_after is not None:
-        conditions.append(Job.created_at >= wanted.created_after)
-    if wanted.created_before is not None:
-        conditions.append(Job.created_at < wanted.created_before)
-    if wanted.error_at_least is not None:
-        conditions.append(Result.absolute_error >= wanted.error_at_least)
-    if wanted.error_at_most is not None:
-        conditions.append(Result.absolute_error <= wanted.error_at_most)
+    conditions: list[ColumnElement[bool]] = [
+        column == value for column, value in equal.items() if value is not None
+    ]
+    if filters.created_after is not None:
+        conditions.append(Job.created_at >= filters.created_after)
+    if filters.created_before is not None:
+        conditions.append(Job.created_at < filters.created_before)
+    if filters.error_at_least is not None:
+        conditions.append(Result.absolute_error >= filters.error_at_least)
+    if filters.error_at_most is not None:
+        conditions.append(Result.absolute_error <= filters.error_at_most)
     return conditions
 
 
-def _residuals(session: Session, job_ids: Sequence[UUID]) -> defaultdict[UUID, dict[str, KeptAnswer]]:
-    found: defaultdict[UUID, dict[str, KeptAnswer]] = defaultdict(dict)
-    for one in session.scalars(select(ResidualRow).where(ResidualRow.job_id.in_(job_ids))):
-        found[one.job_id][one.quantity] = KeptAnswer(
-            kind=one.kind,
-            predicted=one.predicted,
-            interval=_interval(one.low, one.high),
-            after=one.after,
-            after_interval=_interval(one.after_low, one.after_high),
+def _load_residuals(
+    session: Session, job_ids: Sequence[UUID]
+) -> defaultdict[UUID, dict[str, StoredResidual]]:
+    by_job: defaultdict[UUID, dict[str, StoredResidual]] = defaultdict(dict)
+    for row in session.scalars(select(ResidualRow).where(ResidualRow.job_id.in_(job_ids))):
+        by_job[row.job_id][row.quantity] = StoredResidual(
+            kind=row.kind,
+            predicted=row.predicted,
+            interval=_make_interval(row.low, row.high),
+            after=row.after,
+            after_interval=_make_interval(row.after_low, row.after_high),
         )
-    return found
+    return by_job
 
 
-def _interval(low: int | None, high: int | None) -> tuple[int, int] | None:
+def _make_interval(low: int | None, high: int | None) -> tuple[int, int] | None:
     return None if low is None or high is None else (low, high)
 
 
-def _line(row: Row[Any], residuals: dict[str, KeptAnswer]) -> MeasurementLine:
+def _to_line(row: Row[Any], residuals: dict[str, StoredResidual]) -> MeasurementLine:
     return MeasurementLine(
         id=row.id,
         status=Status(row.state),

@@ -1,4 +1,7 @@
-"""Measurements as users ask for them and about them; what workers do to the same rows is in ``attempts``."""
+"""Statements about measurements for users.
+
+Those of workers on the same rows are in ``attempts``.
+"""
 
 from datetime import timedelta
 from uuid import UUID
@@ -6,11 +9,16 @@ from uuid import UUID
 from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from service.db.queries.artifacts import artifacts_of
-from service.db.records.measurements import StoredArtifact, StoredEvent, StoredMeasurement, StoredResult
+from service.db.queries.artifacts import list_artifacts
+from service.db.records.measurements import (
+    StoredArtifact,
+    StoredEvent,
+    StoredMeasurement,
+    StoredResult,
+)
 from service.db.records.stored import NewJob
 from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
-from service.jobs.contract import MeasureRequest, Priority, document_of
+from service.jobs.contract import MeasureRequest, Priority, make_document
 from service.jobs.states import QUEUE_LIMIT_S, Status
 
 _WEIGHTS = {Priority.LOW: -1, Priority.NORMAL: 0, Priority.HIGH: 1}
@@ -21,11 +29,14 @@ Event = MeasurementEventRow
 
 
 def insert_job(session: Session, job_id: UUID, request: MeasureRequest, new: NewJob) -> None:
-    """Store a queued job that is rung for as soon as this transaction is committed."""
+    """Store a queued job that counts as notified now.
+
+    A worker is notified as soon as this transaction is committed.
+    """
     session.execute(
         insert(Job).values(
             id=job_id,
-            request=document_of(request),
+            request=make_document(request),
             key=new.key,
             device=request.device.value,
             gpu=request.gpu,
@@ -38,7 +49,7 @@ def insert_job(session: Session, job_id: UUID, request: MeasureRequest, new: New
             traceparent=new.traceparent,
             deadline_at=func.now() + timedelta(seconds=QUEUE_LIMIT_S),
             rung_at=func.now(),
-        )
+        ),
     )
 
 
@@ -47,7 +58,11 @@ def read_measurement(session: Session, job_id: UUID) -> StoredMeasurement | None
     row = session.get(Job, job_id)
     if row is None:
         return None
-    return stored_measurement(row, session.get(MeasurementResultRow, job_id), artifacts_of(session, [job_id]).get(job_id, ()))
+    return to_stored_measurement(
+        row,
+        session.get(MeasurementResultRow, job_id),
+        list_artifacts(session, [job_id]).get(job_id, ()),
+    )
 
 
 def lock_job(session: Session, job_id: UUID) -> MeasureJobRow | None:
@@ -56,35 +71,47 @@ def lock_job(session: Session, job_id: UUID) -> MeasureJobRow | None:
 
 
 def read_status(session: Session, job_id: UUID) -> Status | None:
-    """Return where a job is."""
+    """Return the status of a job."""
     state = session.scalar(select(Job.state).where(Job.id == job_id))
     return None if state is None else Status(state)
 
 
-def events_after(session: Session, job_id: UUID, *, seq: int, limit: int) -> tuple[StoredEvent, ...]:
+def list_events_after(
+    session: Session, job_id: UUID, *, seq: int, limit: int
+) -> tuple[StoredEvent, ...]:
     """Return up to ``limit`` events of a job that follow event ``seq``."""
-    query = select(Event).where(Event.job_id == job_id, Event.seq > seq).order_by(Event.seq).limit(limit)
+    query = (
+        select(Event)
+        .where(Event.job_id == job_id, Event.seq > seq)
+        .order_by(Event.seq)
+        .limit(limit)
+    )
     return tuple(
-        StoredEvent(seq=row.seq, kind=row.kind, data=row.data, created_at=row.created_at) for row in session.scalars(query)
+        StoredEvent(seq=row.seq, kind=row.kind, data=row.data, created_at=row.created_at)
+        for row in session.scalars(query)
     )
 
 
-def succeeded_with_key(session: Session, key: str, *, limit: int) -> tuple[StoredMeasurement, ...]:
-    """Return the newest results of a calibration key: the evidence for its next calibration.
+def list_succeeded_with_key(
+    session: Session, key: str, *, limit: int
+) -> tuple[StoredMeasurement, ...]:
+    """Return the newest results of a calibration key.
 
-    An import is among them where it has what PyTorch's allocator counted, beside which all else is learnt, or all that was
-    on the GPU.
+    They are the evidence for its next calibration.
+
+    An import is among them where it has what PyTorch's allocator counted, beside which all else is
+    learnt, or all memory in use on the GPU.
     """
-    told = [MeasurementResultRow.peaks[name].as_string().is_not(None) for name in _TEACHING]
-    counted = or_(Job.source == "probe", *told)
+    has_peak = [MeasurementResultRow.peaks[name].as_string().is_not(None) for name in _TEACHING]
+    is_evidence = or_(Job.source == "probe", *has_peak)
     query = (
         select(Job, MeasurementResultRow)
         .join(MeasurementResultRow, MeasurementResultRow.job_id == Job.id)
-        .where(Job.key == key, Job.state == Status.SUCCEEDED, counted)
+        .where(Job.key == key, Job.state == Status.SUCCEEDED, is_evidence)
         .order_by(Job.created_at.desc(), Job.id.desc())
         .limit(limit)
     )
-    return tuple(stored_measurement(job, result) for job, result in session.execute(query))
+    return tuple(to_stored_measurement(job, result) for job, result in session.execute(query))
 
 
 def count_by_state(session: Session) -> dict[str, int]:
@@ -93,10 +120,12 @@ def count_by_state(session: Session) -> dict[str, int]:
     return {row.state: row.jobs for row in session.execute(query)}
 
 
-def stored_measurement(
-    row: MeasureJobRow, result: MeasurementResultRow | None, artifacts: tuple[StoredArtifact, ...] = ()
+def to_stored_measurement(
+    row: MeasureJobRow,
+    result: MeasurementResultRow | None,
+    artifacts: tuple[StoredArtifact, ...] = (),
 ) -> StoredMeasurement:
-    """Return a row and what belongs to it as a value."""
+    """Return a row with its result and artifacts as a value."""
     return StoredMeasurement(
         id=row.id,
         status=Status(row.state),
@@ -123,12 +152,12 @@ def stored_measurement(
         source=row.source,
         family=row.family,
         task=row.task,
-        result=None if result is None else _result(result),
+        result=None if result is None else _to_stored_result(result),
         artifacts=artifacts,
     )
 
 
-def _result(row: MeasurementResultRow) -> StoredResult:
+def _to_stored_result(row: MeasurementResultRow) -> StoredResult:
     return StoredResult(
         attempt=row.attempt,
         environment=row.environment,

@@ -1,4 +1,4 @@
-"""Every statement about stored models and their revisions."""
+"""Statements about stored models and their revisions."""
 
 from collections.abc import Collection
 from uuid import UUID, uuid4
@@ -7,7 +7,7 @@ from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager
 
-from service.db.pages import Page, PageRequest, after, page_of
+from service.db.pages import Page, PageRequest, make_page, paginate
 from service.db.records.stored import ModelContent, StoredModel
 from service.db.tables.core import ModelRevisionRow, ModelRow, RetiredModelRow
 
@@ -15,27 +15,40 @@ LIST = "models"
 
 
 def create_model(session: Session, name: str, content: ModelContent) -> bool:
-    """Store a model; return False when the name is taken, also by somebody who takes it right now.
+    """Store a model; return False when the name is taken.
+
+    It may be taken by a transaction that is under way right now.
 
     It is revision 1, or the one after the last that a deleted model of this name had.
     """
-    statement = insert(ModelRow).values(name=name, current_revision=1).on_conflict_do_nothing().returning(ModelRow.id)
+    statement = (
+        insert(ModelRow)
+        .values(name=name, current_revision=1)
+        .on_conflict_do_nothing()
+        .returning(ModelRow.id)
+    )
     model_id = session.scalars(statement).one_or_none()
     if model_id is None:
         return False
     # A statement of its own: the insertion may have waited for the deletion that retires the name.
-    retired = session.scalar(select(RetiredModelRow.last_revision).where(RetiredModelRow.name == name))
+    retired = session.scalar(
+        select(RetiredModelRow.last_revision).where(RetiredModelRow.name == name)
+    )
     if retired is not None:
-        session.execute(update(ModelRow).where(ModelRow.id == model_id).values(current_revision=retired + 1))
+        session.execute(
+            update(ModelRow).where(ModelRow.id == model_id).values(current_revision=retired + 1)
+        )
     _insert_revision(session, model_id, (retired or 0) + 1, content)
     return True
 
 
 def lock_model(session: Session, name: str) -> None:
-    """Keep others from changing a model until this transaction ends; waits for those who do.
+    """Lock a model against changes until this transaction ends.
 
-    A statement of its own: one that joined the revisions would look for the old revision under the new number, and find
-    nothing, after it had waited for a change.
+    Waits for transactions that are changing it.
+
+    A statement of its own: one that joined the revisions would look for the old revision under the
+    new number, and find nothing, after it had waited for a change.
     """
     session.execute(select(ModelRow.id).where(ModelRow.name == name).with_for_update())
 
@@ -43,45 +56,73 @@ def lock_model(session: Session, name: str) -> None:
 def read_model(session: Session, name: str, *, revision: int | None = None) -> StoredModel | None:
     """Return one revision of a model, the newest by default."""
     number = ModelRow.current_revision if revision is None else revision
-    row = session.scalars(_revisions().where(ModelRow.name == name, ModelRevisionRow.number == number)).one_or_none()
-    return None if row is None else _value(row)
+    row = session.scalars(
+        _select_revisions().where(ModelRow.name == name, ModelRevisionRow.number == number)
+    ).one_or_none()
+    return None if row is None else _to_stored_model(row)
 
 
 def add_revision(session: Session, name: str, content: ModelContent) -> None:
-    """Make ``content`` the newest revision of a model that this transaction has locked."""
-    change = {ModelRow.current_revision: ModelRow.current_revision + 1, ModelRow.updated_at: func.now()}
+    """Make ``content`` the newest revision of a locked model.
+
+    This transaction has locked it.
+    """
+    change = {
+        ModelRow.current_revision: ModelRow.current_revision + 1,
+        ModelRow.updated_at: func.now(),
+    }
     statement = update(ModelRow).where(ModelRow.name == name).values(change)
-    model_id, number = session.execute(statement.returning(ModelRow.id, ModelRow.current_revision)).one()
+    model_id, number = session.execute(
+        statement.returning(ModelRow.id, ModelRow.current_revision)
+    ).one()
     _insert_revision(session, model_id, number, content)
 
 
 def delete_model(session: Session, name: str) -> None:
-    """Remove a model with all its revisions, whose numbers nothing else gets; measurements keep the one that they ran."""
+    """Remove a model with all its revisions.
+
+    Nothing else gets their numbers; measurements keep the revision that they ran.
+    """
     last = select(ModelRow.name, ModelRow.current_revision).where(ModelRow.name == name)
     retired = insert(RetiredModelRow).from_select(["name", "last_revision"], last)
-    again = {"last_revision": retired.excluded.last_revision}
-    session.execute(retired.on_conflict_do_update(index_elements=["name"], set_=again))
+    replacement = {"last_revision": retired.excluded.last_revision}
+    session.execute(retired.on_conflict_do_update(index_elements=["name"], set_=replacement))
     session.execute(delete(ModelRow).where(ModelRow.name == name))
 
 
-def page_of_models(session: Session, request: PageRequest) -> Page[StoredModel]:
+def list_models(session: Session, request: PageRequest) -> Page[StoredModel]:
     """Return a page of models at their newest revision, newest model first."""
-    statement = _revisions().where(ModelRevisionRow.number == ModelRow.current_revision)
-    statement = after(statement, request, list_name=LIST, created_at=ModelRow.created_at, row_id=ModelRow.id)
+    statement = _select_revisions().where(ModelRevisionRow.number == ModelRow.current_revision)
+    statement = paginate(
+        statement, request, list_name=LIST, created_at=ModelRow.created_at, row_id=ModelRow.id
+    )
     rows = session.scalars(statement).all()
-    return page_of(rows, request, list_name=LIST, position=lambda row: (row.model.created_at, row.model.id), value=_value)
+    return make_page(
+        rows,
+        request,
+        list_name=LIST,
+        position=lambda row: (row.model.created_at, row.model.id),
+        value=_to_stored_model,
+    )
 
 
-def newest_revisions(session: Session, names: Collection[str]) -> dict[str, UUID]:
-    """Return the id of the newest revision of each model that exists: what a cache compares itself with."""
+def list_newest_revisions(session: Session, names: Collection[str]) -> dict[str, UUID]:
+    """Return the id of each existing model's newest revision.
+
+    A cache compares itself with them.
+    """
     statement = select(ModelRow.name, ModelRevisionRow.id).join(ModelRevisionRow.model)
     newest = ModelRevisionRow.number == ModelRow.current_revision
     rows = session.execute(statement.where(newest, ModelRow.name.in_(names))).all()
     return {row.name: row.id for row in rows}
 
 
-def _revisions() -> Select[ModelRevisionRow]:
-    statement = select(ModelRevisionRow).join(ModelRevisionRow.model).options(contains_eager(ModelRevisionRow.model))
+def _select_revisions() -> Select[ModelRevisionRow]:
+    statement = (
+        select(ModelRevisionRow)
+        .join(ModelRevisionRow.model)
+        .options(contains_eager(ModelRevisionRow.model))
+    )
     # Rows of an earlier statement of this session would hide what was changed since.
     return statement.execution_options(populate_existing=True)
 
@@ -100,11 +141,11 @@ def _insert_revision(session: Session, model_id: UUID, number: int, content: Mod
             num_active_parameters=content.num_active_parameters,
             num_embedding_parameters=content.num_embedding_parameters,
             parameters_by_module=content.parameters_by_module,
-        )
+        ),
     )
 
 
-def _value(revision: ModelRevisionRow) -> StoredModel:
+def _to_stored_model(revision: ModelRevisionRow) -> StoredModel:
     return StoredModel(
         name=revision.model.name,
         revision=revision.number,

@@ -1,21 +1,22 @@
-"""What probes told of their hosts when they told their plans."""
+"""Statements about plans that probes reported, with their hosts."""
 
 from collections.abc import Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service.db.records.measurements import ToldPlan
+from service.db.records.measurements import ReportedPlan
 from service.db.tables.core import MeasureJobRow, MeasurementEventRow
 
 NUM_MEASUREMENTS = 50
-"""Looked through, the newest first: a fleet tells of each of its workers more often than that."""
+"""Newest measurements that are searched: a fleet reports each of its workers more often than that.
+"""
 
 Job, Event = MeasureJobRow, MeasurementEventRow
 
 
-def newest_plans(session: Session, *, device: str) -> Sequence[ToldPlan]:
-    """Return the plans of the newest measurements of a device, the last told first."""
+def list_newest_plans(session: Session, *, device: str) -> Sequence[ReportedPlan]:
+    """Return plans of a device's newest measurements, newest first."""
     newest = (
         select(Job.id, Job.worker, Job.request)
         .where(Job.device == device, Job.source == "probe", Job.started_at.is_not(None))
@@ -30,6 +31,6 @@ def newest_plans(session: Session, *, device: str) -> Sequence[ToldPlan]:
         .order_by(Event.created_at.desc())
     )
     return [
-        ToldPlan(plan=row.data, told_at=row.created_at, worker=row.worker, request=row.request)
+        ReportedPlan(plan=row.data, told_at=row.created_at, worker=row.worker, request=row.request)
         for row in session.execute(query)
     ]

@@ -1,4 +1,7 @@
-"""Workers that were seen: each writes its own row, and a row whose heartbeat is old speaks for nobody."""
+"""Statements about workers.
+
+Each worker writes its own row, and a row whose heartbeat is old speaks for nobody.
+"""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -14,27 +17,49 @@ from service.jobs.states import Status
 
 
 def upsert_worker(session: Session, values: dict[str, Any]) -> None:
-    """Write a worker's row anew; one that was pruned while it could not reach the database comes back."""
+    """Insert or update a worker's row.
+
+    A worker that was pruned while it could not reach the database comes back.
+    """
     session.execute(
         insert(WorkerRow)
         .values(**values)
-        .on_conflict_do_update(index_elements=[WorkerRow.name], set_={**values, "last_heartbeat": func.now()})
+        .on_conflict_do_update(
+            index_elements=[WorkerRow.name], set_={**values, "last_heartbeat": func.now()}
+        ),
     )
 
 
-def beat(
-    session: Session, name: str, *, state: str, job_id: uuid.UUID | None, observed: Mapping[str, int] | None = None
+def record_heartbeat(
+    session: Session,
+    name: str,
+    *,
+    state: str,
+    job_id: uuid.UUID | None,
+    observed: Mapping[str, int] | None = None,
 ) -> bool:
-    """Show that a worker lives and what it does, and what it ``observed`` where it looked; false when its row is gone."""
-    values: dict[str, object] = {"state": state, "current_job_id": job_id, "last_heartbeat": func.now()}
+    """Store a heartbeat, state and observation; return False without a row.
+
+    ``observed`` is stored where the worker looked at its GPU.
+    """
+    values: dict[str, object] = {
+        "state": state,
+        "current_job_id": job_id,
+        "last_heartbeat": func.now(),
+    }
     if observed is not None:
         values["observed"] = dict(observed)
-    statement = update(WorkerRow).where(WorkerRow.name == name).values(**values).returning(WorkerRow.name)
+    statement = (
+        update(WorkerRow).where(WorkerRow.name == name).values(**values).returning(WorkerRow.name)
+    )
     return session.execute(statement).first() is not None
 
 
-def is_served(session: Session, device: str, *, gone_after_s: float) -> bool:
-    """Tell whether a worker of ``device`` is there: not stopped, and with a heartbeat in the last ``gone_after_s`` seconds."""
+def has_live_worker(session: Session, device: str, *, gone_after_s: float) -> bool:
+    """Return whether a live worker of ``device`` exists.
+
+    It is not stopped, and has a heartbeat in the last ``gone_after_s`` seconds.
+    """
     alive = select(WorkerRow.name).where(
         WorkerRow.state != "stopped",
         WorkerRow.last_heartbeat >= func.now() - timedelta(seconds=gone_after_s),
@@ -43,20 +68,37 @@ def is_served(session: Session, device: str, *, gone_after_s: float) -> bool:
     return bool(session.scalar(select(alive.exists())))
 
 
-def list_seen(session: Session, *, gone_after_s: float, limit: int) -> Sequence[tuple[WorkerRow, bool, float]]:
-    """Return workers, the latest heartbeat first, whether that is older than ``gone_after_s``, and its age in seconds."""
+def list_workers(
+    session: Session, *, gone_after_s: float, limit: int
+) -> Sequence[tuple[WorkerRow, bool, float]]:
+    """Return workers with heartbeat age, latest heartbeat first.
+
+    Each has whether its heartbeat is older than ``gone_after_s``, and its age in seconds.
+    """
     is_gone = WorkerRow.last_heartbeat < func.now() - timedelta(seconds=gone_after_s)
     age_s = func.extract("epoch", func.now() - WorkerRow.last_heartbeat)
-    query = select(WorkerRow, is_gone, age_s).order_by(WorkerRow.last_heartbeat.desc(), WorkerRow.name).limit(limit)
+    query = (
+        select(WorkerRow, is_gone, age_s)
+        .order_by(WorkerRow.last_heartbeat.desc(), WorkerRow.name)
+        .limit(limit)
+    )
     return [(row, bool(gone), max(0.0, float(age))) for row, gone, age in session.execute(query)]
 
 
 def prune(session: Session, *, older_than_s: float) -> None:
-    """Forget workers that were not seen for ``older_than_s`` seconds."""
-    session.execute(delete(WorkerRow).where(WorkerRow.last_heartbeat < func.now() - timedelta(seconds=older_than_s)))
+    """Delete workers without a heartbeat for ``older_than_s`` seconds."""
+    session.execute(
+        delete(WorkerRow).where(
+            WorkerRow.last_heartbeat < func.now() - timedelta(seconds=older_than_s)
+        ),
+    )
 
 
-def running_job_of(session: Session, name: str) -> uuid.UUID | None:
+def find_running_job(session: Session, name: str) -> uuid.UUID | None:
     """Return the job that a worker is running."""
-    query = select(MeasureJobRow.id).where(MeasureJobRow.worker == name, MeasureJobRow.state == Status.RUNNING).limit(1)
+    query = (
+        select(MeasureJobRow.id)
+        .where(MeasureJobRow.worker == name, MeasureJobRow.state == Status.RUNNING)
+        .limit(1)
+    )
     return session.scalar(query)

@@ -1,4 +1,4 @@
-"""What is stored of keys and changes, as values."""
+"""Stored API keys and audit events as values."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ class StoredKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """Who asked for which change, from where, and with what status it was answered."""
+    """One change: its principal, operation, origin and response status."""
 
     principal: str
     key_id: UUID | None

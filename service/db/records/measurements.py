@@ -1,4 +1,4 @@
-"""Measurements as the database gives them out: frozen values, never rows."""
+"""Stored measurements as frozen values."""
 
 import builtins
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,10 @@ Json = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResult:
-    """What one measurement found, for the model that was asked; ``probes`` are the runs that it rests on."""
+    """Result of a measurement, for the requested model.
+
+    ``probes`` are the runs that it rests on.
+    """
 
     attempt: int
     environment: Json
@@ -34,8 +37,8 @@ class StoredResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldPlan:
-    """A plan as a probe told it, of which request, and where."""
+class ReportedPlan:
+    """A plan as a probe reported it, with request and worker."""
 
     plan: Json
     told_at: datetime
@@ -45,7 +48,10 @@ class ToldPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
-    """What is told of a file of a measurement; ``packed_bytes`` are those of its gzip, which is how it is stored."""
+    """Description of a measurement's file.
+
+    ``packed_bytes`` are those of its gzip, which is how it is stored.
+    """
 
     name: str
     media_type: str
@@ -56,7 +62,10 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedArtifact:
-    """A file as a probe left it, gzipped; ``bytes`` and SHA-256 are of what is in it."""
+    """A probe's file, gzipped.
+
+    ``bytes`` and SHA-256 are of the unpacked file.
+    """
 
     name: str
     media_type: str
@@ -67,7 +76,10 @@ class PackedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMeasurement:
-    """A job, and its result once it has succeeded; ``last_event`` is the number of its newest event."""
+    """A job, and its result once it has succeeded.
+
+    ``last_event`` is the number of its newest event.
+    """
 
     id: UUID
     status: Status
@@ -99,7 +111,7 @@ class StoredMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewImport:
-    """A measurement that somebody else took, to be stored unless its hash is."""
+    """An imported measurement, stored unless its hash is."""
 
     id: UUID
     import_hash: str
@@ -135,10 +147,10 @@ class StoredSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementFilter:
-    """Which measurements a list shows; ``None`` does not filter.
+    """Filter of a list of measurements; ``None`` does not filter.
 
-    Times are those of the request. Errors are predicted / measured - 1 without its sign; with a bound on it, a measurement that
-    has none is not shown.
+    Times are those of the request. Errors are predicted / measured - 1 without its sign; with a
+    bound on it, a measurement that has none is not shown.
     """
 
     model: str | None = None
@@ -155,7 +167,10 @@ class MeasurementFilter:
 
 
 class MeasurementSort(StrEnum):
-    """What comes first; by error, only measurements that have one are there."""
+    """Order of a list of measurements.
+
+    By error, only measurements that have one are listed.
+    """
 
     NEWEST = "-created_at"
     OLDEST = "created_at"
@@ -164,20 +179,22 @@ class MeasurementSort(StrEnum):
 
     @property
     def is_by_error(self) -> bool:
-        """Whether errors decide, and not times."""
+        """Whether the order is by error."""
         return self in {MeasurementSort.WORST, MeasurementSort.BEST}
 
     @property
     def is_descending(self) -> bool:
-        """Whether the highest comes first."""
+        """Whether the order is descending."""
         return self.value.startswith("-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptAnswer:
-    """What calibration keeps of one quantity, in bytes or nanoseconds: the analytic answer, and that which rests on all else.
+class StoredResidual:
+    """Answers of one quantity, in bytes or nanoseconds.
 
-    Each has its 0.95 interval where it gives one; ``kind`` is the class of runs whose errors are counted together.
+    They are the analytic answer, and the one that rests on all other measurements. Each has its
+    0.95 interval where it gives one; ``kind`` is the class of runs whose errors are counted
+    together.
     """
 
     kind: str
@@ -189,9 +206,10 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementLine:
-    """What one line of a table shows of a measurement; ``workload`` and ``layout`` as they were asked.
+    """One table line of a measurement.
 
-    ``residuals`` has what calibration keeps of each quantity.
+    ``workload`` and ``layout`` are as in the request. ``residuals`` has the answers of each
+    quantity.
     """
 
     id: UUID
@@ -213,4 +231,4 @@ class MeasurementLine:
     step_time_s: Json
     extrapolated: bool | None
     calibration_id: UUID | None
-    residuals: Mapping[str, KeptAnswer]
+    residuals: Mapping[str, StoredResidual]

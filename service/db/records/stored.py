@@ -1,4 +1,4 @@
-"""What the database gives out: frozen values, never rows."""
+"""Stored rows as frozen values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Json = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelContent:
-    """A model as it was sent (``source``) and as it was understood."""
+    """A model's source and everything derived from it."""
 
     source: Json
     architecture: Json
@@ -27,7 +27,10 @@ class ModelContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredModel:
-    """One revision of a model; what ``revision_id`` names never changes, so it may be cached for ever."""
+    """One revision of a model.
+
+    What ``revision_id`` names never changes, so it may be cached for ever.
+    """
 
     name: str
     revision: int
@@ -38,13 +41,19 @@ class StoredModel:
 
     @property
     def etag(self) -> str:
-        """Opaque version, without quotes; another one after every change, and after a deletion under the same name."""
+        """Opaque version, without quotes.
+
+        It is another one after every change, and after a deletion under the same name.
+        """
         return self.revision_id.hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCluster:
-    """A cluster, how often it was replaced, and the reservations that lived when it was read."""
+    """A cluster with its version and live reservations.
+
+    ``version`` counts its replacements. The reservations lived when it was read.
+    """
 
     id: UUID
     name: str
@@ -56,13 +65,19 @@ class StoredCluster:
 
     @property
     def etag(self) -> str:
-        """Opaque version, without quotes; another one after every change, and after a deletion under the same name."""
+        """Opaque version, without quotes.
+
+        It is another one after every change, and after a deletion under the same name.
+        """
         return f"{self.id.hex}-{self.version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReservation:
-    """What was promised to whom on which cluster; it has ended when it was released, or at ``expires_at``."""
+    """GPUs reserved for a holder on a cluster.
+
+    It has ended when it was released, or at ``expires_at``.
+    """
 
     id: UUID
     cluster: str
@@ -80,7 +95,11 @@ class StoredReservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCalibration:
-    """What measurements (``evidence``) taught about one key and quantity; ``scope`` says in words what the key stands for."""
+    """A calibration of one key and quantity, to be stored.
+
+    ``evidence`` names the measurements that it rests on; ``scope`` says in words what the key
+    stands for.
+    """
 
     key: str
     quantity: str
@@ -95,7 +114,10 @@ class NewCalibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCalibration:
-    """A calibration that is stored; the newest of its key and quantity holds."""
+    """A stored calibration.
+
+    The newest of its key and quantity is the current one.
+    """
 
     id: UUID
     key: str
@@ -112,7 +134,10 @@ class StoredCalibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewResidual:
-    """A measurement beside its answers, in bytes or nanoseconds: before and after what was learnt, with their intervals."""
+    """Residual of one measurement, in bytes or nanoseconds.
+
+    It has the answers before and after what was learnt, with their intervals.
+    """
 
     job_id: UUID
     quantity: str
@@ -132,7 +157,7 @@ class NewResidual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccuracyFilter:
-    """Which residuals count; ``None`` does not filter."""
+    """Filter of residuals; ``None`` does not filter."""
 
     family: str | None = None
     gpu: str | None = None
@@ -143,7 +168,10 @@ class AccuracyFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSummary:
-    """Relative errors of one class: absolute ones, but for ``bias``; ``None`` where no answer gave an interval."""
+    """Relative errors of one class.
+
+    They are absolute ones, but for ``bias``; ``None`` where no answer gave an interval.
+    """
 
     median: float
     p95: float
@@ -154,7 +182,7 @@ class ErrorSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassAccuracy:
-    """What the measurements of one class say of the answers before and after what was learnt."""
+    """Errors of one class before and after calibration."""
 
     kind: str
     quantity: str
@@ -164,8 +192,12 @@ class ClassAccuracy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surprises:
-    """How many measurements were promised an interval, and how many of them lay outside of it."""
+class IntervalMisses:
+    """Promised intervals of a class, and those that were missed.
+
+    ``measured`` counts measurements with a promised interval, ``outside`` those of them that lay
+    outside of it.
+    """
 
     kind: str
     quantity: str
@@ -176,7 +208,9 @@ class Surprises:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCount:
-    """Answers of one class ``before`` or ``after`` calibration whose absolute relative error lies in one bucket.
+    """Answers of one class in one bucket of error.
+
+    They are those ``before`` or ``after`` calibration, by absolute relative error.
 
     ``place`` counts the bounds that the error is not below; ``total`` is the sum of the errors.
     """
@@ -191,7 +225,9 @@ class ErrorCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveHistory:
-    """Measurements of one question in one environment: how many were promised an interval, how many lay outside of it.
+    """Measurements of one question in one environment.
+
+    ``measured`` counts those with a promised interval, ``outside`` those that lay outside of it.
 
     ``bias`` is the mean of measured over the analytic answer, minus one.
     """
@@ -206,7 +242,10 @@ class CurveHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """What a job is stored with beside its request: its calibration key, its attempts, and where it was asked for."""
+    """Facts of a new job beside its request.
+
+    They are its calibration key, its attempts, and where it was asked for.
+    """
 
     key: str
     max_attempts: int
@@ -217,7 +256,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCount:
-    """Jobs that have device, source, state and problem in common, and the attempts that were made at all of them."""
+    """Jobs and attempts by device, source, state and problem."""
 
     device: str
     source: str
@@ -231,7 +270,10 @@ class JobCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCount:
-    """Jobs that wait for one device at one priority, and the seconds that the first of them has waited."""
+    """Queued jobs of one device and priority.
+
+    ``oldest_s`` is the seconds that the first of them has waited.
+    """
 
     device: str
     weight: int
@@ -241,7 +283,10 @@ class QueueCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationAge:
-    """Keys that were calibrated for one quantity, and the seconds since the newest calibration."""
+    """Calibrated keys of one quantity.
+
+    ``newest_s`` is the seconds since the newest calibration.
+    """
 
     quantity: str
     num_keys: int

@@ -1,4 +1,7 @@
-"""The schema of access: keys, of which only digests are kept, and the log of who changed what."""
+"""Tables of API keys and of the log of changes.
+
+Of keys only digests are stored.
+"""
 
 import uuid
 from datetime import datetime
@@ -10,7 +13,10 @@ from service.db.tables.base import Base
 
 
 class ApiKeyRow(Base):
-    """A key that was made; it stays after its end, so that the log of changes can still name it."""
+    """An API key.
+
+    It stays after its end, so that the log of changes can still name it.
+    """
 
     __tablename__ = "api_keys"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""What all tables share: how constraints are named, and which column a Python type becomes."""
+"""Declarative base of all tables: constraint names and column types."""
 
 import uuid
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class Base(DeclarativeBase):
-    """Every constraint has a name that a migration can say."""
+    """Base class that gives every constraint a name for migrations."""
 
     metadata = MetaData(
         naming_convention={
@@ -23,7 +23,7 @@ class Base(DeclarativeBase):
             "uq": "uq_%(table_name)s_%(column_0_N_name)s",
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
             "ck": "ck_%(table_name)s_%(constraint_name)s",
-        }
+        },
     )
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         str: StorableText(),
@@ -38,6 +38,6 @@ class Base(DeclarativeBase):
     }
 
 
-def one_of(column: str, words: Iterable[str]) -> str:
-    """Return the condition that a column holds one of these words."""
-    return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
+def make_membership_condition(column: str, values: Iterable[str]) -> str:
+    """Return the SQL condition that a column holds a listed value."""
+    return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"

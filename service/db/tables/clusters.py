@@ -1,4 +1,4 @@
-"""The schema of clusters: pools, nodes, and what is promised on them."""
+"""Tables of clusters: pools, nodes and reservations."""
 
 import uuid
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from service.db.tables.base import Base, Json, one_of
+from service.db.tables.base import Base, Json, make_membership_condition
 from service.planner.cluster.inventory import NodeState
 
 
@@ -14,7 +14,10 @@ class ClusterRow(Base):
     """A cluster inventory; ``version`` counts its replacements."""
 
     __tablename__ = "clusters"
-    __table_args__ = (Index(None, "created_at", "id"), CheckConstraint("version >= 1", name="version"))
+    __table_args__ = (
+        Index(None, "created_at", "id"),
+        CheckConstraint("version >= 1", name="version"),
+    )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
     name: Mapped[str] = mapped_column(unique=True)
@@ -22,7 +25,10 @@ class ClusterRow(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
     pools: Mapped[list["ClusterPoolRow"]] = relationship(
-        lazy="raise", order_by="ClusterPoolRow.position", cascade="all, delete-orphan", passive_deletes=True
+        lazy="raise",
+        order_by="ClusterPoolRow.position",
+        cascade="all, delete-orphan",
+        passive_deletes=True,
     )
 
 
@@ -54,19 +60,25 @@ class ClusterPoolRow(Base):
     price_per_gpu_hour: Mapped[float | None]
     num_nodes: Mapped[int | None] = mapped_column(Integer)
     nodes: Mapped[list["ClusterNodeRow"]] = relationship(
-        lazy="raise", order_by="ClusterNodeRow.position", cascade="all, delete-orphan", passive_deletes=True
+        lazy="raise",
+        order_by="ClusterNodeRow.position",
+        cascade="all, delete-orphan",
+        passive_deletes=True,
     )
 
 
 class ClusterNodeRow(Base):
-    """One node by name, how many of its GPUs others hold, and what MIG has made of some."""
+    """One named node.
+
+    It has how many of its GPUs others hold, and what MIG has made of some.
+    """
 
     __tablename__ = "cluster_nodes"
     __table_args__ = (
         UniqueConstraint("pool_id", "name"),
         CheckConstraint("allocated_gpus >= 0", name="allocated_gpus"),
         CheckConstraint("mig_gpus >= 0", name="mig_gpus"),
-        CheckConstraint(one_of("state", NodeState), name="state"),
+        CheckConstraint(make_membership_condition("state", NodeState), name="state"),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -82,9 +94,10 @@ class ClusterNodeRow(Base):
 
 
 class ReservationRow(Base):
-    """GPUs that somebody may count on until ``expires_at``, unless he released them before.
+    """Reserved GPUs until ``expires_at`` or their release.
 
-    Nodes are named, not referred to: an inventory is replaced whole, and what it still names stays promised.
+    Nodes are named, not referred to: an inventory is replaced as a unit, and what it still names
+    stays reserved.
     """
 
     __tablename__ = "reservations"
@@ -94,7 +107,12 @@ class ReservationRow(Base):
         Index(None, "cluster_id", "created_at", "id"),
         Index(None, "expires_at"),
         # What counts as used whenever somebody asks the cluster.
-        Index("ix_reservations_unreleased", "cluster_id", "expires_at", postgresql_where=text("released_at IS NULL")),
+        Index(
+            "ix_reservations_unreleased",
+            "cluster_id",
+            "expires_at",
+            postgresql_where=text("released_at IS NULL"),
+        ),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)

@@ -1,14 +1,27 @@
-"""The schema: what is stored, and which rows can exist at all. Times are the database's, bytes are integers."""
+"""Tables of models, measurements, calibrations and workers.
+
+Constraints say which rows can exist at all. Times are the database's, bytes are integers.
+"""
 
 import uuid
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, Computed, ForeignKey, Index, Integer, SmallInteger, UniqueConstraint, func, text
+from sqlalchemy import (
+    CheckConstraint,
+    Computed,
+    ForeignKey,
+    Index,
+    Integer,
+    SmallInteger,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from service.db.tables.access import ApiKeyRow
 from service.db.tables.artifacts import ArtifactRow
-from service.db.tables.base import Base, Json, one_of
+from service.db.tables.base import Base, Json, make_membership_condition
 from service.db.tables.clusters import ReservationRow
 from service.db.tables.learning import QUANTITIES, ResidualRow
 from service.db.tables.types import StorableJSON
@@ -20,12 +33,12 @@ SOURCES = ("probe", "import")
 WORKER_STATES = ("idle", "busy", "stopped")
 
 SCHEMA = Base.metadata
-ELSEWHERE = (ApiKeyRow, ArtifactRow, ReservationRow, ResidualRow)
+_IMPORTED_TABLES = (ApiKeyRow, ArtifactRow, ReservationRow, ResidualRow)
 """Tables of other modules; importing these is what declares them."""
 
 
 class ModelRow(Base):
-    """A stored model: a name and the number of its newest revision."""
+    """A stored model and the number of its newest revision."""
 
     __tablename__ = "models"
     __table_args__ = (
@@ -41,13 +54,18 @@ class ModelRow(Base):
 
 
 class ModelRevisionRow(Base):
-    """What a model was at one time; never changed, so that caches may keep it by its id."""
+    """One revision of a model.
+
+    It is never changed, so that caches may keep it by its id.
+    """
 
     __tablename__ = "model_revisions"
     __table_args__ = (
         UniqueConstraint("model_id", "number"),
         CheckConstraint("number >= 1", name="number"),
-        CheckConstraint("num_parameters >= 0 AND num_active_parameters <= num_parameters", name="parameters"),
+        CheckConstraint(
+            "num_parameters >= 0 AND num_active_parameters <= num_parameters", name="parameters"
+        ),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -68,7 +86,10 @@ class ModelRevisionRow(Base):
 
 
 class RetiredModelRow(Base):
-    """A name whose model was deleted, and the highest revision that was given out under it."""
+    """A name whose model was deleted.
+
+    It has the highest revision that was given out under it.
+    """
 
     __tablename__ = "retired_models"
     __table_args__ = (CheckConstraint("last_revision >= 1", name="last_revision"),)
@@ -78,23 +99,33 @@ class RetiredModelRow(Base):
 
 
 class MeasureJobRow(Base):
-    """A measurement that was asked for: this row is the job, and ``attempt`` its fencing token."""
+    """A measurement job.
+
+    This row is the job, and ``attempt`` its fencing token.
+    """
 
     __tablename__ = "measurements"
     __table_args__ = (
-        CheckConstraint(one_of("state", Status), name="state"),
-        CheckConstraint(one_of("device", ProbeDevice), name="device"),
+        CheckConstraint(make_membership_condition("state", Status), name="state"),
+        CheckConstraint(make_membership_condition("device", ProbeDevice), name="device"),
         CheckConstraint("attempt >= 0 AND max_attempts >= 1", name="attempts"),
         CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
-        CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="only_running_has_a_lease"),
         CheckConstraint(
-            f"({one_of('state', (status for status in Status if status.is_terminal))}) = (finished_at IS NOT NULL)",
+            "(state = 'running') = (lease_until IS NOT NULL)", name="only_running_has_a_lease"
+        ),
+        CheckConstraint(
+            f"({make_membership_condition('state', (status for status in Status if status.is_terminal))}) "  # noqa: E501
+            "= (finished_at IS NOT NULL)",
             name="only_terminal_is_finished",
         ),
-        CheckConstraint("(state = 'failed') = (error IS NOT NULL)", name="only_failed_has_an_error"),
+        CheckConstraint(
+            "(state = 'failed') = (error IS NOT NULL)", name="only_failed_has_an_error"
+        ),
         Index(None, "created_at", "id"),
-        CheckConstraint(one_of("source", SOURCES), name="source"),
-        CheckConstraint("(source = 'import') = (import_hash IS NOT NULL)", name="only_imports_have_a_hash"),
+        CheckConstraint(make_membership_condition("source", SOURCES), name="source"),
+        CheckConstraint(
+            "(source = 'import') = (import_hash IS NOT NULL)", name="only_imports_have_a_hash"
+        ),
         UniqueConstraint("import_hash"),
         Index(None, "model_name", "created_at"),
         Index(None, "gpu", "created_at", "id"),
@@ -103,7 +134,11 @@ class MeasureJobRow(Base):
         Index(None, "key", "created_at"),
         # What an idle worker asks for, what the reconcile loop rings again, and what it takes back.
         Index(
-            "ix_measurements_queued", "device", text("priority DESC"), "created_at", postgresql_where=text("state = 'queued'")
+            "ix_measurements_queued",
+            "device",
+            text("priority DESC"),
+            "created_at",
+            postgresql_where=text("state = 'queued'"),
         ),
         Index("ix_measurements_running", "lease_until", postgresql_where=text("state = 'running'")),
     )
@@ -116,19 +151,26 @@ class MeasureJobRow(Base):
     """Higher goes first; 0 is normal."""
     source: Mapped[str] = mapped_column(default="probe", server_default="probe")
     import_hash: Mapped[str | None]
-    """Of an import: what was read, of which job, for which question; the same is not stored twice."""
+    """Of an import: what was read, of which job, for which question; the same is not stored twice.
+    """
     device: Mapped[str]
     gpu: Mapped[str | None]
     model_name: Mapped[str | None]
     model_revision: Mapped[int | None] = mapped_column(Integer)
     request: Mapped[Json]
-    """Everything the probe needs, with the model resolved: a later change of the stored model does not reach the job."""
-    family: Mapped[str | None] = mapped_column(Computed("request #>> '{model,architecture,family}'::text[]", persisted=True))
-    task: Mapped[str | None] = mapped_column(Computed("request #>> '{task,task}'::text[]", persisted=True))
+    """Everything the probe needs, with the model resolved: a later change of the stored model does
+    not reach the job.
+    """
+    family: Mapped[str | None] = mapped_column(
+        Computed("request #>> '{model,architecture,family}'::text[]", persisted=True)
+    )
+    task: Mapped[str | None] = mapped_column(
+        Computed("request #>> '{task,task}'::text[]", persisted=True)
+    )
     key: Mapped[str]
     """The calibration key: what the measurement may teach the estimator about."""
     lost_leases: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
-    """How many attempts ended because their worker was not heard of."""
+    """Attempts that ended because their worker was not heard of."""
     cancel_requested: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     lease_until: Mapped[datetime | None]
     deadline_at: Mapped[datetime]
@@ -150,12 +192,14 @@ class MeasureJobRow(Base):
 
 
 class MeasurementResultRow(Base):
-    """What a measurement found: at most one per job, whatever happens."""
+    """Result of a measurement: at most one per job."""
 
     __tablename__ = "measurement_results"
     __table_args__ = (Index(None, "absolute_error", "job_id"),)
 
-    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
+    job_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True
+    )
     attempt: Mapped[int] = mapped_column(Integer)
     environment: Mapped[Json]
     peaks: Mapped[Json]
@@ -165,11 +209,13 @@ class MeasurementResultRow(Base):
     prediction: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
     absolute_error: Mapped[float | None] = mapped_column(
         Computed(
-            "abs(COALESCE(prediction ->> 'error'::text, prediction #>> '{quantities,0,error}'::text[])::double precision)",
+            "abs(COALESCE(prediction ->> 'error'::text, prediction #>> '{quantities,0,error}'::text[])::double precision)",  # noqa: E501
             persisted=True,
-        )
+        ),
     )
-    """Of the prediction of allocated bytes, or of what was measured in their place; whatever its sign."""
+    """Of the prediction of allocated bytes, or of what was measured in their place; whatever its
+    sign.
+    """
     readings: Mapped[list[Json]] = mapped_column(default=list, server_default=text("'[]'"))
     """Of an import: every number of the file that it rests on."""
     extrapolated: Mapped[bool]
@@ -184,9 +230,14 @@ class MeasurementEventRow(Base):
     """One line of a job's event stream; ``seq`` is what ``Last-Event-ID`` names."""
 
     __tablename__ = "measurement_events"
-    __table_args__ = (CheckConstraint(one_of("kind", EVENT_KINDS), name="kind"), CheckConstraint("seq >= 1", name="seq"))
+    __table_args__ = (
+        CheckConstraint(make_membership_condition("kind", EVENT_KINDS), name="kind"),
+        CheckConstraint("seq >= 1", name="seq"),
+    )
 
-    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
+    job_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True
+    )
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     kind: Mapped[str]
     data: Mapped[Json]
@@ -194,12 +245,17 @@ class MeasurementEventRow(Base):
 
 
 class MeasurementSampleRow(Base):
-    """One reading of a counter during one attempt, ``t_s`` seconds after its probe began."""
+    """One counter reading of an attempt.
+
+    ``t_s`` is in seconds after its probe began.
+    """
 
     __tablename__ = "measurement_samples"
     __table_args__ = (CheckConstraint("bytes >= 0", name="bytes"),)
 
-    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
+    job_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True
+    )
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     t_s: Mapped[float]
@@ -208,11 +264,14 @@ class MeasurementSampleRow(Base):
 
 
 class CalibrationRow(Base):
-    """What measurements taught about one key and quantity; the newest of a key holds, none is ever changed."""
+    """Calibration of one key and quantity.
+
+    The newest of a key is the current one; none is ever changed.
+    """
 
     __tablename__ = "calibrations"
     __table_args__ = (
-        CheckConstraint(one_of("quantity", QUANTITIES), name="quantity"),
+        CheckConstraint(make_membership_condition("quantity", QUANTITIES), name="quantity"),
         CheckConstraint("cardinality(evidence) >= 1", name="evidence"),
         Index(None, "key", "quantity", "created_at", "id"),
         Index(None, "created_at", "id"),
@@ -228,9 +287,11 @@ class CalibrationRow(Base):
     kind: Mapped[str] = mapped_column(default="", server_default="")
     family: Mapped[str] = mapped_column(default="", server_default="")
     environment: Mapped[str] = mapped_column(default="", server_default="")
-    """Releases, GPU and driver in words; with ``kind`` and ``family`` it says which keys may learn from each other."""
+    """Releases, GPU and driver in words; with ``kind`` and ``family`` it says which keys may learn
+    from each other.
+    """
     scope: Mapped[Json]
-    """What the key stands for, in words a person reads."""
+    """Description of the key in words a person reads."""
     correction: Mapped[Json]
     evidence: Mapped[list[uuid.UUID]]
     """The measurements it rests on."""
@@ -238,11 +299,14 @@ class CalibrationRow(Base):
 
 
 class WorkerRow(Base):
-    """A worker process that was seen; one whose heartbeat is older than a lease is gone."""
+    """A worker process.
+
+    One whose heartbeat is older than a lease is gone.
+    """
 
     __tablename__ = "workers"
     __table_args__ = (
-        CheckConstraint(one_of("state", WORKER_STATES), name="state"),
+        CheckConstraint(make_membership_condition("state", WORKER_STATES), name="state"),
         CheckConstraint("state = 'busy' OR current_job_id IS NULL", name="only_busy_has_a_job"),
         Index(None, "last_heartbeat"),
     )
@@ -253,15 +317,20 @@ class WorkerRow(Base):
     devices: Mapped[list[Json]]
     versions: Mapped[Json]
     observed: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
-    """What its GPU held when it was last idle: memory in use and processes, all of them somebody else's."""
+    """Memory in use and processes on its GPU when it was last idle, all of them somebody else's."""
     state: Mapped[str] = mapped_column(default="idle", server_default="idle")
-    current_job_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("measurements.id", ondelete="SET NULL"))
+    current_job_id: Mapped[uuid.UUID | None] = mapped_column(
+        ForeignKey("measurements.id", ondelete="SET NULL")
+    )
     last_heartbeat: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class IdempotencyRow(Base):
-    """The job or the reservation that an ``Idempotency-Key`` stands for on one route, until it expires."""
+    """Job or reservation of an ``Idempotency-Key`` on one route.
+
+    It lasts until it expires.
+    """
 
     __tablename__ = "idempotency_records"
     __table_args__ = (
@@ -272,7 +341,8 @@ class IdempotencyRow(Base):
     key: Mapped[str] = mapped_column(primary_key=True)
     route: Mapped[str] = mapped_column(primary_key=True)
     body_hash: Mapped[str]
-    # Deferred, because the key is claimed before what it stands for is inserted, in the same transaction.
+    # Deferred, because the key is claimed before what it stands for is inserted, in the same
+    # transaction.
     job_id: Mapped[uuid.UUID | None] = mapped_column(
         ForeignKey("measurements.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED")
     )

@@ -12,7 +12,7 @@ from service.base.errors import UnstorableTextError
 
 
 class UnstorableValueError(UnstorableTextError, DontWrapMixin):
-    """The same refusal, told to SQLAlchemy as one that is not to be wrapped."""
+    """UnstorableTextError that SQLAlchemy does not wrap."""
 
 
 class StorableText(TypeDecorator[str]):
@@ -22,7 +22,7 @@ class StorableText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Refuse what Postgres would refuse, but in words."""
+        """Refuse text that Postgres would refuse, with a clear message."""
         del dialect
         if value is not None:
             _check(value)
@@ -30,21 +30,24 @@ class StorableText(TypeDecorator[str]):
 
 
 class StorableJSON(TypeDecorator[Any]):
-    """JSONB whose keys and strings pass the same test."""
+    """JSONB whose keys and strings pass the check of StorableText."""
 
     impl = JSONB
     cache_ok = True
 
     def process_bind_param(self, value: object, dialect: Dialect) -> object:
-        """Refuse what Postgres would refuse, but in words."""
+        """Refuse JSON that Postgres would refuse, with a clear message."""
         del dialect
-        for text in _texts(value):
+        for text in _iter_texts(value):
             _check(text)
         return value
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Walk without recursion: a document may be nested deeper than Python's stack."""
+def _iter_texts(value: object) -> Iterator[str]:
+    """Yield all keys and strings without recursion.
+
+    A document may be nested deeper than Python's stack.
+    """
     pending = [value]
     while pending:
         match pending.pop():
@@ -59,5 +62,8 @@ def _texts(value: object) -> Iterator[str]:
 def _check(text: str) -> None:
     for character in text:
         if character == "\0" or "\ud800" <= character <= "\udfff":
-            message = f"the text {text[:60]!r} holds the character U+{ord(character):04X}, which cannot be stored"
+            message = (
+                f"the text {text[:60]!r} holds the character U+{ord(character):04X}, which cannot "
+                "be stored"
+            )
             raise UnstorableValueError(message)

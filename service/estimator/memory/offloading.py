@@ -1,8 +1,13 @@
-"""What offloading takes from the GPU and what it needs on the host instead."""
+"""Offloaded states: GPU bytes released and host bytes needed."""
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.states import GRADIENT_STAGE, SUB_GROUP_ELEMENTS, TrainedParameters, TrainStates
+from service.estimator.memory.states import (
+    GRADIENT_STAGE,
+    SUB_GROUP_ELEMENTS,
+    TrainedParameters,
+    TrainStates,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.layout import Layout, Sharding
@@ -16,7 +21,7 @@ SWAP_BUFFERS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostParts:
-    """Bytes of one rank in the host's memory, by what they are."""
+    """Bytes of one rank in the host's memory, by part."""
 
     weights: int = 0
     gradients: int = 0
@@ -26,44 +31,53 @@ class HostParts:
 
     @property
     def total(self) -> int:
-        """Everything that the rank keeps there."""
+        """Bytes of the rank in the host's memory."""
         return self.weights + self.gradients + self.optimizer
 
 
-def pinned(size: int) -> int:
-    """Return the bytes of a page-locked tensor: PyTorch rounds each up to a power of two (``CachingHostAllocator.cpp``)."""
+def round_up_pinned(size: int) -> int:
+    """Return the bytes of a page-locked tensor.
+
+    PyTorch rounds each up to a power of two (``CachingHostAllocator.cpp``).
+    """
     return 1 << (size - 1).bit_length() if size else 0
 
 
-def offloaded(
+def apply_offload(
     states: TrainStates, workload: TrainWorkload, layout: Layout, trained: TrainedParameters
 ) -> tuple[TrainStates, HostParts]:
-    """Return the states that stay on the GPU, and what goes to the host; activations are counted for themselves."""
-    asked = workload.offload
+    """Return the states that stay on the GPU, and the host's bytes.
+
+    Activations are counted by ``count_host_activation_bytes``.
+    """
+    offload = workload.offload
     host = HostParts(optimizer=states.managed_states)
-    if asked.parameters is not OffloadTarget.NONE and layout.sharding is Sharding.FSDP2:
-        return _fsdp_on_host(states, host, trained, layout)
-    if asked.optimizer is not OffloadTarget.NONE:
-        states, host = _optimizer_on_host(states, host, workload, layout, trained)
-    if asked.parameters is not OffloadTarget.NONE:
-        in_memory = asked.parameters is OffloadTarget.CPU
-        kept, swapped = (states.weights, 0) if in_memory else (0, states.weights)
-        host = replace(host, weights=kept, nvme=host.nvme + swapped)
+    if offload.parameters is not OffloadTarget.NONE and layout.sharding is Sharding.FSDP2:
+        return _offload_fsdp(states, host, trained, layout)
+    if offload.optimizer is not OffloadTarget.NONE:
+        states, host = _offload_optimizer(states, host, workload, layout, trained)
+    if offload.parameters is not OffloadTarget.NONE:
+        in_memory = offload.parameters is OffloadTarget.CPU
+        host_bytes, nvme_bytes = (states.weights, 0) if in_memory else (0, states.weights)
+        host = replace(host, weights=host_bytes, nvme=host.nvme + nvme_bytes)
         states = replace(states, weights=0, gradients=0)
     return states, host
 
 
-def _fsdp_on_host(
+def _offload_fsdp(
     states: TrainStates, host: HostParts, trained: TrainedParameters, layout: Layout
 ) -> tuple[TrainStates, HostParts]:
-    """Return FSDP2's ``CPUOffloadPolicy``: pinned shards of parameters and gradients, and all that is stepped, on the host."""
+    """Apply FSDP2's ``CPUOffloadPolicy``.
+
+    Pinned shards of parameters and gradients, and everything that is stepped, are on the host.
+    """
     host = replace(
         host,
-        weights=_pinned_shards(trained, layout, trained.trained_dtype.bytes_per_element),
-        gradients=_pinned_shards(trained, layout, trained.grad_dtype.bytes_per_element),
+        weights=_sum_pinned_shards(trained, layout, trained.trained_dtype.bytes_per_element),
+        gradients=_sum_pinned_shards(trained, layout, trained.grad_dtype.bytes_per_element),
         optimizer=host.optimizer + states.master_weights + states.optimizer_states,
     )
-    left = replace(
+    remaining = replace(
         states,
         weights=0,
         gradients=0,
@@ -73,54 +87,70 @@ def _fsdp_on_host(
         step_main_gradients=0,
         step_temporaries=0,
     )
-    return left, host
+    return remaining, host
 
 
-def _pinned_shards(trained: TrainedParameters, layout: Layout, width: int) -> int:
-    return sum(pinned(_rows(weight, layout.shards) * width) * count for weight, count in trained.weights)
+def _sum_pinned_shards(trained: TrainedParameters, layout: Layout, width: int) -> int:
+    return sum(
+        round_up_pinned(_count_shard_elements(weight, layout.shards) * width) * count
+        for weight, count in trained.weights
+    )
 
 
-def _rows(weight: Weight, shards: int) -> int:
+def _count_shard_elements(weight: Weight, shards: int) -> int:
     return ceil_div(weight.shape[0], shards) * (weight.numel // weight.shape[0])
 
 
-def _optimizer_on_host(
-    states: TrainStates, host: HostParts, workload: TrainWorkload, layout: Layout, trained: TrainedParameters
+def _offload_optimizer(
+    states: TrainStates,
+    host: HostParts,
+    workload: TrainWorkload,
+    layout: Layout,
+    trained: TrainedParameters,
 ) -> tuple[TrainStates, HostParts]:
-    """Return ZeRO-Offload: fp32 master, fp32 gradients and moments of the partition on the host; the step runs there.
+    """Apply ZeRO-Offload to the optimizer.
 
-    From stage 2 on a gradient leaves the GPU when its bucket is reduced (DeepSpeed 0.19 ``runtime/zero/stage_1_and_2.py``,
-    ``stage3.py``); on NVMe only the swapper's buffers and the gradients stay in memory (``swap_tensor/optimizer_utils.py``).
+    fp32 master, fp32 gradients and moments of the partition are on the host; the step runs there.
+    From stage 2 on a gradient leaves the GPU when its bucket is reduced (DeepSpeed 0.19
+    ``runtime/zero/stage_1_and_2.py``, ``stage3.py``); on NVMe only the swapper's buffers and the
+    gradients stay in memory (``swap_tensor/optimizer_utils.py``).
     """
     elements = ceil_div(trained.trained, layout.shards)
     gradients = elements * FP32_BYTES
     stepped, swapped = states.master_weights + states.optimizer_states, 0
     if workload.offload.optimizer is OffloadTarget.NVME:
         swapped = stepped
-        stepped = SWAP_BUFFERS * pinned(min(elements, SUB_GROUP_ELEMENTS) * FP32_BYTES)
-    leaves = layout.zero_stage >= GRADIENT_STAGE
-    left = replace(
+        stepped = SWAP_BUFFERS * round_up_pinned(min(elements, SUB_GROUP_ELEMENTS) * FP32_BYTES)
+    leaves_gpu = layout.zero_stage >= GRADIENT_STAGE
+    remaining = replace(
         states,
-        gradients=0 if leaves else states.gradients,
+        gradients=0 if leaves_gpu else states.gradients,
         master_weights=0,
         optimizer_states=0,
         persistent_main_gradients=0,
         step_main_gradients=0,
         step_temporaries=0,
     )
-    return left, replace(host, optimizer=host.optimizer + stepped, gradients=gradients, nvme=swapped)
+    return remaining, replace(
+        host, optimizer=host.optimizer + stepped, gradients=gradients, nvme=swapped
+    )
 
 
-def activations_on_host(model: Architecture, workload: TrainWorkload) -> int:
-    """Return the inputs of all layers, which checkpoints keep in pinned memory until backward comes by."""
+def count_host_activation_bytes(model: Architecture, workload: TrainWorkload) -> int:
+    """Return the bytes of layer inputs on the host.
+
+    Checkpoints keep the inputs of all layers in pinned memory until backward needs them.
+    """
     if workload.offload.activations is OffloadTarget.NONE:
         return 0
     precision = workload.precision
-    width = (precision.param_dtype if precision.autocast else precision.compute_dtype).bytes_per_element
+    width = (
+        precision.param_dtype if precision.autocast else precision.compute_dtype
+    ).bytes_per_element
     tokens = workload.micro_batch_size * workload.sequence_length
-    return model.num_hidden_layers * pinned(tokens * model.spec.hidden_size * width)
+    return model.num_hidden_layers * round_up_pinned(tokens * model.spec.hidden_size * width)
 
 
-def ranks_per_node(layout: Layout) -> int:
-    """Return how many ranks share the memory of one node."""
+def count_ranks_per_node(layout: Layout) -> int:
+    """Return the number of ranks that share one node's memory."""
     return min(layout.num_gpus, layout.gpus_per_node)

@@ -1,18 +1,21 @@
-"""A moment of an answer: an instant's highest bytes by part, or in sum alone, and what measurements add to it."""
+"""Peak bytes of each phase, and their corrections by measurements.
+
+A peak is given by part, or in sum alone.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from service.estimator.values.corrections import NOTHING, Corrections, require_plausible
+from service.estimator.values.corrections import NO_CORRECTION, Corrections, check_plausible
 
 Parts = dict[str, int]
-M = TypeVar("M", "Moment", "Height")
+M = TypeVar("M", "PhasePeak", "PhasePeakBytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """The highest moment of an instant: allocated bytes, and the parts that they are made of."""
+class PhasePeak:
+    """Highest allocated bytes of an instant, by part."""
 
     name: str
     allocated_bytes: int
@@ -23,51 +26,74 @@ class Moment:
         """Bytes that count under activations."""
         return self.parts.get("activations", 0)
 
-    def with_more(self, added: int) -> "Moment":
-        """Return the moment with more bytes, which count under activations."""
+    def with_more(self, added: int) -> "PhasePeak":
+        """Return the peak with more bytes, which count under activations."""
         parts = self.parts | {"activations": self.activations + added}
-        return Moment(name=self.name, allocated_bytes=self.allocated_bytes + added, parts=parts)
+        return PhasePeak(name=self.name, allocated_bytes=self.allocated_bytes + added, parts=parts)
 
 
-class Height(NamedTuple):
-    """A moment without its parts, for a search that asks for nothing else: the gradients and activations of its bytes."""
+class PhasePeakBytes(NamedTuple):
+    """Phase peak without its parts.
+
+    A search needs the gradients and activations of its bytes alone.
+    """
 
     name: str
     allocated_bytes: int
     gradients: int
     activations: int
 
-    def with_more(self, added: int) -> "Height":
-        """Return the height with more bytes, which count under activations."""
-        return Height(self.name, self.allocated_bytes + added, self.gradients, self.activations + added)
+    def with_more(self, added: int) -> "PhasePeakBytes":
+        """Return the peak with more bytes, which count under activations."""
+        return PhasePeakBytes(
+            self.name, self.allocated_bytes + added, self.gradients, self.activations + added
+        )
 
 
-def all_corrected(moments: Sequence[M], corrections: Corrections | None, num_tokens: int) -> Sequence[M]:
-    """Return the moments of a step with their corrections; the highest is raised to what a smaller run needed at least.
+def correct_phase_peaks(
+    peaks: Sequence[M], corrections: Corrections | None, num_tokens: int
+) -> Sequence[M]:
+    """Return the phase peaks of a step with their corrections.
 
-    Raises ImplausibleCorrectionError where the corrections make of the peak what it cannot be.
+    The highest is raised to the bytes that a smaller run needed at least. Raises
+    ImplausibleCorrectionError where the corrections make the peak implausible.
     """
     if corrections is None:
-        return moments
-    made = [corrected(moment, corrections, num_tokens) for moment in moments]
-    highest = max(made, key=lambda moment: moment.allocated_bytes)
-    asked = max(_asked(moment, corrections, num_tokens) for moment in moments)
-    require_plausible(corrections, "allocated bytes", max(moment.allocated_bytes for moment in moments), asked)
+        return peaks
+    corrected_peaks = [correct_phase_peak(moment, corrections, num_tokens) for moment in peaks]
+    highest = max(corrected_peaks, key=lambda moment: moment.allocated_bytes)
+    corrected_bytes = max(_apply_correction(moment, corrections, num_tokens) for moment in peaks)
+    check_plausible(
+        corrections,
+        "allocated bytes",
+        max(moment.allocated_bytes for moment in peaks),
+        corrected_bytes,
+    )
     missing = corrections.at_least_bytes - highest.allocated_bytes
     if missing > 0:
-        made[made.index(highest)] = highest.with_more(missing)
-    return made
+        corrected_peaks[corrected_peaks.index(highest)] = highest.with_more(missing)
+    return corrected_peaks
 
 
-def corrected(moment: M, corrections: Corrections | None, num_tokens: int) -> M:
-    """Return the moment with its correction counted under activations, which cannot fall below nothing."""
-    correction = corrections.instants.get(moment.name) if corrections is not None else None
+def correct_phase_peak(peak: M, corrections: Corrections | None, num_tokens: int) -> M:
+    """Return the phase peak with its correction.
+
+    It counts under activations, which cannot fall below zero.
+    """
+    correction = corrections.instants.get(peak.name) if corrections is not None else None
     if correction is None:
-        return moment
-    return moment.with_more(max(correction.at(num_tokens, moment.allocated_bytes), -moment.activations))
+        return peak
+    return peak.with_more(
+        max(correction.compute_bytes(num_tokens, peak.allocated_bytes), -peak.activations)
+    )
 
 
-def _asked(moment: Moment | Height, corrections: Corrections, num_tokens: int) -> int:
-    """Return what a correction makes of a moment, be it less than what its weights alone take."""
-    correction = corrections.instants.get(moment.name, NOTHING)
-    return moment.allocated_bytes + correction.at(num_tokens, moment.allocated_bytes)
+def _apply_correction(
+    peak: PhasePeak | PhasePeakBytes, corrections: Corrections, num_tokens: int
+) -> int:
+    """Return the corrected bytes of a phase peak, without a lower limit.
+
+    They may be less than the bytes of its weights alone.
+    """
+    correction = corrections.instants.get(peak.name, NO_CORRECTION)
+    return peak.allocated_bytes + correction.compute_bytes(num_tokens, peak.allocated_bytes)

@@ -1,15 +1,24 @@
-"""Weights, gradients, master copies and optimizer states of one rank (ZeRO, arXiv:1910.02054, section 5)."""
+"""Weights, gradients, master copies and optimizer states of one rank.
+
+Source: ZeRO, arXiv:1910.02054, section 5.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.memory.adapter_bases import base_bytes
-from service.estimator.memory.image_inputs import idle_names
+from service.estimator.memory.image_inputs import get_idle_names
 from service.estimator.memory.optimizers.rules import PAGED_ELEMENTS
-from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer, optimizer_named
-from service.estimator.memory.optimizers.tensors import TrainedTensor, flattened, row_elements, split_rows, tensors_of
-from service.estimator.model.adapters.parameters import factors_of
-from service.estimator.model.adapters.stacks import adapter_factors, stacks_of
+from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer, get_optimizer
+from service.estimator.memory.optimizers.tensors import (
+    TrainedTensor,
+    count_row_elements,
+    flatten,
+    list_tensors,
+    split_rows,
+)
+from service.estimator.model.adapters.parameters import iter_linear_factors
+from service.estimator.model.adapters.stacks import build_stack_adapters, iter_stack_factors
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
@@ -25,7 +34,10 @@ SUB_GROUP_ELEMENTS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedParameters:
-    """How many parameters are trained and how many only read, in which formats; ``weights`` are the trained tensors."""
+    """Numbers of trained and of frozen parameters, with their formats.
+
+    ``weights`` are the trained tensors.
+    """
 
     frozen: int
     trained: int
@@ -35,20 +47,25 @@ class TrainedParameters:
     optimizer_dtype: DType
     grad_dtype: DType
     idle: int = 0
-    """Elements that could be trained and that nothing reads: they get neither gradients nor states, but master copies."""
+    """Trainable elements that nothing reads: they get neither gradients nor states, but master
+    copies.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shards:
-    """Over how many ranks each part is spread."""
+    """Number of ranks that each part is sharded over."""
 
     weights: int
     gradients: int
     optimizer: int
 
     @classmethod
-    def of(cls, layout: Layout) -> "Shards":
-        """Return the shards of a layout: a stage spreads its part and those of the stages before it."""
+    def from_layout(cls, layout: Layout) -> "Shards":
+        """Return the shards of a layout.
+
+        A stage shards its part and those of the stages before it.
+        """
         stage, ranks = layout.zero_stage, layout.shards
         return cls(
             weights=ranks if stage >= PARAMETER_STAGE else 1,
@@ -59,7 +76,10 @@ class Shards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainStates:
-    """Bytes of one rank that live from step to step, and those that live from backward to the end of the step."""
+    """Bytes of one rank's states.
+
+    Some live from step to step, some from backward to the end of the step.
+    """
 
     weights: int
     adapters: int
@@ -86,17 +106,22 @@ class TrainStates:
         )
 
 
-def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedParameters:
-    """Return what the method trains: everything that is not frozen, or the adapters alone."""
+def select_trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedParameters:
+    """Return the parameters that the method trains.
+
+    They are all that are not frozen, or the adapters alone.
+    """
     precision, counts = workload.precision, model.parameter_counts()
     lora = workload.lora
     if lora is not None:
-        idle = idle_names(model, workload)
-        made = tuple(adapter_weights(model, lora))
-        adapters = tuple(pair for pair in made if pair[0].name not in idle) if idle else made
+        idle = get_idle_names(model, workload)
+        factors = tuple(iter_adapter_weights(model, lora))
+        adapters = tuple(pair for pair in factors if pair[0].name not in idle) if idle else factors
         return TrainedParameters(
             frozen=counts.total,
-            idle=sum(weight.numel * count for weight, count in made if weight.name in idle) if idle else 0,
+            idle=sum(weight.numel * count for weight, count in factors if weight.name in idle)
+            if idle
+            else 0,
             trained=sum(weight.numel * count for weight, count in adapters),
             weights=adapters,
             precision=precision,
@@ -104,8 +129,8 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
             optimizer_dtype=lora.dtype,
             grad_dtype=lora.dtype,
         )
-    if idle := idle_names(model, workload):
-        return _without_idle(model, workload, idle)
+    if idle := get_idle_names(model, workload):
+        return _exclude_idle(model, workload, idle)
     frozen = sum(counts.by_module.get(kind, 0) for kind in workload.frozen)
     return TrainedParameters(
         frozen=frozen,
@@ -120,15 +145,26 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
     )
 
 
-def _without_idle(model: Architecture, workload: TrainWorkload, idle: frozenset[str]) -> TrainedParameters:
-    """Return what full training steps of a model some of whose weights get no gradient: those have no states either."""
+def _exclude_idle(
+    model: Architecture, workload: TrainWorkload, idle: frozenset[str]
+) -> TrainedParameters:
+    """Return the trained parameters of a model with idle weights.
+
+    Idle weights get no gradient, and have no states either; the rest is that of full training.
+    """
     precision = workload.precision
-    stepped = tuple(pair for pair in model.counts.tensors if pair[0].name not in idle and pair[0].kind not in workload.frozen)
+    stepped = tuple(
+        pair
+        for pair in model.counts.tensors
+        if pair[0].name not in idle and pair[0].kind not in workload.frozen
+    )
     trained = sum(weight.numel * count for weight, count in stepped)
     unread = [pair for pair in model.counts.tensors if pair[0].name in idle - model.never_trained]
     return TrainedParameters(
         frozen=model.counts.total - trained,
-        idle=sum(weight.numel * count for weight, count in unread if weight.kind not in workload.frozen),
+        idle=sum(
+            weight.numel * count for weight, count in unread if weight.kind not in workload.frozen
+        ),
         trained=trained,
         weights=stepped,
         precision=precision,
@@ -138,136 +174,220 @@ def _without_idle(model: Architecture, workload: TrainWorkload, idle: frozenset[
     )
 
 
-def adapter_weights(model: Architecture, lora: Lora) -> Iterator[tuple[Weight, int]]:
-    """Yield every adapter tensor with how often it occurs: A is rank x in, B is out x rank."""
+def iter_adapter_weights(model: Architecture, lora: Lora) -> Iterator[tuple[Weight, int]]:
+    """Yield every adapter tensor with its number of occurrences.
+
+    A is rank x in, B is out x rank.
+    """
     inner = [(layer, count) for block, count in model.blocks for layer in block.linears()]
-    stacks = stacks_of(model.family, lora)
-    words = stacks.words if stacks is not None else frozenset()
+    stacks = build_stack_adapters(model.family, lora)
+    stacked_targets = stacks.merged_names if stacks is not None else frozenset()
     for block, count in model.blocks if stacks is not None else ():
-        for factor in adapter_factors(stacks, block.weights()):
+        for factor in iter_stack_factors(stacks, block.weights()):
             yield factor, count
     for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears)):
-        if layer.target not in words and (lora.targets is None or layer.target in lora.targets):
-            for weight in factors_of(layer, lora):
+        if layer.target not in stacked_targets and (
+            lora.targets is None or layer.target in lora.targets
+        ):
+            for weight in iter_linear_factors(layer, lora):
                 yield weight, count
 
 
-def local_elements(trained: TrainedParameters, layout: Layout, shards: int) -> int:
-    """Return how many trained elements the rank with the most holds: FSDP2 splits each tensor, ZeRO their joint buffer."""
+def count_local_elements(trained: TrainedParameters, layout: Layout, shards: int) -> int:
+    """Return the trained elements of the rank with the most of them.
+
+    FSDP2 splits each tensor, ZeRO their joint buffer.
+    """
     if shards > 1 and layout.sharding is Sharding.FSDP2:
-        return row_elements(trained.weights, shards)
+        return count_row_elements(trained.weights, shards)
     return ceil_div(trained.trained, shards)
 
 
-def local_tensors(trained: TrainedParameters, layout: Layout, shards: int) -> tuple[TrainedTensor, ...]:
+def list_local_tensors(
+    trained: TrainedParameters, layout: Layout, shards: int
+) -> tuple[TrainedTensor, ...]:
     """Return the tensors that one rank's optimizer steps, by shape."""
     if shards == 1:
-        return tensors_of(trained.weights)
+        return list_tensors(trained.weights)
     if layout.sharding is Sharding.FSDP2:
-        return split_rows(tensors_of(trained.weights), shards)
-    return flattened(trained.trained, shards)
+        return split_rows(list_tensors(trained.weights), shards)
+    return flatten(trained.trained, shards)
 
 
-def stepped_together(trained: TrainedParameters, layout: Layout) -> tuple[tuple[TrainedTensor, ...], ...]:
-    """Return the tensors that one rank's optimizer steps, by calls of it: no operator takes lists of split and whole ones.
+def group_stepped_tensors(
+    trained: TrainedParameters, layout: Layout
+) -> tuple[tuple[TrainedTensor, ...], ...]:
+    """Return the tensors of each call of one rank's optimizer.
 
-    transformers gives each kind its own group (5.23 ``trainer.py``, ``create_optimizer``, ``by_mesh``). FSDP2 makes all of them
-    tensors of its mesh, and master copies are plain ones.
+    No operator takes lists of split and whole tensors. transformers gives each kind its own group
+    (5.23 ``trainer.py``, ``create_optimizer``, ``by_mesh``). FSDP2 makes all of them tensors of its
+    mesh, and master copies are plain ones.
     """
-    tensors = local_tensors(trained, layout, Shards.of(layout).optimizer)
-    alike = layout.tensor_parallel == 1 or layout.sharding is Sharding.FSDP2 or trained.precision.master_dtype is not None
-    if alike:
+    tensors = list_local_tensors(trained, layout, Shards.from_layout(layout).optimizer)
+    is_uniform = (
+        layout.tensor_parallel == 1
+        or layout.sharding is Sharding.FSDP2
+        or trained.precision.master_dtype is not None
+    )
+    if is_uniform:
         return (tensors,)
-    groups = (tuple(tensor for tensor in tensors if tensor.split is split) for split in (True, False))
+    groups = (
+        tuple(tensor for tensor in tensors if tensor.split is split) for split in (True, False)
+    )
     return tuple(group for group in groups if group)
 
 
-def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedParameters, layout: Layout) -> TrainStates:
+def compute_train_states(
+    model: Architecture, workload: TrainWorkload, trained: TrainedParameters, layout: Layout
+) -> TrainStates:
     """Return the states of one rank."""
-    shards = Shards.of(layout)
+    shards = Shards.from_layout(layout)
     precision, full = workload.precision, workload.method is Method.FULL
-    optimizer = optimizer_named(workload.optimizer)
+    optimizer = get_optimizer(workload.optimizer)
     width = trained.trained_dtype.bytes_per_element
-    stepped, stored = (local_elements(trained, layout, count) for count in (shards.optimizer, shards.gradients))
+    stepped, stored = (
+        count_local_elements(trained, layout, count)
+        for count in (shards.optimizer, shards.gradients)
+    )
     main = precision.main_grad_bytes_per_param if full else 0
     main_bytes = main * (stored if precision.main_grad_persistent else stepped)
     by_rows = layout.sharding is Sharding.FSDP2
     frozen_bytes = (
-        _frozen_elements(model, trained, shards.weights, by_rows=by_rows) * precision.param_dtype.bytes_per_element
+        _count_frozen_elements(model, trained, shards.weights, by_rows=by_rows)
+        * precision.param_dtype.bytes_per_element
         if full
         else base_bytes(model, workload, shards.weights, by_rows=by_rows)
     )
     trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
     gradients = stored * trained.grad_dtype.bytes_per_element * (not workload.optimizer_in_backward)
-    in_main_buffer = full and precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
-    casts = _partition_gradients(trained, layout, stepped) if full else 0
-    states, temporaries, managed = _optimizer_bytes(trained, optimizer, layout, stepped)
+    in_main_buffer = (
+        full
+        and precision.main_grad_persistent
+        and precision.main_grad_dtype is precision.grad_dtype
+    )
+    casts = _count_partition_gradients(trained, layout, stepped) if full else 0
+    states, temporaries, managed = _count_optimizer_bytes(trained, optimizer, layout, stepped)
     return TrainStates(
         weights=frozen_bytes + (trained_bytes if full else 0),
         adapters=0 if full else trained_bytes + ceil_div(trained.idle * width, shards.weights),
         buffers=model.buffer_bytes_in(precision.param_dtype),
-        master_weights=_master_bytes(trained, shards.optimizer, stepped) if full else 0,
+        master_weights=_count_master_bytes(trained, shards.optimizer, stepped) if full else 0,
         optimizer_states=states,
         gradients=0 if in_main_buffer else gradients,
-        persistent_main_gradients=gradients if in_main_buffer else main_bytes * precision.main_grad_persistent,
+        persistent_main_gradients=gradients
+        if in_main_buffer
+        else main_bytes * precision.main_grad_persistent,
         step_main_gradients=main_bytes * (not precision.main_grad_persistent) + casts,
         step_temporaries=0 if workload.optimizer_in_backward else temporaries,
         managed_states=managed,
     )
 
 
-def _master_bytes(trained: TrainedParameters, shards: int, stepped: int) -> int:
-    """Return the bytes of the optimizer's own weights: it copies all that it is given, before any has a gradient."""
+def _count_master_bytes(trained: TrainedParameters, shards: int, stepped: int) -> int:
+    """Return the bytes of the optimizer's own weights.
+
+    It copies all parameters that it gets, before any has a gradient.
+    """
     master = trained.precision.master_dtype
-    return (stepped + ceil_div(trained.idle, shards)) * master.bytes_per_element if master is not None else 0
+    return (
+        (stepped + ceil_div(trained.idle, shards)) * master.bytes_per_element
+        if master is not None
+        else 0
+    )
 
 
-def _frozen_elements(model: Architecture, trained: TrainedParameters, shards: int, *, by_rows: bool) -> int:
-    """Return how many elements that full training leaves as they are the rank with the most holds."""
+def _count_frozen_elements(
+    model: Architecture, trained: TrainedParameters, shards: int, *, by_rows: bool
+) -> int:
+    """Return the frozen elements of the rank with the most of them.
+
+    Full training leaves them as they are.
+    """
     if by_rows and shards > 1 and trained.frozen:
-        return row_elements(model.counts.tensors, shards) - row_elements(trained.weights, shards)
+        return count_row_elements(model.counts.tensors, shards) - count_row_elements(
+            trained.weights, shards
+        )
     return ceil_div(trained.frozen, shards)
 
 
-def _partition_gradients(trained: TrainedParameters, layout: Layout, stepped: int) -> int:
-    """Return the gradients that DeepSpeed casts for its step: of a partition, in stage 3 of one sub-group at a time.
+def _count_partition_gradients(trained: TrainedParameters, layout: Layout, stepped: int) -> int:
+    """Return the bytes of gradients that DeepSpeed casts for its step.
 
-    (deepspeed 0.19 ``stage_1_and_2.py``, ``flatten(averaged_gradients).to(fp32)``; ``stage3.py``, ``sub_group_size``.)
+    They are those of a partition, in stage 3 of one sub-group at a time. (deepspeed 0.19
+    ``stage_1_and_2.py``, ``flatten(averaged_gradients).to(fp32)``; ``stage3.py``,
+    ``sub_group_size``.)
     """
     precision = trained.precision
     master = precision.master_dtype
-    if master is None or precision.main_grad_dtype is not None or layout.sharding is not Sharding.DEEPSPEED:
+    if (
+        master is None
+        or precision.main_grad_dtype is not None
+        or layout.sharding is not Sharding.DEEPSPEED
+    ):
         return 0
-    return _elements_at_once(layout, stepped) * master.bytes_per_element * (layout.zero_stage > 0)
+    return (
+        _count_elements_at_once(layout, stepped)
+        * master.bytes_per_element
+        * (layout.zero_stage > 0)
+    )
 
 
-def _elements_at_once(layout: Layout, stepped: int) -> int:
-    """Return how many elements of a rank are stepped in one call: DeepSpeed's stage 3 goes by sub-groups."""
+def _count_elements_at_once(layout: Layout, stepped: int) -> int:
+    """Return the elements of a rank that one call steps.
+
+    DeepSpeed's stage 3 goes by sub-groups.
+    """
     by_group = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
     return min(stepped, SUB_GROUP_ELEMENTS) if by_group else stepped
 
 
-def _optimizer_bytes(trained: TrainedParameters, optimizer: Optimizer, layout: Layout, stepped: int) -> tuple[int, int, int]:
-    """Return the bytes of the states, of the step's temporaries, and of states in managed memory."""
+def _count_optimizer_bytes(
+    trained: TrainedParameters, optimizer: Optimizer, layout: Layout, stepped: int
+) -> tuple[int, int, int]:
+    """Return the bytes of states, temporaries and managed states.
+
+    Temporaries are those of the step; managed states lie in managed memory.
+    """
     width = trained.optimizer_dtype.bytes_per_element
-    counts = STEP_COUNT_BYTES * sum(count for _, count in trained.weights) if optimizer.step_counts_on_device else 0
-    if layout.tensor_parallel == 1 and optimizer.per_element_temporaries is not None and optimizer.num_states is not None:
-        at_once = _elements_at_once(layout, stepped)
-        return stepped * optimizer.num_states * width + counts, at_once * optimizer.per_element_temporaries * width, 0
-    tensors = local_tensors(trained, layout, Shards.of(layout).optimizer)
-    temporaries = max(optimizer.step(group, width) for group in stepped_together(trained, layout))
-    return optimizer.state_bytes(tensors, width) + counts, temporaries, _managed_bytes(optimizer, tensors)
+    counts = (
+        STEP_COUNT_BYTES * sum(count for _, count in trained.weights)
+        if optimizer.step_counts_on_device
+        else 0
+    )
+    if (
+        layout.tensor_parallel == 1
+        and optimizer.per_element_temporaries is not None
+        and optimizer.num_states is not None
+    ):
+        at_once = _count_elements_at_once(layout, stepped)
+        return (
+            stepped * optimizer.num_states * width + counts,
+            at_once * optimizer.per_element_temporaries * width,
+            0,
+        )
+    tensors = list_local_tensors(trained, layout, Shards.from_layout(layout).optimizer)
+    temporaries = max(
+        optimizer.step(group, width) for group in group_stepped_tensors(trained, layout)
+    )
+    return (
+        optimizer.state_bytes(tensors, width) + counts,
+        temporaries,
+        _count_managed_bytes(optimizer, tensors),
+    )
 
 
-def _managed_bytes(optimizer: Optimizer, tensors: tuple[TrainedTensor, ...]) -> int:
+def _count_managed_bytes(optimizer: Optimizer, tensors: tuple[TrainedTensor, ...]) -> int:
     large = sum(tensor.numel * tensor.count for tensor in tensors if tensor.numel >= PAGED_ELEMENTS)
     return optimizer.host_bytes_per_element * large
 
 
-def saved_states(trained: TrainedParameters, optimizer: Optimizer) -> int:
-    """Return the bytes of the whole job's optimizer states on disk, wherever they live in memory."""
+def count_saved_state_bytes(trained: TrainedParameters, optimizer: Optimizer) -> int:
+    """Return the bytes of the whole job's optimizer states on disk.
+
+    It does not matter where they live in memory.
+    """
     width = trained.optimizer_dtype.bytes_per_element
     if optimizer.num_states is not None:
         return trained.trained * optimizer.num_states * width
-    tensors = tensors_of(trained.weights)
-    return optimizer.state_bytes(tensors, width) + _managed_bytes(optimizer, tensors)
+    tensors = list_tensors(trained.weights)
+    return optimizer.state_bytes(tensors, width) + _count_managed_bytes(optimizer, tensors)

@@ -1,21 +1,21 @@
-"""What a training step stands on: states, shards and buffers of one rank, whatever its batch and its sequence.
+"""Static memory of a training step on one rank.
 
-Nothing here depends on ``micro_batch_size`` or ``sequence_length``, so that one footing serves every question that differs in
-them alone.
+It is the states, shards and buffers of the rank. Nothing here depends on ``micro_batch_size`` or
+``sequence_length``, so that one static memory serves every question that differs in them alone.
 """
 
 from dataclasses import dataclass
 
-from service.estimator.memory.fsdp_buffers import Buckets, buckets, gathering
-from service.estimator.memory.offloading import offloaded
+from service.estimator.memory.fsdp_buffers import Buckets, compute_buckets, resolve_gathering
+from service.estimator.memory.offloading import apply_offload
 from service.estimator.memory.phase_peaks import Parts
 from service.estimator.memory.states import (
     PARAMETER_STAGE,
     Shards,
     TrainedParameters,
     TrainStates,
-    train_states,
-    trained_parameters,
+    compute_train_states,
+    select_trained_parameters,
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
@@ -25,14 +25,15 @@ _ON_THE_GPU = Offload()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Footing:
-    """One rank's share of a job between its tensors; equal to itself alone, so that looking it up costs nothing.
+class StaticMemory:
+    """Static memory of one rank, which outlives its micro batches.
 
-    ``grad_bytes`` is what an element of a stored gradient costs in backward, 0 where gradients have a place already.
+    It is equal to itself alone, so that looking it up costs nothing. ``grad_bytes`` is the price of
+    an element of a stored gradient in backward, 0 where gradients have a place already.
     """
 
     model: Architecture
-    """The rank's share of the model."""
+    """The rank's shard of the model."""
     trained: TrainedParameters
     states: TrainStates
     shards: Shards
@@ -48,7 +49,7 @@ class Footing:
     """Bytes at the optimizer's step, by part."""
     step_bytes: int
     host_bytes: int
-    """Bytes of the rank in the host's memory, its activations left out."""
+    """Bytes of the rank in the host's memory, without its activations."""
     nvme_bytes: int
 
     @property
@@ -57,38 +58,46 @@ class Footing:
         return self.states.weights + self.states.buffers
 
 
-def footing_of(model: Architecture, workload: TrainWorkload, layout: Layout) -> Footing:
-    """Return the footing of one rank's share of a model."""
-    trained = trained_parameters(model, workload)
-    states, host_bytes, nvme_bytes = train_states(model, workload, trained, layout), 0, 0
+def build_static_memory(
+    model: Architecture, workload: TrainWorkload, layout: Layout
+) -> StaticMemory:
+    """Return the static memory of one rank's shard of a model."""
+    trained = select_trained_parameters(model, workload)
+    states, host_bytes, nvme_bytes = compute_train_states(model, workload, trained, layout), 0, 0
     offloads = workload.offload != _ON_THE_GPU
     if offloads or states.managed_states:
-        states, host = offloaded(states, workload, layout, trained)
+        states, host = apply_offload(states, workload, layout, trained)
         host_bytes, nvme_bytes = host.total, host.nvme
-    grad_bytes, shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
+    grad_bytes, shards = trained.grad_dtype.bytes_per_element, Shards.from_layout(layout)
     param_bytes = trained.trained_dtype.bytes_per_element
-    held = buckets(layout, workload.precision, trained=trained.trained, param_bytes=param_bytes)
+    comm_buffers = compute_buckets(
+        layout, workload.precision, trained=trained.trained, param_bytes=param_bytes
+    )
     keeps_buffer = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
     accumulates = workload.gradient_accumulation_steps > 1 or keeps_buffer
-    resident = _resident(states, held, states.persistent_main_gradients + states.gradients * accumulates)
+    resident = _collect_resident_parts(
+        states, comm_buffers, states.persistent_main_gradients + states.gradients * accumulates
+    )
     step = resident | {
         "gradients": states.gradients
         + states.persistent_main_gradients
         + states.step_main_gradients
-        + _handed_back(layout, states, held),
+        + _count_recreated_gradient_bytes(layout, states, comm_buffers),
         "temporaries": states.step_temporaries,
     }
-    return Footing(
+    return StaticMemory(
         model=model,
         trained=trained,
         states=states,
         shards=shards,
-        buckets=held,
+        buckets=comm_buffers,
         grad_bytes=0 if keeps_buffer or (offloads and not states.gradients) else grad_bytes,
-        gathers=gathering(workload.precision, layout) is not None,
+        gathers=resolve_gathering(workload.precision, layout) is not None,
         resident=resident,
         resident_bytes=sum(resident.values()),
-        steady_bytes=states.resident + held.resident + states.gradients * (keeps_buffer or _outlive_the_step(layout, shards)),
+        steady_bytes=states.resident
+        + comm_buffers.resident
+        + states.gradients * (keeps_buffer or _has_lasting_gradients(layout, shards)),
         step=step,
         step_bytes=sum(step.values()),
         host_bytes=host_bytes,
@@ -96,31 +105,44 @@ def footing_of(model: Architecture, workload: TrainWorkload, layout: Layout) -> 
     )
 
 
-def _handed_back(layout: Layout, states: TrainStates, held: Buckets) -> int:
-    """Return the gradients that DDP makes anew after the sum, where main gradients have taken theirs over by then.
+def _count_recreated_gradient_bytes(
+    layout: Layout, states: TrainStates, comm_buffers: Buckets
+) -> int:
+    """Return the bytes of gradients that DDP makes anew after the sum.
 
-    (torch 2.13 ``reducer.cpp``, ``copy_bucket_to_grad``: what has no gradient gets a clone of its part of the bucket.)
+    Main gradients have taken over the parameters' gradients by then. (torch 2.13 ``reducer.cpp``,
+    ``copy_bucket_to_grad``: a parameter without a gradient gets a clone of its part of the bucket.)
     """
-    moved = layout.sharding is Sharding.DDP and states.persistent_main_gradients and not states.gradients
-    return held.resident if moved else 0
+    is_recreated = (
+        layout.sharding is Sharding.DDP
+        and states.persistent_main_gradients
+        and not states.gradients
+    )
+    return comm_buffers.resident if is_recreated else 0
 
 
-def _outlive_the_step(layout: Layout, shards: Shards) -> bool:
-    """Tell whether gradients are there until their unit's next forward, though zero_grad has dropped them.
+def _has_lasting_gradients(layout: Layout, shards: Shards) -> bool:
+    """Return whether gradients live until their unit's next forward.
 
-    Under ``use_orig_params``, which accelerate's launcher sets, the parameters' gradients are views of the flat one, and that
-    one is dropped when its unit is gathered (torch 2.13 ``_flat_param.py``, ``_reset_flat_param_grad_info_if_needed``).
+    They do so though zero_grad has dropped them. Under ``use_orig_params``, which accelerate's
+    launcher sets, the parameters' gradients are views of the flat one, and that one is dropped when
+    its unit is gathered (torch 2.13 ``_flat_param.py``, ``_reset_flat_param_grad_info_if_needed``).
     """
     return layout.sharding is Sharding.FSDP1 and shards.gradients > 1
 
 
-def _resident(states: TrainStates, held: Buckets, standing_gradients: int) -> Parts:
-    """Return the parts that live from step to step, adapters with the weights' own name."""
+def _collect_resident_parts(
+    states: TrainStates, comm_buffers: Buckets, standing_gradients: int
+) -> Parts:
+    """Return the parts that live from step to step.
+
+    Adapters have a part of their own beside the weights.
+    """
     return {
         "weights": states.weights + states.buffers,
         "adapters": states.adapters,
         "master_weights": states.master_weights,
         "optimizer_states": states.optimizer_states,
         "gradients": standing_gradients,
-        "communication_buffers": held.resident,
+        "communication_buffers": comm_buffers.resident,
     }

@@ -1,4 +1,7 @@
-"""A model as a small tree of typed modules: embedding, blocks with their repeat count, final norm, head."""
+"""Model architectures as trees of typed modules.
+
+A tree has an embedding, blocks with their repeat count, a final norm and a head.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,27 +24,28 @@ Finish = Callable[[Recording, Value], Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
-    """The first hidden state, and what outlives the embedding.
+class EmbeddingOutput:
+    """First hidden state, and the values that outlive the embedding.
 
-    ``names`` the model's forward has until its end, for ``x`` as well when it is ``named``; ``passed`` are arguments of every
-    layer, which a checkpoint keeps; ``kept`` are read by every layer's backward; ``given`` are part of the model's outputs.
+    ``names`` are values that the model's forward has local names for until its end, ``x`` as well
+    when ``x_is_local``; ``layer_args`` are arguments of every layer, which a checkpoint keeps;
+    ``saved`` are read by every layer's backward; ``outputs`` are part of the model's outputs.
     """
 
     x: Value
-    named: bool = True
+    x_is_local: bool = True
     names: tuple[Value, ...] = ()
-    passed: tuple[Value, ...] = ()
-    kept: tuple[Value, ...] = ()
-    given: tuple[Value, ...] = ()
+    layer_args: tuple[Value, ...] = ()
+    saved: tuple[Value, ...] = ()
+    outputs: tuple[Value, ...] = ()
 
 
-Embed = Callable[[Recording, Value], Embedded]
+Embed = Callable[[Recording, Value], EmbeddingOutput]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """A model: ``blocks`` holds each kind of block with how often it is repeated."""
+    """Model tree; ``blocks`` pairs each kind of block with its count."""
 
     spec: DecoderSpec
     embedding: Weight
@@ -50,41 +54,58 @@ class Architecture:
     final_norm: Norm | None
     head: Linear
     stem: tuple[Weight, ...] = ()
-    """Parameter tensors outside of the blocks beside the tables, the final norm and the head."""
+    """Parameter tensors outside of the blocks, other than the tables, the final norm and the head.
+    """
     rotary_tables: tuple[int, ...] = ()
     """Elements per position of each table that all layers share (cosine, sine)."""
     rotary_stretch: int = 1
-    """How many times the longest context the positions are that engines keep in the first of those tables."""
+    """Factor of the longest context for the positions that engines keep in the first of those
+    tables.
+    """
     tables_per_token: bool = False
     """Whether each sequence has tables of its own (Qwen2-VL's three axes)."""
     rotary_dtype: DType | None = None
     """Number format of those tables, where it is not that of the hidden states."""
     layers_keep_tables: bool = True
-    """Whether the backward of layers reads those tables themselves, rather than what each layer makes of them (glm)."""
+    """Whether the backward of layers reads those tables themselves, rather than tensors that each
+    layer makes of them (glm).
+    """
     recurrent: bool = False
     """Whether layers keep a state for each sequence, which no cache of tokens holds."""
     chunked: bool = False
-    """Whether a layer divides its sequence into chunks, so that a recording holds for one length only."""
+    """Whether a layer divides its sequence into chunks, so that a recording holds for one length
+    only.
+    """
     shares_weights: bool = False
-    """Whether layers have weights in common: a block that several layers use, each with more of its own."""
+    """Whether layers have weights in common: a block that several layers use, each with more of its
+    own.
+    """
     images: ImageInput | None = None
-    """What the model makes of images; None where it takes none."""
+    """Image input of the model; None where it takes none."""
     walker: tuple[str, str] | None = None
-    """Module and class of the ``Step`` that walks a model which is no stack between a token table and a head."""
+    """Module and class of the ``ModelWalk`` for a model that is no stack between a token table and
+    a head.
+    """
     never_trained: frozenset[str] = frozenset()
     """Names of the parameter tensors that the model itself never trains (Whisper's sinusoids)."""
     only_eager: bool = False
-    """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
+    """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back
+    to eager.
+    """
     writes_out_attention: bool = False
+    """Whether the model's own code computes its scores, whatever kernel is asked for."""
     always_masked: bool = False
     """Whether attention gets a mask even where a flag would do."""
-    """Whether the model's own code computes its scores, whatever kernel is asked for."""
     order: tuple[int, ...] = ()
-    """For each layer the index of its kind in ``blocks``; left out when equal layers stand together."""
+    """For each layer the index of its kind in ``blocks``; left out when equal layers stand
+    together.
+    """
     scales_embedding: bool = False
     """Whether the embedding module multiplies its rows by a constant (gemma)."""
     masks: tuple[int | None, ...] = (None,)
-    """The sliding window, or None for none, of each mask that the model makes once for all of its layers."""
+    """The sliding window, or None for none, of each mask that the model makes once for all of its
+    layers.
+    """
     buffer_bytes: int = 0
     """Bytes of non-trained buffers, such as rotary frequencies."""
     buffer_elements: int = 0
@@ -94,28 +115,36 @@ class Architecture:
     layer_buffer_bytes: tuple[int, ...] = ()
     """Of these, the bytes that belong to one layer of each kind of block, where any do."""
     finish_embedding: Finish | None = None
-    """What the model does to its embeddings before the first layer; the embeddings stay with the caller."""
+    """Changes to the embeddings before the first layer; the embeddings stay with the caller."""
     embed: Embed | None = None
-    """All of what the model does from its token embeddings, which it takes over, to its first layer, tables included."""
+    """Everything from the token embeddings, which it takes over, to the first layer, tables
+    included.
+    """
     finish_hidden: Finish | None = None
-    """What stands between the last hidden state, which stays with the caller, and the head."""
+    """Operations between the last hidden state, which stays with the caller, and the head."""
     shifts_labels: bool = True
-    """Whether the loss predicts the next token, as a decoder's does, or the labels as they are, as an encoder's."""
+    """Whether the loss predicts the next token, as a decoder's does, or the labels as they are, as
+    an encoder's.
+    """
     upcasts_logits: bool = True
     """Whether the loss is computed in fp32."""
     outer_linears: tuple[Linear, ...] = ()
     """Linear layers outside of the blocks that adapters can target."""
     finish_logits: Finish | None = None
-    """What the model does to its logits before the loss; it drops them."""
+    """Changes to the logits before the loss; it drops them."""
     quantization: Scheme | None = None
-    """How the checkpoint's own weights are stored, where they are quantised; counts of parameters are those of the model."""
+    """Storage of the checkpoint's own weights, where they are quantised; counts of parameters are
+    those of the model.
+    """
     unpacked: str | None = None
-    """What is to be said where a library unpacked them while it loaded them."""
+    """Warning to give where a library unpacked them while it loaded them."""
     counts: ParameterCounts = field(init=False)
 
     def __post_init__(self) -> None:
         """Count the parameters once."""
-        object.__setattr__(self, "counts", count_parameters(self.weights(), self.blocks, self.embedding))
+        object.__setattr__(
+            self, "counts", count_parameters(self.weights(), self.blocks, self.embedding)
+        )
 
     @property
     def family(self) -> str:
@@ -139,22 +168,28 @@ class Architecture:
 
     @property
     def head_unit_elements(self) -> int:
-        """Elements of final norm and head, which FSDP2 can shard as a unit; none of a head that is the embedding's table."""
+        """Elements of final norm and head, a unit that FSDP2 can shard.
+
+        A head that is the embedding's table has none.
+        """
         return sum(weight.numel for weight in self.head_unit_weights)
 
     @property
     def root_elements(self) -> int:
-        """Elements outside of all layers, a tower's among them: those of the root unit where parameters are sharded."""
+        """Elements outside of all layers, including a tower's.
+
+        They form the root unit where parameters are sharded.
+        """
         return self.counts.outside_blocks - sum(weight.numel for weight in self.tower_layer_weights)
 
     @property
     def tower_layer_weights(self) -> tuple[Weight, ...]:
-        """The tensors of the layers of a tower beside the language model."""
+        """Tensors of the layers of a tower next to the language model."""
         return self.images.layer_weights if self.images is not None else ()
 
     @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
-        """The tensors of that unit."""
+        """Tensors of final norm and head, a unit of their own."""
         norm = self.final_norm.weights() if self.final_norm is not None else ()
         return () if self.tied else (*norm, *self.head.weights())
 
@@ -167,26 +202,34 @@ class Architecture:
         return self.counts.total * dtype.bytes_per_element
 
     def buffer_bytes_in(self, dtype: DType) -> int:
-        """Return the bytes of all buffers beside weights in ``dtype``."""
+        """Return the bytes of all buffers other than weights in ``dtype``."""
         return self.buffer_bytes + self.buffer_elements * dtype.bytes_per_element
 
     def weights(self) -> Iterator[tuple[Weight, int]]:
-        """Yield every parameter tensor with how often it occurs; a tied head is the embedding."""
+        """Yield every parameter tensor with its number of occurrences.
+
+        A tied head is the embedding.
+        """
         yield self.embedding, 1
         if self.position_embedding is not None:
             yield self.position_embedding, 1
         for block, count in self.blocks:
             for weight in block.weights():
                 yield weight, count
-        for weight in (*self.stem, *(self.final_norm.weights() if self.final_norm is not None else ())):
+        for weight in (
+            *self.stem,
+            *(self.final_norm.weights() if self.final_norm is not None else ()),
+        ):
             yield weight, 1
         for weight in islice(self.head.weights(), 1 if self.tied else 0, None):
             yield weight, 1
 
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""
-        own = {"quantization": self.quantization.describe()} if self.quantization is not None else {}
-        return asdict(self.spec) | own
+        quantization = (
+            {"quantization": self.quantization.describe()} if self.quantization is not None else {}
+        )
+        return asdict(self.spec) | quantization
 
     def with_layers(self, num_layers: int) -> "Architecture":
         """Return the model cut to its first layers."""
@@ -194,54 +237,71 @@ class Architecture:
             message = f"num_layers is {num_layers}; the model has {self.num_hidden_layers}"
             raise InvalidInputError(message, field="num_layers")
         order = self.order[:num_layers]
-        blocks, left = [], num_layers
+        blocks, remaining = [], num_layers
         for kind, (block, count) in enumerate(self.blocks):
-            taken = order.count(kind) if order else min(count, left)
-            blocks.append((block, taken))
-            left -= taken
+            num_taken = order.count(kind) if order else min(count, remaining)
+            blocks.append((block, num_taken))
+            remaining -= num_taken
         present = [kind for kind, (_, count) in enumerate(blocks) if count]
-        kept = tuple((block, count) for block, count in blocks if count)
+        kept_blocks = tuple((block, count) for block, count in blocks if count)
         return replace(
             self,
             spec=replace(self.spec, num_hidden_layers=num_layers),
-            blocks=kept,
+            blocks=kept_blocks,
             order=tuple(present.index(kind) for kind in order),
-            buffer_bytes=self.buffer_bytes - self._buffers_beyond(blocks),
-            buffer_elements=self.buffer_elements - self.layer_buffer_elements * (self.num_hidden_layers - num_layers),
-            layer_buffer_bytes=self.layer_buffer_bytes[: len(kept)],
+            buffer_bytes=self.buffer_bytes - self._sum_dropped_buffers(blocks),
+            buffer_elements=self.buffer_elements
+            - self.layer_buffer_elements * (self.num_hidden_layers - num_layers),
+            layer_buffer_bytes=self.layer_buffer_bytes[: len(kept_blocks)],
         )
 
     def runs(self) -> tuple[tuple[tuple[tuple[BlockModule, int], ...], int], ...]:
-        """Return the layers in order as periods, each with how often it is repeated: a period is runs of equal blocks."""
+        """Return the layers in order as repeated periods.
+
+        A period is runs of equal blocks, and each comes with the number of its repeats.
+        """
         if not self.order:
             return tuple(((group,), 1) for group in self.blocks)
-        length = _period(self.order)
-        times, rest = divmod(len(self.order), length)
-        periods = [(self.order[:length], times), (self.order[:rest], 1)]
-        return tuple((self._grouped(kinds), count) for kinds, count in periods if kinds)
+        length = _find_period(self.order)
+        times, remainder = divmod(len(self.order), length)
+        periods = [(self.order[:length], times), (self.order[:remainder], 1)]
+        return tuple((self._group_layers(kinds), count) for kinds, count in periods if kinds)
 
-    def _grouped(self, kinds: tuple[int, ...]) -> tuple[tuple[BlockModule, int], ...]:
+    def _group_layers(self, kinds: tuple[int, ...]) -> tuple[tuple[BlockModule, int], ...]:
         return tuple((self.blocks[kind][0], len(list(equal))) for kind, equal in groupby(kinds))
 
-    def _buffers_beyond(self, kept: list[tuple[BlockModule, int]]) -> int:
-        """Return the bytes of the buffers of the layers that are cut off."""
-        cut = [count - left for (_, count), (_, left) in zip(self.blocks, kept, strict=True)]
-        return sum(size * count for size, count in zip(self.layer_buffer_bytes, cut, strict=False))
+    def _sum_dropped_buffers(self, kept_blocks: list[tuple[BlockModule, int]]) -> int:
+        """Return the buffer bytes of the layers that are cut off."""
+        num_dropped = [
+            count - num_kept
+            for (_, count), (_, num_kept) in zip(self.blocks, kept_blocks, strict=True)
+        ]
+        return sum(
+            size * count for size, count in zip(self.layer_buffer_bytes, num_dropped, strict=False)
+        )
 
     def fingerprint(self, *, depth: bool = True) -> str:
         """Return the SHA-256 of the structure, with or without its depth.
 
-        Switches at their defaults are left out, so that a new switch does not make old measurements unreachable.
+        Switches at their defaults are left out, so that a new switch does not make old measurements
+        unreachable.
         """
         defaults = {item.name: item.default for item in fields(self.spec)}
-        described = {name: value for name, value in self.describe().items() if value != defaults.get(name)}
+        described = {
+            name: value for name, value in self.describe().items() if value != defaults.get(name)
+        }
         if not depth:
             for name in ("num_hidden_layers", "num_encoder_layers"):
                 described.pop(name, None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
-def _period(order: tuple[int, ...]) -> int:
-    """Return the length of the shortest period that the whole order repeats, its last time perhaps cut short."""
+def _find_period(order: tuple[int, ...]) -> int:
+    """Return the length of the shortest period of the order.
+
+    The whole order repeats it, its last time perhaps cut short.
+    """
     lengths = range(1, len(order) + 1)
-    return next(n for n in lengths if all(kind == order[index % n] for index, kind in enumerate(order)))
+    return next(
+        n for n in lengths if all(kind == order[index % n] for index, kind in enumerate(order))
+    )

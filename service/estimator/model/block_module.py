@@ -1,4 +1,4 @@
-"""What the walk over a model asks of each kind of layer."""
+"""Protocol of one kind of layer."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -9,10 +9,13 @@ from service.estimator.tape.nodes import Value
 
 
 class BlockModule(Protocol):
-    """One kind of layer: what the walk over a model asks of it."""
+    """One kind of layer, as a walk over a model uses it."""
 
     def linears(self) -> tuple[Linear, ...]:
-        """Return the linear layers that adapters can target, in order of use."""
+        """Return the linear layers that adapters can target, in order.
+
+        The order is that of their use.
+        """
         ...
 
     def weights(self) -> Iterator[Weight]:
@@ -25,9 +28,12 @@ class BlockModule(Protocol):
 
     @property
     def cache_elements_per_token(self) -> int:
-        """Elements of key and value that a cache keeps for one token."""
+        """Elements of key and value that a cache keeps per token."""
         ...
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer and return its output.
+
+        Its input is dropped at its end, when the loop over layers rebinds its name.
+        """
         ...

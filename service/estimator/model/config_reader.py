@@ -1,4 +1,7 @@
-"""Reading a config.json: every field is required or has the default that transformers gives it; nothing is guessed."""
+"""Readers of config.json fields.
+
+Every field is required or has the default that transformers gives it; nothing is guessed.
+"""
 
 from collections.abc import Mapping
 
@@ -7,14 +10,19 @@ from service.estimator.values.errors import InvalidConfigError, NotModelledError
 Config = Mapping[str, object]
 
 
-def aliased(config: Config, **names: str) -> Config:
-    """Return the config with fields under transformers' names too: ``new="old"`` stands in where ``new`` is absent."""
-    found = {new: config[old] for new, old in names.items() if new not in config and old in config}
-    return {**config, **found}
+def apply_aliases(config: Config, **names: str) -> Config:
+    """Return the config with fields under transformers' names too.
+
+    ``new="old"`` stands in where ``new`` is absent.
+    """
+    renamed = {
+        new: config[old] for new, old in names.items() if new not in config and old in config
+    }
+    return {**config, **renamed}
 
 
-def part(config: Config, name: str) -> Config:
-    """Return a config inside of the config; nothing in it where it is absent or null."""
+def read_section(config: Config, name: str) -> Config:
+    """Return a nested config; empty where it is absent or null."""
     value = config.get(name)
     if not isinstance(value, Mapping | None):
         message = f"config field {name!r} is {value!r}; it must be an object"
@@ -22,8 +30,11 @@ def part(config: Config, name: str) -> Config:
     return value or {}
 
 
-def integer(config: Config, name: str, default: int | None = None) -> int:
-    """Return a positive integer field; ``default`` stands in when it is absent or null."""
+def read_integer(config: Config, name: str, default: int | None = None) -> int:
+    """Return a positive integer field.
+
+    ``default`` stands in when it is absent or null.
+    """
     value = config.get(name)
     if value is None:
         if default is None:
@@ -36,23 +47,30 @@ def integer(config: Config, name: str, default: int | None = None) -> int:
     return value
 
 
-def num_experts(config: Config, default: int) -> int:
-    """Return the routed experts of a model whose config says ``num_local_experts`` or ``num_experts``, which mean the same.
+def read_num_experts(config: Config, default: int) -> int:
+    """Return the number of routed experts.
 
-    transformers 5.23 reads both (``attribute_map`` of mixtral, gpt_oss and qwen3_moe) and saves the first.
+    The config says ``num_local_experts`` or ``num_experts``, which mean the same. transformers 5.23
+    reads both (``attribute_map`` of mixtral, gpt_oss and qwen3_moe) and saves the first.
     """
-    return integer(config, "num_local_experts", integer(config, "num_experts", default))
+    return read_integer(config, "num_local_experts", read_integer(config, "num_experts", default))
 
 
-def num_shared_experts(config: Config, default: int) -> int:
-    """Return the experts that every token uses; null, which some code reads as none, transformers 5.23 refuses."""
+def read_num_shared_experts(config: Config, default: int) -> int:
+    """Return the number of experts that every token uses.
+
+    Null, which some code reads as none, transformers 5.23 refuses.
+    """
     if config.get("n_shared_experts", default) is None:
-        message = f"config field 'n_shared_experts' is null; it must be an integer of 1 or more, {default} where it is left out"
+        message = (
+            "config field 'n_shared_experts' is null; it must be an integer of 1 or more, "
+            f"{default} where it is left out"
+        )
         raise InvalidConfigError(message, field="n_shared_experts")
-    return integer(config, "n_shared_experts", default)
+    return read_integer(config, "n_shared_experts", default)
 
 
-def number(config: Config, name: str, default: float) -> float:
+def read_fraction(config: Config, name: str, default: float) -> float:
     """Return a number between 0 and 1, such as a dropout."""
     value = config.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -61,7 +79,7 @@ def number(config: Config, name: str, default: float) -> float:
     return float(value)
 
 
-def flag(config: Config, name: str, *, default: bool) -> bool:
+def read_flag(config: Config, name: str, *, default: bool) -> bool:
     """Return a boolean field."""
     value = config.get(name)
     if value is None:
@@ -72,7 +90,7 @@ def flag(config: Config, name: str, *, default: bool) -> bool:
     return value
 
 
-def word(config: Config, name: str, default: str) -> str:
+def read_string(config: Config, name: str, default: str) -> str:
     """Return a text field."""
     value = config.get(name, default)
     if not isinstance(value, str):
@@ -81,26 +99,42 @@ def word(config: Config, name: str, default: str) -> str:
     return value
 
 
-def head_dim(config: Config, hidden_size: int, num_heads: int) -> int:
-    """Return the head dimension: given, or hidden size over heads, which must then divide."""
+def read_head_dim(config: Config, hidden_size: int, num_heads: int) -> int:
+    """Return the head dimension.
+
+    It is configured, or hidden size over heads, which must then divide.
+    """
     if config.get("head_dim") is not None:
-        return integer(config, "head_dim")
+        return read_integer(config, "head_dim")
     if hidden_size % num_heads:
-        message = f"hidden_size {hidden_size} is not divisible by num_attention_heads {num_heads} and head_dim is not given"
+        message = (
+            f"hidden_size {hidden_size} is not divisible by num_attention_heads {num_heads} and "
+            "head_dim is not given"
+        )
         raise InvalidConfigError(message, field="num_attention_heads")
     return hidden_size // num_heads
 
 
-def rotary_dim(config: Config, dim: int, default: float) -> int:
-    """Return the rotated elements of a head of ``dim``: its partial rotary factor stands in either form of the rope fields."""
-    places = [config.get("rope_parameters"), config.get("rope_scaling"), config]
-    given = [place.get("partial_rotary_factor") for place in places if isinstance(place, Mapping)]
-    factor = next((value for value in given if value is not None), default)
-    return int(dim * number({"partial_rotary_factor": factor}, "partial_rotary_factor", default))
+def read_rotary_dim(config: Config, dim: int, default: float) -> int:
+    """Return the rotated elements of a head of ``dim``.
+
+    Its partial rotary factor stands in either form of the rope fields.
+    """
+    sections = [config.get("rope_parameters"), config.get("rope_scaling"), config]
+    factors = [
+        section.get("partial_rotary_factor") for section in sections if isinstance(section, Mapping)
+    ]
+    factor = next((value for value in factors if value is not None), default)
+    return int(
+        dim * read_fraction({"partial_rotary_factor": factor}, "partial_rotary_factor", default)
+    )
 
 
-def layer_kinds(config: Config, default: str, letters: Mapping[str, str]) -> str:
-    """Return a letter per layer of ``layer_types``, or ``default`` when the config does not list them."""
+def read_layer_kinds(config: Config, default: str, letters: Mapping[str, str]) -> str:
+    """Return a letter per layer of ``layer_types``.
+
+    ``default`` is returned when the config does not list them.
+    """
     types = config.get("layer_types")
     if types is None:
         return default
@@ -110,15 +144,18 @@ def layer_kinds(config: Config, default: str, letters: Mapping[str, str]) -> str
     return "".join(letters[name] for name in types)
 
 
-def refuse(config: Config, name: str, *, modelled: str) -> None:
-    """Raise NotModelledError when a switch is set that has no term yet."""
+def refuse_field(config: Config, name: str, *, modelled: str) -> None:
+    """Raise NotModelledError for a switch that is not modelled."""
     if config.get(name):
         what = f"{name} {config[name]!r} of model_type {config.get('model_type')!r}"
         raise NotModelledError(what, field=name, modelled=[modelled])
 
 
-def window(config: Config, default: int | None = None) -> int | None:
-    """Return the sliding window: null is none, an absent field the family's default."""
+def read_sliding_window(config: Config, default: int | None = None) -> int | None:
+    """Return the sliding window.
+
+    Null is none, an absent field the family's default.
+    """
     if "sliding_window" not in config:
         return default
-    return integer(config, "sliding_window") if config["sliding_window"] is not None else None
+    return read_integer(config, "sliding_window") if config["sliding_window"] is not None else None

@@ -1,4 +1,4 @@
-"""Parameters, counted on the tree of a model."""
+"""Parameter counts of a model tree."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ from service.estimator.model.weights.tensors import Weight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterCounts:
-    """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table of tokens.
+    """Parameter counts of a model.
 
-    ``tensors`` are all parameter tensors with how often each occurs, ``largest_block`` is over the kinds of blocks;
-    ``outside_blocks`` is embedding, final norm and head.
+    ``active`` are those that one token uses, ``embedding`` the input table of tokens. ``tensors``
+    are all parameter tensors with their number of occurrences, ``largest_block`` is over the kinds
+    of blocks; ``outside_blocks`` is embedding, final norm and head.
     """
 
     total: int
@@ -26,16 +27,24 @@ class ParameterCounts:
 
 
 def count_parameters(
-    weights: Iterable[tuple[Weight, int]], blocks: Iterable[tuple[BlockModule, int]], embedding: Weight
+    weights: Iterable[tuple[Weight, int]],
+    blocks: Iterable[tuple[BlockModule, int]],
+    embedding: Weight,
 ) -> ParameterCounts:
-    """Return the counts of a tree: all parameter tensors with how often each occurs, and its kinds of blocks."""
+    """Return the parameter counts of a tree.
+
+    ``weights`` are all parameter tensors with their number of occurrences, ``blocks`` its kinds of
+    blocks.
+    """
     weights, blocks = tuple(weights), tuple(blocks)
     by_module: dict[str, int] = {}
     for weight, times in weights:
         by_module[weight.kind] = by_module.get(weight.kind, 0) + weight.numel * times
     total = sum(by_module.values())
     idle = sum(block.idle_parameters() * times for block, times in blocks)
-    block_sizes = [(sum(weight.numel for weight in block.weights()), times) for block, times in blocks]
+    block_sizes = [
+        (sum(weight.numel for weight in block.weights()), times) for block, times in blocks
+    ]
     return ParameterCounts(
         total=total,
         active=total - idle,

@@ -1,4 +1,7 @@
-"""Images in a request: how many a sequence has, how many tokens each takes, and which weights they alone train."""
+"""Images in a request, and the weights that they alone train.
+
+Each sequence has a number of images, and each image a number of tokens.
+"""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +11,10 @@ from service.estimator.values.errors import InvalidInputError, NotModelledError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
-    """The images of each sequence, and the tokens of one; ``num_pairs`` sequences are held against as many images."""
+    """Images of each sequence, and the tokens of one image.
+
+    ``num_pairs`` sequences are compared with as many images.
+    """
 
     per_sequence: int
     tokens: int
@@ -17,18 +23,21 @@ class Images:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageInput:
-    """What a model makes of images.
+    """Image input of a model.
 
-    ``tokens`` is what one image always takes, or None where its size decides; ``every_sequence`` has exactly one image where
-    there is nothing else to read (ViT) or to compare with (CLIP). Without images ``weights`` and ``linears`` get no gradient;
-    with them ``unread_weights`` and ``unread_linears`` get none.
+    ``tokens`` is the fixed number that one image takes, or None where its size decides;
+    ``every_sequence`` has exactly one image where there is nothing else to read (ViT) or to compare
+    with (CLIP). Without images ``weights`` and ``linears`` get no gradient; with them
+    ``unread_weights`` and ``unread_linears`` get none.
     """
 
     tokens: int | None
     every_sequence: bool = False
     contrasts: bool = False
     pixels: int = 0
-    """Numbers that make up one image as it is handed in, the largest where its size decides; 0 where that has no end."""
+    """Numbers that make up one input image, the largest where its size decides; 0 where that has no
+    limit.
+    """
     most_tokens: int = 0
     """The tokens of the largest image, where its size decides."""
     unread: bool = False
@@ -38,42 +47,63 @@ class ImageInput:
     unread_weights: tuple[Weight, ...] = ()
     unread_linears: tuple[Linear, ...] = ()
     layer_weights: tuple[Weight, ...] = ()
-    """The parameter tensors of a tower's layers, each of which is a sharded unit beside those of the language model."""
+    """The parameter tensors of a tower's layers, each of which is a sharded unit beside those of
+    the language model.
+    """
     idle_names: frozenset[str] = field(init=False)
     unread_names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Name both kinds of weights without gradients once."""
-        object.__setattr__(self, "idle_names", _names(self.weights, self.linears))
-        object.__setattr__(self, "unread_names", _names(self.unread_weights, self.unread_linears))
+        object.__setattr__(self, "idle_names", _collect_names(self.weights, self.linears))
+        object.__setattr__(
+            self, "unread_names", _collect_names(self.unread_weights, self.unread_linears)
+        )
 
-    def idle(self, images: Images | None) -> frozenset[str]:
-        """Return the names of the weights without gradients, adapters' too."""
+    def get_idle_names(self, images: Images | None) -> frozenset[str]:
+        """Return the names of the weights without gradients.
+
+        Those of adapters are among them.
+        """
         return self.idle_names if images is None else self.unread_names
 
-    def read(self, *, num_images: int | None, image_tokens: int | None, num_sequences: int) -> Images | None:
-        """Return the images that a request asks for; None where it has none."""
+    def read(
+        self, *, num_images: int | None, image_tokens: int | None, num_sequences: int
+    ) -> Images | None:
+        """Return the images of a request; None where it has none."""
         if num_images is None and image_tokens is None and not self.every_sequence:
             return None
         if self.unread:
             what = "images through this model's tower"
-            raise NotModelledError(what, field="workload.num_images", modelled=["text alone, with the tower loaded and idle"])
+            raise NotModelledError(
+                what,
+                field="workload.num_images",
+                modelled=["text alone, with the tower loaded and idle"],
+            )
         if self.every_sequence and num_images not in {None, 1}:
-            message = f"num_images is {num_images}; this model reads one image per sequence: leave it out, or say 1"
+            message = (
+                f"num_images is {num_images}; this model reads one image per sequence: leave it "
+                "out, or say 1"
+            )
             raise InvalidInputError(message, field="workload.num_images")
         if self.tokens is None and image_tokens is None:
             message = (
-                "num_images is given without image_tokens; an image of this model takes as many tokens as its size asks for"
+                "num_images is given without image_tokens; an image of this model takes as many "
+                "tokens as its size asks for"
             )
             raise InvalidInputError(message, field="workload.image_tokens")
         if self.tokens is not None and image_tokens not in {None, self.tokens}:
             message = f"image_tokens is {image_tokens}; an image of this model takes {self.tokens}"
             raise InvalidInputError(message, field="workload.image_tokens")
         tokens = self.tokens or image_tokens or 0
-        return Images(per_sequence=num_images or 1, tokens=tokens, num_pairs=num_sequences if self.contrasts else 0)
+        return Images(
+            per_sequence=num_images or 1,
+            tokens=tokens,
+            num_pairs=num_sequences if self.contrasts else 0,
+        )
 
 
-def _names(weights: tuple[Weight, ...], linears: tuple[Linear, ...]) -> frozenset[str]:
-    """Return the names of weights, and of the adapters on linear layers."""
+def _collect_names(weights: tuple[Weight, ...], linears: tuple[Linear, ...]) -> frozenset[str]:
+    """Return the names of weights and of adapters on linear layers."""
     adapters = (f"{layer.name}.{part}" for layer in linears for part in ("lora_A", "lora_B"))
     return frozenset((*(weight.name for weight in weights), *adapters))

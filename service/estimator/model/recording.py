@@ -1,38 +1,46 @@
-"""What a module sees while it is recorded: the tape, its weights, the adapters, and how large a token is."""
+"""Recording of a model's modules on a tape.
+
+It gives a module the tape, its weights, the adapters, and the size of a token.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib import import_module
 
-from service.estimator.model.adapters.frozen import frozen_linear
-from service.estimator.model.adapters.low_rank import low_rank
-from service.estimator.model.adapters.parameters import factors_of
+from service.estimator.model.adapters.frozen import apply_frozen_linear
+from service.estimator.model.adapters.low_rank import apply_low_rank
+from service.estimator.model.adapters.parameters import iter_linear_factors
 from service.estimator.model.adapters.site import Site
-from service.estimator.model.adapters.stacks import Stacks, adapter_factors
+from service.estimator.model.adapters.stacks import StackAdapters, iter_stack_factors
 from service.estimator.model.images import Images
-from service.estimator.model.weights.collectives import shared_linear
-from service.estimator.model.weights.quantized_layers import packed_away, quantises
+from service.estimator.model.weights.collectives import apply_sharded_linear
+from service.estimator.model.weights.quantized_layers import count_saved_elements, is_quantised
 from service.estimator.model.weights.scheme import Scheme
-from service.estimator.model.weights.tensors import Linear, Norm, Weight, elements_over
+from service.estimator.model.weights.tensors import Linear, Norm, Weight, count_padded_elements
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.offloaded_checkpoint import Checkpoint
-from service.estimator.tape.ops.kv_cache_update import CachedLayer, Store, through_apart, through_layer
+from service.estimator.tape.ops.kv_cache_update import (
+    CachedLayer,
+    CacheState,
+    update_key_value,
+    update_parts,
+)
 from service.estimator.tape.ops.norms import (
-    bare_norm,
     centred_norm,
     layer_norm,
     layer_norm_plus_one,
+    layer_norm_without_weight,
     rms_norm,
     rms_norm_all_fp32,
     rms_norm_plus_one,
 )
 from service.estimator.tape.ops.products import linear
-from service.estimator.tape.pass_shape import Extent
-from service.estimator.tape.shared_weights import Common
+from service.estimator.tape.pass_shape import PassShape
+from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.units import Gathering, Units
+from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention, Lora
 
@@ -44,60 +52,76 @@ _SCALED_NORMS = {
 }
 """Norms with one weight, by the style that a module gives them."""
 
-_ELSEWHERE = {"dora": "dora", "ia3": "vectors", "miss": "vectors"}
+_LAZY_VARIANTS = {"dora": "dora", "ia3": "vectors", "miss": "vectors"}
 """Variants of adapters, by the module of ``adapters`` that is loaded when one is asked for."""
 
 
 class Recording:
-    """One pass over a model: makes the parameters, applies linear layers with their adapters, and norms."""
+    """One pass over a model.
 
-    def __init__(self, tape: Tape, *, dtype: DType, trains_all: bool, attention: Attention, lora: Lora | None) -> None:
-        """Record with weights in ``dtype``; ``trains_all`` says whether the base weights get gradients."""
+    It makes the parameters, applies linear layers with their adapters, and norms.
+    """
+
+    def __init__(
+        self, tape: Tape, *, dtype: DType, trains_all: bool, attention: Attention, lora: Lora | None
+    ) -> None:
+        """Record with weights in ``dtype``.
+
+        ``trains_all`` says whether the base weights get gradients.
+        """
         self.tape = tape
         self.dtype = dtype
         self.attention = attention
         self.lora = lora
-        self.extent = Extent()
+        self.shape = PassShape()
         self.table_dtype = dtype
-        self.store: Store | None = None
+        self.cache: CacheState | None = None
         self.padded = False
         self.window_reached = False
         self.batched = False
         self.length: int | None = None
-        self.stacks: Stacks | None = None
-        self.reads_whole: int | None = None
-        self.names: list[Storage] | None = None
+        self.stacks: StackAdapters | None = None
+        self.static_cache_length: int | None = None
+        self.layer_locals: list[Storage] | None = None
         self.trains_all = trains_all
         self.frozen: tuple[str, ...] = ()
-        self.every: int | None = None
-        self.passed = 0
+        self.recompute_every: int | None = None
+        self.num_recorded_layers = 0
         self.checkpoint: Checkpoint = Tape.checkpoint
-        self.kept_outputs: dict[str, list[list[Storage]]] = {}
+        self.saved_outputs: dict[str, list[list[Storage]]] = {}
         self.scheme: Scheme | None = None
-        self.compute = dtype
+        self.compute_dtype = dtype
         self.copies_logits = False
         self.returns_fp32 = False
         self.checkpointed = False
         self.last_differs = False
         self.decoder_length: int | None = None
-        self.units: Units | None = None
+        self.units: ShardedUnits | None = None
         self.images: Images | None = None
-        self.common: Common | None = None
+        self.common: SharedLayerState | None = None
         self._parameters: dict[str, Parameter] = {}
 
     def parameter(self, weight: Weight, scope: str = "") -> Parameter:
-        """Return the tape's parameter of a weight; ``scope`` tells blocks of different kinds apart."""
-        shared = self.common is not None and weight.name in self.common.names
+        """Return the tape's parameter of a weight.
+
+        ``scope`` tells blocks of different kinds apart.
+        """
+        shared = self.common is not None and weight.name in self.common.weight_names
         name = weight.name if shared else self.tape.path + scope + weight.name
         if name not in self._parameters:
-            trainable = self.trains(weight)
+            trainable = self.is_trained(weight)
             self._parameters[name] = Parameter(
-                name, weight.numel, self.dtype, trainable=trainable, shared=shared, viewed=weight.viewed
+                name,
+                weight.numel,
+                self.dtype,
+                trainable=trainable,
+                shared=shared,
+                viewed=weight.viewed,
             )
         return self._parameters[name]
 
-    def trains(self, weight: Weight) -> bool:
-        """Tell whether a base weight gets a gradient."""
+    def is_trained(self, weight: Weight) -> bool:
+        """Return whether a base weight gets a gradient."""
         return self.trains_all and weight.kind not in self.frozen
 
     def parameters(self, weights: Iterable[Weight], scope: str) -> list[Parameter]:
@@ -106,9 +130,9 @@ class Recording:
 
     def norm(self, norm: Norm, x: Value, scope: str, rows: Size | None = None) -> Value:
         """Return ``x`` normalised over rows (one per token unless given)."""
-        rows = self.extent.tokens(1) if rows is None else rows
+        rows = self.shape.tokens(1) if rows is None else rows
         if norm.style == "bare":
-            return bare_norm(self.tape, x, rows)
+            return layer_norm_without_weight(self.tape, x, rows)
         weight, *bias = self.parameters(norm.weights(), scope)
         if norm.style == "layer_plus_one":
             return layer_norm_plus_one(self.tape, x, weight, bias[0], rows)
@@ -116,95 +140,172 @@ class Recording:
             return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
         return _SCALED_NORMS[norm.style](self.tape, x, weight, rows)
 
-    def leave(self, weights: Value) -> None:
-        """Take over attention weights: until the layer ends where it has a name for them, else they are dropped."""
-        if self.names is not None and weights.storage is not None:
-            self.names.append(weights.storage)
+    def discard_weights(self, weights: Value) -> None:
+        """Take over attention weights and drop them.
+
+        Where the layer has a local name for them they live until it ends.
+        """
+        if self.layer_locals is not None and weights.storage is not None:
+            self.layer_locals.append(weights.storage)
         else:
             self.tape.free(weights)
 
-    def masked(self, window: int | None) -> bool:
-        """Tell whether attention gets a mask beyond the causal one: of padding, a static cache's room, or a full window."""
-        unfilled = self.extent.decoding and self.reads_whole is not None
-        return self.padded or unfilled or (window is not None and self.window_reached)
+    def has_mask(self, window: int | None) -> bool:
+        """Return whether attention gets a mask beyond the causal one.
 
-    def reach(self, window: int | None) -> Extent:
-        """Return the extent of a layer: with its window when there are more tokens than it reads."""
-        beyond = window is not None and self.window_reached and not self.extent.static and not self.extent.decoding
-        if self.reads_whole is not None and not beyond:
-            length = min(window or self.reads_whole, self.reads_whole)
-            return replace(self.extent, window=length, static=not self.extent.decoding)
-        return replace(self.extent, window=window) if window is not None and self.window_reached else self.extent
+        It is one of padding, of a static cache's room, or of a full window.
+        """
+        has_unfilled = self.shape.decoding and self.static_cache_length is not None
+        return self.padded or has_unfilled or (window is not None and self.window_reached)
 
-    def linear(self, layer: Linear, x: Value, scope: str, *, category: Category = Category.ACTIVATIONS) -> Value:
-        """Return the layer's output, with its adapter's share when it is a target."""
+    def get_read_shape(self, window: int | None) -> PassShape:
+        """Return the shape of the positions that a layer reads.
+
+        It has the layer's window when there are more tokens than it reads.
+        """
+        is_beyond_window = (
+            window is not None
+            and self.window_reached
+            and not self.shape.static
+            and not self.shape.decoding
+        )
+        if self.static_cache_length is not None and not is_beyond_window:
+            length = min(window or self.static_cache_length, self.static_cache_length)
+            return replace(self.shape, window=length, static=not self.shape.decoding)
+        return (
+            replace(self.shape, window=window)
+            if window is not None and self.window_reached
+            else self.shape
+        )
+
+    def linear(
+        self, layer: Linear, x: Value, scope: str, *, category: Category = Category.ACTIVATIONS
+    ) -> Value:
+        """Return the layer's output, including that of its adapter.
+
+        Only target layers have an adapter.
+        """
         weight, *bias = self.parameters(layer.weights(), scope)
-        out = self.extent.tokens(layer.out_features)
+        out = self.shape.tokens(layer.out_features)
         if layer.ranks > 1:
-            rows = self.extent.tokens(1)
-            return shared_linear(self.tape, layer, x, weight, rows=rows, bias=bias[0] if bias else None, category=category)
-        packed, adapted = self.scheme is not None and quantises(layer, self.scheme), self.adapts(layer)
+            rows = self.shape.tokens(1)
+            return apply_sharded_linear(
+                self.tape,
+                layer,
+                x,
+                weight,
+                rows=rows,
+                bias=bias[0] if bias else None,
+                category=category,
+            )
+        packed, adapted = (
+            self.scheme is not None and is_quantised(layer, self.scheme),
+            self.has_adapter(layer),
+        )
         site = self._site(layer, scope, packed=packed) if packed or adapted else None
 
         def base(value: Value) -> Value:
             if site is not None and packed:
-                return frozen_linear(site, value, category=category)
-            return linear(self.tape, value, weight, out, bias=bias[0] if bias else None, category=category)
+                return apply_frozen_linear(site, value, category=category)
+            return linear(
+                self.tape, value, weight, out, bias=bias[0] if bias else None, category=category
+            )
 
         if site is None or self.lora is None or not adapted:
             return base(x)
-        if self.lora.variant not in _ELSEWHERE:
-            return low_rank(site, x, base(x), rank=self.lora.rank, dtype=self.lora.dtype)
-        module = import_module(f"service.estimator.model.adapters.{_ELSEWHERE[self.lora.variant]}")
-        result: Value = getattr(module, self.lora.variant)(site, x, base, rank=self.lora.rank, dtype=self.lora.dtype)
+        if self.lora.variant not in _LAZY_VARIANTS:
+            return apply_low_rank(site, x, base(x), rank=self.lora.rank, dtype=self.lora.dtype)
+        module = import_module(
+            f"service.estimator.model.adapters.{_LAZY_VARIANTS[self.lora.variant]}"
+        )
+        result: Value = getattr(module, self.lora.variant)(
+            site, x, base, rank=self.lora.rank, dtype=self.lora.dtype
+        )
         return result
 
     def _site(self, layer: Linear, scope: str, *, packed: bool) -> Site:
-        """Return what adapters and quantised weights need to know about a layer in this pass."""
+        """Return a layer's context for adapters and quantised weights."""
         return Site(
             tape=self.tape,
             layer=layer,
-            tokens=self.extent.tokens,
-            parameter=lambda name, numel, dtype: self.adapter(f"{scope}{layer.name}.{name}", numel, dtype),
+            tokens=self.shape.tokens,
+            parameter=lambda name, numel, dtype: self.adapter(
+                f"{scope}{layer.name}.{name}", numel, dtype
+            ),
             scheme=self.scheme if packed else None,
-            compute=self.compute,
+            compute_dtype=self.compute_dtype,
             weight_dtype=self.dtype,
         )
 
-    def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear], how: Gathering) -> tuple[int, int]:
-        """Return the elements of a block with its adapters, each in the room that it takes, and those that are trained."""
-        ranks, weights = how.uneven, tuple(weights)
-        base = elements_over(weights, ranks)
+    def count_elements(
+        self, weights: Iterable[Weight], linears: Iterable[Linear], gathering: FsdpConfig
+    ) -> tuple[int, int]:
+        """Return the elements of a block, and those that are trained.
+
+        Its adapters are included, each in the room that it takes.
+        """
+        ranks, weights = gathering.uneven_ranks, tuple(weights)
+        base = count_padded_elements(weights, ranks)
         linears = tuple(linears)
         if self.scheme is not None:
-            base -= sum(packed_away(layer, self.scheme, self.compute) for layer in linears)
-        factors = [*adapter_factors(self.stacks, weights)]
+            base -= sum(
+                count_saved_elements(layer, self.scheme, self.compute_dtype) for layer in linears
+            )
+        factors = [*iter_stack_factors(self.stacks, weights)]
         if self.lora is not None:
-            factors += [factor for layer in linears if self.adapts(layer) for factor in factors_of(layer, self.lora)]
-        adapters = elements_over(factors, ranks)
-        trained = elements_over([weight for weight in weights if self.trains(weight)], ranks) if self.frozen else base
-        return base + how.widened(adapters), trained if self.trains_all else adapters
+            factors += [
+                factor
+                for layer in linears
+                if self.has_adapter(layer)
+                for factor in iter_linear_factors(layer, self.lora)
+            ]
+        adapters = count_padded_elements(factors, ranks)
+        trained = (
+            count_padded_elements([weight for weight in weights if self.is_trained(weight)], ranks)
+            if self.frozen
+            else base
+        )
+        return base + gathering.to_gathered_elements(
+            adapters
+        ), trained if self.trains_all else adapters
 
-    def adapts(self, layer: Linear) -> bool:
-        """Tell whether a layer carries an adapter."""
+    def has_adapter(self, layer: Linear) -> bool:
+        """Return whether a layer carries an adapter."""
         if self.lora is None:
             return False
-        if self.stacks is not None and layer.target in self.stacks.words:
+        if self.stacks is not None and layer.target in self.stacks.merged_names:
             return False
         return self.lora.targets is None or layer.target in self.lora.targets
 
-    def cached(self, key: Value, value: Value, elements: int, window: int | None = None) -> tuple[Value, Value]:
-        """Return key and value as attention reads them: through the cache when there is one, ``elements`` per token each."""
-        if self.store is None:
-            return key, value
-        layer = CachedLayer(tape=self.tape, store=self.store, extent=self.extent, reach=self.reach(window), window=window)
-        return through_layer(layer, key, value, elements)
+    def update_cache(
+        self, key: Value, value: Value, elements: int, window: int | None = None
+    ) -> tuple[Value, Value]:
+        """Return key and value as attention reads them.
 
-    def cached_apart(self, *parts: Value) -> tuple[Value, ...]:
-        """Return values of different sizes as attention reads them, each through the cache when there is one."""
-        if self.store is None:
+        They go through the cache when there is one, ``elements`` per token each.
+        """
+        if self.cache is None:
+            return key, value
+        layer = CachedLayer(
+            tape=self.tape,
+            cache=self.cache,
+            shape=self.shape,
+            read_shape=self.get_read_shape(window),
+            window=window,
+        )
+        return update_key_value(layer, key, value, elements)
+
+    def update_cache_parts(self, *parts: Value) -> tuple[Value, ...]:
+        """Return values of different sizes as attention reads them.
+
+        Each goes through the cache when there is one.
+        """
+        if self.cache is None:
             return parts
-        return through_apart(CachedLayer(tape=self.tape, store=self.store, extent=self.extent, reach=self.extent), parts)
+        return update_parts(
+            CachedLayer(tape=self.tape, cache=self.cache, shape=self.shape, read_shape=self.shape),
+            parts,
+        )
 
     def adapter(self, name: str, numel: int, dtype: DType) -> Parameter:
         """Return an adapter's tensor, which is trained."""

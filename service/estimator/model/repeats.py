@@ -1,4 +1,7 @@
-"""Equal layers recorded as one: which of them differ, how each is run, and how its parameters are gathered."""
+"""Equal layers recorded as one.
+
+Layers that differ are recorded apart; the module also runs each layer and gathers its parameters.
+"""
 
 from collections.abc import Callable
 
@@ -7,93 +10,127 @@ from service.estimator.model.recording import Recording
 from service.estimator.tape.nodes import Value
 
 
-def periods(run: Recording, members: tuple[tuple[BlockModule, int], ...], times: int, scope: str, x: Value) -> Value:
-    """Record periods of layers of several kinds; the first and the last one apart for the reasons that blocks have."""
+def record_periods(
+    ctx: Recording, members: tuple[tuple[BlockModule, int], ...], times: int, scope: str, x: Value
+) -> Value:
+    """Record periods of layers of several kinds.
+
+    The first and the last one are recorded apart for the same reasons as those of blocks.
+    """
     if len(members) == 1:
         ((block, count),) = members
-        return repeated(run, block, count * times, scope, x)
+        return record_blocks(ctx, block, count * times, scope, x)
 
     def period(name: str) -> Callable[[Value], Value]:
         def run_members(value: Value) -> Value:
             for index, (block, count) in enumerate(members):
-                value = repeated(run, block, count, f"{scope}{name}{index}.", value)
+                value = record_blocks(ctx, block, count, f"{scope}{name}{index}.", value)
             return value
 
         return run_members
 
-    for part, count in enumerate(_apart(run, times, x)):
-        x = run.tape.repeat(count, period(f"{part}."), x)
+    for part, count in enumerate(_split_ends(ctx, times, x)):
+        x = ctx.tape.repeat(count, period(f"{part}."), x)
     return x
 
 
-def repeated(run: Recording, block: BlockModule, times: int, scope: str, x: Value) -> Value:
-    """Record equal blocks as one; those that differ in what they keep are recorded apart, with weights of their own.
+def record_blocks(ctx: Recording, block: BlockModule, times: int, scope: str, x: Value) -> Value:
+    """Record equal blocks as one.
 
-    The first one keeps less when its input has no gradient; with sharded units nothing is reduced before the last one.
+    Blocks that differ in the tensors they keep are recorded apart, with weights of their own. The
+    first one keeps less when its input has no gradient; with sharded units nothing is reduced
+    before the last one.
     """
-    for part, count in enumerate(_apart(run, times, x)):
-        runner = _runner(run, block, f"{scope}{part}.", checkpointed=run.checkpointed)
-        x = run.tape.repeat(count, runner, x) if run.every is None else _alternating(run, block, count, f"{scope}{part}.", x)
+    for part, count in enumerate(_split_ends(ctx, times, x)):
+        runner = _make_runner(ctx, block, f"{scope}{part}.", checkpointed=ctx.checkpointed)
+        x = (
+            ctx.tape.repeat(count, runner, x)
+            if ctx.recompute_every is None
+            else _record_alternating(ctx, block, count, f"{scope}{part}.", x)
+        )
     return x
 
 
-def _alternating(run: Recording, block: BlockModule, times: int, scope: str, x: Value) -> Value:
-    """Record equal blocks of which every n-th of the whole model is computed again in backward.
+def _record_alternating(
+    ctx: Recording, block: BlockModule, times: int, scope: str, x: Value
+) -> Value:
+    """Record equal blocks of which every n-th is recomputed in backward.
 
-    (torchtitan ``distributed/activation_checkpoint.py``: the n-th, the 2n-th and so on, in order of layers.)
+    It is every n-th of the whole model (torchtitan ``distributed/activation_checkpoint.py``: the
+    n-th, the 2n-th and so on, in order of layers).
     """
-    tape, every = run.tape, run.every or 1
-    lead = min(times, -run.passed % every)
-    whole, tail = divmod(times - lead, every)
-    closes = (run.passed + lead) % every == 0
-    run.passed += times
+    tape, every = ctx.tape, ctx.recompute_every or 1
+    lead = min(times, -ctx.num_recorded_layers % every)
+    num_stretches, tail = divmod(times - lead, every)
+    is_complete = (ctx.num_recorded_layers + lead) % every == 0
+    ctx.num_recorded_layers += times
     if lead:
-        x = _stretch(run, block, f"{scope}lead.", lead, recomputes=closes)(x)
-    if whole:
-        x = tape.repeat(whole, _stretch(run, block, scope, every, recomputes=True), x)
-    return _stretch(run, block, f"{scope}tail.", tail, recomputes=False)(x) if tail else x
+        x = _make_stretch(ctx, block, f"{scope}lead.", lead, recomputes=is_complete)(x)
+    if num_stretches:
+        x = tape.repeat(num_stretches, _make_stretch(ctx, block, scope, every, recomputes=True), x)
+    return _make_stretch(ctx, block, f"{scope}tail.", tail, recomputes=False)(x) if tail else x
 
 
-def _stretch(run: Recording, block: BlockModule, scope: str, length: int, *, recomputes: bool) -> Callable[[Value], Value]:
-    """Return layers in a row, the last of which is computed again in backward when ``recomputes``."""
+def _make_stretch(
+    ctx: Recording, block: BlockModule, scope: str, length: int, *, recomputes: bool
+) -> Callable[[Value], Value]:
+    """Return a function that runs layers in a row.
+
+    Backward computes the last of them again when ``recomputes``.
+    """
 
     def run_stretch(x: Value) -> Value:
         plain = length - recomputes
         if plain:
-            x = run.tape.repeat(plain, _runner(run, block, f"{scope}plain.", checkpointed=False), x)
-        return _runner(run, block, f"{scope}again.", checkpointed=True)(x) if recomputes else x
+            x = ctx.tape.repeat(
+                plain, _make_runner(ctx, block, f"{scope}plain.", checkpointed=False), x
+            )
+        return _make_runner(ctx, block, f"{scope}again.", checkpointed=True)(x) if recomputes else x
 
     return run_stretch
 
 
-def repeated_beside(run: Recording, block: BlockModule, times: int, scope: str, first: Value) -> Value:
-    """Record equal blocks after ``first``, whose name the code around them keeps: it stays with the caller."""
-    tape, storage = run.tape, first.storage
+def record_blocks_keeping_input(
+    ctx: Recording, block: BlockModule, times: int, scope: str, first: Value
+) -> Value:
+    """Record equal blocks after ``first``, which stays with the caller.
+
+    The code around them keeps its name.
+    """
+    tape, storage = ctx.tape, first.storage
     if times == 1 or storage is None:
-        return repeated(run, block, times, scope, tape.alias(first))
+        return record_blocks(ctx, block, times, scope, tape.alias(first))
     mark = tape.ledger.mark()
-    x = repeated(run, block, times, scope, first)
+    x = record_blocks(ctx, block, times, scope, first)
     tape.revive(mark, storage)
     return x
 
 
-def _apart(run: Recording, times: int, x: Value) -> list[int]:
-    leaf = run.lora is not None  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
-    follows_another = run.units is not None  # and its gathered output gives way to that of a first one of these
-    apart_first = times > 1 and run.tape.records and (leaf or follows_another or not x.requires_grad)
-    apart_last = times - apart_first > 1 and (follows_another or run.last_differs)
+def _split_ends(ctx: Recording, times: int, x: Value) -> list[int]:
+    leaf = (
+        ctx.lora is not None
+    )  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
+    follows_another = (
+        ctx.units is not None
+    )  # and its gathered output gives way to that of a first one of these
+    apart_first = (
+        times > 1 and ctx.tape.builds_graph and (leaf or follows_another or not x.requires_grad)
+    )
+    apart_last = times - apart_first > 1 and (follows_another or ctx.last_differs)
     return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
 
 
-def _runner(run: Recording, block: BlockModule, scope: str, *, checkpointed: bool) -> Callable[[Value], Value]:
+def _make_runner(
+    ctx: Recording, block: BlockModule, scope: str, *, checkpointed: bool
+) -> Callable[[Value], Value]:
     def run_block(x: Value) -> Value:
-        return block.record(run, x, scope)
+        return block.record(ctx, x, scope)
 
     def run_checkpointed(x: Value) -> Value:
-        return run.checkpoint(run.tape, run_block, x)
+        return ctx.checkpoint(ctx.tape, run_block, x)
 
-    runner, units = run_checkpointed if checkpointed else run_block, run.units
+    runner, units = run_checkpointed if checkpointed else run_block, ctx.units
     if units is None:
         return runner
-    elements, trained = run.elements_of(block.weights(), block.linears(), units.how)
-    return lambda x: units.run(runner, x, elements=elements, trained=trained)
+    elements, trained = ctx.count_elements(block.weights(), block.linears(), units.config)
+    return lambda x: units.run_block(runner, x, elements=elements, trained=trained)

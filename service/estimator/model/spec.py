@@ -1,11 +1,17 @@
-"""The numbers of a model, as its family file reads them from a config."""
+"""Numbers of a model.
+
+Its family file reads them from a config.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderSpec:
-    """The numbers and switches of a decoder-only model, in one vocabulary for all families."""
+    """Numbers and switches of a decoder-only model.
+
+    They have one vocabulary for all families.
+    """
 
     family: str
     vocab_size: int

@@ -1,4 +1,7 @@
-"""Serving of models with an encoder, recorded: one forward pass, or an encoder's and then a decoder's steps."""
+"""Recorded serving passes of models with an encoder.
+
+They are one forward pass, or an encoder's pass and a decoder's steps after it.
+"""
 
 from collections.abc import Callable
 
@@ -6,66 +9,91 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.passes.encoder_decoder import EncoderDecoderStep
-from service.estimator.passes.recorder import Highs, ServingPass, walker_of
-from service.estimator.tape.cross_shape import Span
+from service.estimator.passes.recorder import PeakCandidates, ServingPass, get_walk_class
+from service.estimator.tape.cross_shape import CrossShape
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
-from service.estimator.tape.nodes import Value, bytes_of
+from service.estimator.tape.nodes import Value, count_bytes
 
-Run = Callable[[Tape, Recording], None]
-
-
-def record_encoding(model: Architecture, how: ServingPass) -> Highs:
-    """Return the highest points of a forward pass (``s`` = prompt), and of the last decode step where there is a decoder."""
-    if not isinstance(model, EncoderDecoder):
-        return _recorded(Section.PREFILL, how, lambda _, run: _forward(model, run, how))
-    highs = _recorded(Section.PREFILL, how, lambda tape, run: _started(tape, run, model, how))
-    if how.decoder_output:
-        highs |= _recorded(Section.DECODE, how, lambda tape, run: _continued(tape, run, model, how))
-    return highs
+RecordPass = Callable[[Tape, Recording], None]
 
 
-def _recorded(section: Section, how: ServingPass, record: Run) -> Highs:
-    tape = Tape(section, Mode.INFERENCE)
-    record(tape, Recording(tape, dtype=how.dtype, trains_all=False, attention=how.attention, lora=None))
-    return tape.ledger.highest()
+def record_encoding(model: Architecture, config: ServingPass) -> PeakCandidates:
+    """Return the highest points of a forward pass (``s`` = prompt).
 
-
-def _forward(model: Architecture, run: Recording, how: ServingPass) -> None:
-    """Record an encoder with its head on every position."""
-    run.window_reached, run.images = how.prefill_window is not None, how.images
-    step = walker_of(model)(model, run)
-    hidden = step.hidden_states(step.inputs())
-    run.tape.free(step.logits_of(hidden, run.extent.tokens(model.vocab_size)), hidden)
-
-
-def _started(tape: Tape, run: Recording, model: EncoderDecoder, how: ServingPass) -> None:
-    """Record the encoder, then the decoder's first step, which fills the caches of both kinds."""
-    run.decoder_length = how.decoder_start
-    step = EncoderDecoderStep(model, run)
-    encoding, decoding = model.stacks()
-    memory = step.encoded(step.inputs(), encoding)
-    run.store = how.store
-    _read(tape, step, step.decoded(memory, decoding))
-
-
-def _continued(tape: Tape, run: Recording, model: EncoderDecoder, how: ServingPass) -> None:
-    """Record the last step: one query, and keys of all tokens and of the encoder's positions out of the caches.
-
-    Who generates holds the input and what the encoder gave until the end (``model_kwargs["encoder_outputs"]``).
+    Where there is a decoder, those of its last decode step are among them.
     """
-    run.decoder_length, run.store = 1, how.store
-    step = EncoderDecoderStep(model, run)
-    step.inputs()
-    held = step.source.tokens(model.spec.hidden_size)
-    tape.allocate(Category.ACTIVATIONS, bytes_of(held, how.dtype))
-    step.target = Span(queries=1, keys=how.decoder_start + how.decoder_output, decoding=True)
-    _read(tape, step, step.decoded(None, model.stacks()[1]))
+    if not isinstance(model, EncoderDecoder):
+        return _record_section(
+            Section.PREFILL, config, lambda _, run: _record_forward(model, run, config)
+        )
+    candidates = _record_section(
+        Section.PREFILL, config, lambda tape, run: _record_first_step(tape, run, model, config)
+    )
+    if config.decoder_output:
+        candidates |= _record_section(
+            Section.DECODE, config, lambda tape, run: _record_last_step(tape, run, model, config)
+        )
+    return candidates
 
 
-def _read(tape: Tape, step: EncoderDecoderStep, hidden: Value) -> None:
-    """Record the head on every position of the decoder's."""
-    logits = step.logits_of(hidden, step.target.tokens(step.model.vocab_size))
-    if step.model.finish_logits is not None:
-        logits = step.model.finish_logits(step.run, logits)
+def _record_section(section: Section, config: ServingPass, record: RecordPass) -> PeakCandidates:
+    tape = Tape(section, Mode.INFERENCE)
+    record(
+        tape,
+        Recording(
+            tape, dtype=config.dtype, trains_all=False, attention=config.attention, lora=None
+        ),
+    )
+    return tape.ledger.find_peak_candidates()
+
+
+def _record_forward(model: Architecture, ctx: Recording, config: ServingPass) -> None:
+    """Record an encoder with its head on every position."""
+    ctx.window_reached, ctx.images = config.prefill_window is not None, config.images
+    walk = get_walk_class(model)(model, ctx)
+    hidden = walk.hidden_states(walk.inputs())
+    ctx.tape.free(walk.record_logits(hidden, ctx.shape.tokens(model.vocab_size)), hidden)
+
+
+def _record_first_step(
+    tape: Tape, ctx: Recording, model: EncoderDecoder, config: ServingPass
+) -> None:
+    """Record the encoder and the decoder's first step.
+
+    The step fills the caches of both kinds.
+    """
+    ctx.decoder_length = config.decoder_start
+    walk = EncoderDecoderStep(model, ctx)
+    encoding, decoding = model.stacks()
+    memory = walk.record_encoder(walk.inputs(), encoding)
+    ctx.cache = config.cache
+    _record_logits(tape, walk, walk.record_decoder(memory, decoding))
+
+
+def _record_last_step(
+    tape: Tape, ctx: Recording, model: EncoderDecoder, config: ServingPass
+) -> None:
+    """Record the last step.
+
+    It has one query, and keys of all tokens and of the encoder's positions out of the caches. The
+    generating loop holds the input and the encoder's output until the end
+    (``model_kwargs["encoder_outputs"]``).
+    """
+    ctx.decoder_length, ctx.cache = 1, config.cache
+    walk = EncoderDecoderStep(model, ctx)
+    walk.inputs()
+    hidden_size = walk.source.tokens(model.spec.hidden_size)
+    tape.allocate(Category.ACTIVATIONS, count_bytes(hidden_size, config.dtype))
+    walk.target = CrossShape(
+        queries=1, keys=config.decoder_start + config.decoder_output, decoding=True
+    )
+    _record_logits(tape, walk, walk.record_decoder(None, model.stacks()[1]))
+
+
+def _record_logits(tape: Tape, walk: EncoderDecoderStep, hidden: Value) -> None:
+    """Record the head on every position of the decoder."""
+    logits = walk.record_logits(hidden, walk.target.tokens(walk.model.vocab_size))
+    if walk.model.finish_logits is not None:
+        logits = walk.model.finish_logits(walk.ctx, logits)
     tape.free(logits, hidden)

@@ -1,88 +1,119 @@
-"""The losses of the contract beside the plain one: each as the operations that its library runs."""
+"""Losses other than the plain one, operation by operation.
+
+Each runs the operations of its library.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.estimator.passes.step import Step
+from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast
-from service.estimator.tape.ops.fused_losses import compiled_loss, in_place_loss, linear_loss, share
-from service.estimator.tape.ops.losses import cross_entropy, shifted_labels
+from service.estimator.tape.ops.fused_losses import (
+    ceil_div_size,
+    compute_compiled_loss,
+    compute_in_place_loss,
+    compute_linear_loss,
+)
+from service.estimator.tape.ops.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Loss
 
 NUM_CHUNKS = 8
-"""Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when nothing is said."""
+"""Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when
+nothing is said.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPass:
-    """How the loss is computed: ``chunk_tokens`` of a loss with the head inside, ``compiled`` by inductor."""
+    """Computation of the loss.
+
+    ``chunk_tokens`` of a loss with the head inside, ``compiled`` by inductor.
+    """
 
     kind: Loss
     chunk_tokens: int = 0
     compiled: bool = False
 
 
-def record_loss(step: Step, hidden: Value, how: LossPass, *, keeps_logits: bool) -> Value:
+def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logits: bool) -> Value:
     """Record the head and the loss; ``hidden`` is dropped."""
-    step.tape.ledger.enter(Section.LOSS_FORWARD)
-    loss = _RECORDERS[how.kind](step, hidden, how, keeps_logits)
-    step.tape.free(hidden)
+    walk.tape.ledger.enter(Section.LOSS_FORWARD)
+    loss = _RECORDERS[config.kind](walk, hidden, config, keeps_logits)
+    walk.tape.free(hidden)
     return loss
 
 
-def _full(step: Step, hidden: Value, how: LossPass, keeps_logits: bool) -> Value:  # noqa: FBT001 - one of equal recorders
-    """Record all logits, then one kernel: with its upcast inside, or writing the gradient over an fp32 copy.
+def _record_full_logits(
+    walk: ModelWalk,
+    hidden: Value,
+    config: LossPass,
+    keeps_logits: bool,  # noqa: FBT001 - one of equal recorders
+) -> Value:
+    """Record all logits, then one kernel.
 
-    flash-attn's keeps what a compiled loss does: the logits and two numbers per row (``ops/triton/cross_entropy.py``).
+    The kernel has its upcast inside, or writes the gradient over an fp32 copy. flash-attn's keeps
+    the same as a compiled loss: the logits and two numbers per row
+    (``ops/triton/cross_entropy.py``).
     """
-    tape, logits = step.tape, _logits(step, hidden)
-    labels = shifted_labels(tape)
-    if how.kind is not Loss.FUSED_CROSS_ENTROPY:
-        loss = compiled_loss(tape, logits)
+    tape, logits = walk.tape, _record_logits(walk, hidden)
+    labels = allocate_shifted_labels(tape)
+    if config.kind is not Loss.FUSED_CROSS_ENTROPY:
+        loss = compute_compiled_loss(tape, logits)
     else:
         upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
-        loss = in_place_loss(tape, upcast)
+        loss = compute_in_place_loss(tape, upcast)
         tape.free(upcast)
     tape.release(*labels)
     if keeps_logits:
-        step.logits = logits
+        walk.logits = logits
     else:
         tape.free(logits)
     return loss
 
 
-def _logits(step: Step, hidden: Value) -> Value:
-    model = step.model
-    logits = step.logits_of(hidden, step.run.extent.tokens(model.vocab_size))
-    return logits if model.finish_logits is None else model.finish_logits(step.run, logits)
+def _record_logits(walk: ModelWalk, hidden: Value) -> Value:
+    model = walk.model
+    logits = walk.record_logits(hidden, walk.ctx.shape.tokens(model.vocab_size))
+    return logits if model.finish_logits is None else model.finish_logits(walk.ctx, logits)
 
 
-def _chunked(step: Step, hidden: Value, how: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders
-    """Record the logits as a list of chunks, each upcast when its loss is computed (torchtune ``ce_chunked_output_loss.py``).
+def _record_chunked(walk: ModelWalk, hidden: Value, config: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders
+    """Record the logits as a list of chunks.
 
-    Without compilation the log-softmax of every chunk is kept for backward, in fp32.
+    Each is upcast when its loss is computed (torchtune ``ce_chunked_output_loss.py``). Without
+    compilation the log-softmax of every chunk is kept for backward, in fp32.
     """
-    tape, model = step.tape, step.model
-    labels = shifted_labels(tape)
-    part, numel = share(hidden.numel, NUM_CHUNKS), share(step.run.extent.tokens(model.vocab_size), NUM_CHUNKS)
-    weight = step.run.parameter(model.embedding) if model.tied else step.run.parameters(model.head.weights(), "")[0]
+    tape, model = walk.tape, walk.model
+    labels = allocate_shifted_labels(tape)
+    part, numel = (
+        ceil_div_size(hidden.numel, NUM_CHUNKS),
+        ceil_div_size(walk.ctx.shape.tokens(model.vocab_size), NUM_CHUNKS),
+    )
+    weight = (
+        walk.ctx.parameter(model.embedding)
+        if model.tied
+        else walk.ctx.parameters(model.head.weights(), "")[0]
+    )
     pieces = split(tape, tape.alias(hidden), (part,) * NUM_CHUNKS)
     chunks = [linear(tape, piece, weight, numel, category=Category.LOGITS) for piece in pieces]
     tape.free(*pieces)
-    losses = [_of_chunk(step, logits, compiled=how.compiled, last=index == 0) for index, logits in enumerate(chunks)]
+    losses = [
+        _record_chunk_loss(walk, logits, compiled=config.compiled, last=index == 0)
+        for index, logits in enumerate(chunks)
+    ]
     tape.free(*chunks)
     tape.release(*labels)
-    return _sum(step, losses)
+    return _add_losses(walk, losses)
 
 
-def _of_chunk(step: Step, logits: Value, *, compiled: bool, last: bool) -> Value:
-    tape = step.tape
+def _record_chunk_loss(walk: ModelWalk, logits: Value, *, compiled: bool, last: bool) -> Value:
+    tape = walk.tape
     if compiled:
-        return compiled_loss(tape, logits, last=last)
+        return compute_compiled_loss(tape, logits, last=last)
     upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
     labels = Value(None, logits.numel, DType.FP32)
     loss = cross_entropy(tape, upcast, labels, last=last)
@@ -90,9 +121,9 @@ def _of_chunk(step: Step, logits: Value, *, compiled: bool, last: bool) -> Value
     return loss
 
 
-def _sum(step: Step, losses: list[Value]) -> Value:
-    """Return the sum of scalar losses; its gradient is handed on to all."""
-    tape = step.tape
+def _add_losses(walk: ModelWalk, losses: list[Value]) -> Value:
+    """Return the sum of scalar losses, whose gradient all of them get."""
+    tape = walk.tape
 
     def backward(_: Storage) -> None:
         for loss in losses:
@@ -103,21 +134,29 @@ def _sum(step: Step, losses: list[Value]) -> Value:
     return total
 
 
-def _linear(step: Step, hidden: Value, how: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders
-    tape, model, run = step.tape, step.model, step.run
-    labels = shifted_labels(tape)
-    source = model.finish_hidden(run, hidden) if model.finish_hidden is not None else tape.alias(hidden)
-    weight = run.parameter(model.embedding) if model.tied else run.parameters(model.head.weights(), "")[0]
-    loss = linear_loss(tape, source, weight, chunk_tokens=how.chunk_tokens, vocab_size=model.vocab_size)
+def _record_fused_linear(walk: ModelWalk, hidden: Value, config: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders
+    tape, model, ctx = walk.tape, walk.model, walk.ctx
+    labels = allocate_shifted_labels(tape)
+    source = (
+        model.finish_hidden(ctx, hidden) if model.finish_hidden is not None else tape.alias(hidden)
+    )
+    weight = (
+        ctx.parameter(model.embedding)
+        if model.tied
+        else ctx.parameters(model.head.weights(), "")[0]
+    )
+    loss = compute_linear_loss(
+        tape, source, weight, chunk_tokens=config.chunk_tokens, vocab_size=model.vocab_size
+    )
     tape.free(source)
     tape.release(*labels)
     return loss
 
 
-_RECORDERS: dict[Loss, Callable[[Step, Value, LossPass, bool], Value]] = {
-    Loss.FULL_LOGITS: _full,
-    Loss.FUSED_CROSS_ENTROPY: _full,
-    Loss.FLASH_CROSS_ENTROPY: _full,
-    Loss.CHUNKED: _chunked,
-    Loss.FUSED_LINEAR: _linear,
+_RECORDERS: dict[Loss, Callable[[ModelWalk, Value, LossPass, bool], Value]] = {
+    Loss.FULL_LOGITS: _record_full_logits,
+    Loss.FUSED_CROSS_ENTROPY: _record_full_logits,
+    Loss.FLASH_CROSS_ENTROPY: _record_full_logits,
+    Loss.CHUNKED: _record_chunked,
+    Loss.FUSED_LINEAR: _record_fused_linear,
 }

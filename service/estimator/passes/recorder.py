@@ -1,37 +1,40 @@
-"""Walks a model: records one training step or one serving pass on a tape."""
+"""Recorded passes: one training step or one serving pass on a tape."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from service.estimator.model.adapters.stacks import stacks_of
+from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.scheme import Scheme
-from service.estimator.model.weights.tensors import elements_over
+from service.estimator.model.weights.tensors import count_padded_elements
 from service.estimator.passes.losses import LossPass, record_loss
-from service.estimator.passes.step import Step
+from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events, LoggingTape
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.offloaded_checkpoint import Checkpoint, checkpoint_on_host
 from service.estimator.tape.ops.elementwise import cast
-from service.estimator.tape.ops.kv_cache_update import Store
-from service.estimator.tape.ops.products import end_autocast, integers
-from service.estimator.tape.pass_shape import Extent
-from service.estimator.tape.units import Gathering, Units
-from service.estimator.tape.unrolling import unrolled
+from service.estimator.tape.ops.kv_cache_update import CacheState
+from service.estimator.tape.ops.products import allocate_integers, end_autocast
+from service.estimator.tape.pass_shape import PassShape
+from service.estimator.tape.units import FsdpConfig, ShardedUnits
+from service.estimator.tape.unrolling import unroll_repeats
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention, Checkpointing, Lora
 
-Highs = dict[Section, tuple[Point, ...]]
+PeakCandidates = dict[Section, tuple[Point, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPass:
-    """Everything that decides which tensors a training step makes, beside the model, the batch and the sequence."""
+    """Settings that decide which tensors a training step makes.
+
+    The model, the batch and the sequence decide the rest.
+    """
 
     param_dtype: DType
     autocast: DType | None
@@ -41,17 +44,19 @@ class TrainingPass:
     attention: Attention
     keeps_logits: bool
     accumulating: bool
-    gathering: Gathering | None = None
+    gathering: FsdpConfig | None = None
     scheme: Scheme | None = None
-    """How the frozen linear layers are stored, where they are quantised."""
-    compute: DType = DType.BF16
+    """Storage of the frozen linear layers, where they are quantised."""
+    compute_dtype: DType = DType.BF16
     """The dtype of products with quantised weights."""
     copies_logits: bool = False
     """Whether the loss shifts its logits by a copy, as older releases do."""
     returns_fp32: bool = False
     """Whether the model casts its logits to fp32 itself, as still older ones do."""
     batched: bool = False
-    """Whether there is more than one sequence: then a transposed tensor is copied where one sequence's is a view."""
+    """Whether there is more than one sequence: then a transposed tensor is copied where one
+    sequence's is a view.
+    """
     padded: bool = False
     """Whether a padding mask with zeros in it comes with the batch."""
     window_reached: bool = False
@@ -59,143 +64,211 @@ class TrainingPass:
     length: int | None = None
     """Tokens of a sequence, where the model's tensors are no polynomial of it: scans in chunks."""
     ranks: int = 1
-    """Tensor-parallel ranks that the model was shared out to: its numbers alone do not tell it from a smaller model."""
+    """Tensor-parallel ranks that the model was sharded over: its numbers alone do not tell it from
+    a smaller model.
+    """
     loss: LossPass | None = None
-    """How the loss is computed where it is not the model's own."""
+    """Computation of the loss where it is not the model's own."""
     frozen: tuple[str, ...] = ()
     """Kinds of modules that are not trained."""
     steps_in_backward: int | None = None
-    """With the optimizer in backward: bytes of its temporaries per element; gradients are dropped once they are stepped."""
+    """With the optimizer in backward: bytes of its temporaries per element; gradients are dropped
+    once they are stepped.
+    """
     decoder_length: int | None = None
     """Tokens of a decoder beside an encoder; None is as many as the sequence has."""
     images: Images | None = None
     """The images of each sequence, for a model that takes them."""
-    selective: int | None = None
-    """Every so many layers one is recomputed in backward."""
+    recompute_every: int | None = None
+    """Interval of layers recomputed in backward: one in so many."""
     offloads_inputs: bool = False
     """Whether checkpoints keep the inputs of layers on the host."""
     reentrant: bool = False
     """Whether a checkpointed block is run without a graph, and again with a backward of its own."""
 
 
-def _kernel(model: Architecture, asked: Attention) -> Attention:
-    """Return the attention that runs: a model that SDPA cannot run falls back to eager."""
-    return Attention.EAGER if model.only_eager and asked is Attention.SDPA else asked
+def _resolve_attention(model: Architecture, attention: Attention) -> Attention:
+    """Return the attention kernel that runs.
+
+    A model that SDPA cannot run falls back to eager.
+    """
+    return Attention.EAGER if model.only_eager and attention is Attention.SDPA else attention
 
 
-def walker_of(model: Architecture) -> type[Step]:
-    """Return what walks a model, loaded when it is needed."""
+def get_walk_class(model: Architecture) -> type[ModelWalk]:
+    """Return the class that walks a model, loaded on demand."""
     if model.walker is None:
-        return Step
+        return ModelWalk
     module, name = model.walker
-    walker: type[Step] = getattr(import_module(f"service.estimator.{module}"), name)
+    walker: type[ModelWalk] = getattr(import_module(f"service.estimator.{module}"), name)
     return walker
 
 
-def _checkpoint(how: TrainingPass) -> Checkpoint:
-    """Return how a block is run that backward computes again."""
-    if how.offloads_inputs:
+def _select_checkpoint(config: TrainingPass) -> Checkpoint:
+    """Return the function that checkpoints a block.
+
+    Backward computes the block again.
+    """
+    if config.offloads_inputs:
         return checkpoint_on_host
-    if not how.reentrant:
+    if not config.reentrant:
         return Tape.checkpoint
-    apart = how.gathering is not None and how.gathering.adapters_apart
+    has_adapter_units = config.gathering is not None and config.gathering.adapter_units
     module = import_module("service.estimator.tape.reentrant")
-    chosen: Checkpoint = module.checkpoint_in_frozen_unit if apart else module.checkpoint_reentrant
-    return chosen
+    checkpoint: Checkpoint = (
+        module.checkpoint_in_frozen_unit if has_adapter_units else module.checkpoint_reentrant
+    )
+    return checkpoint
 
 
-def _units(tape: Tape, how: Gathering) -> Units:
-    """Return the units of a step; those of flat parameters are loaded when there are some, and lag where order matters."""
-    if not how.flat:
-        return Units(tape, how)
+def _make_units(tape: Tape, gathering: FsdpConfig) -> ShardedUnits:
+    """Return the sharded units of a step.
+
+    Those of flat parameters are loaded on demand, and lag where order matters.
+    """
+    if not gathering.flat_parameters:
+        return ShardedUnits(tape, gathering)
     flat = import_module("service.estimator.tape.flat_units")
-    units: Units = flat.FlatUnits(tape, how, lagging=isinstance(tape, LoggingTape))
+    units: ShardedUnits = flat.FlatUnits(tape, gathering, lagging=isinstance(tape, LoggingTape))
     return units
 
 
-def record_training(model: Architecture, how: TrainingPass) -> Highs:
-    """Return the highest points of forward, loss and backward of one micro batch."""
-    tape = Tape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
-    _run_training(tape, model, how)
-    return tape.ledger.highest()
+def record_training(model: Architecture, config: TrainingPass) -> PeakCandidates:
+    """Return the highest points of one micro batch.
+
+    Its sections are forward, loss and backward.
+    """
+    tape = Tape(
+        Section.FORWARD, Mode.RECORDING, autocast=config.autocast, accumulating=config.accumulating
+    )
+    _run_training(tape, model, config)
+    return tape.ledger.find_peak_candidates()
 
 
-def log_training(model: Architecture, how: TrainingPass) -> Events:
-    """Return the allocations and releases of forward, loss and backward of one micro batch, in order."""
-    short = _logged(model, how, shortens=True)
-    events = unrolled(short.events(), short.loops)
-    return events if events is not None else _logged(model, how, shortens=False).events()
+def log_training(model: Architecture, config: TrainingPass) -> Events:
+    """Return the allocations and releases of one micro batch, in order.
+
+    They are those of forward, loss and backward.
+    """
+    short = _log_pass(model, config, shortens=True)
+    events = unroll_repeats(short.events(), short.loops)
+    return events if events is not None else _log_pass(model, config, shortens=False).events()
 
 
-def _logged(model: Architecture, how: TrainingPass, *, shortens: bool) -> LoggingTape:
-    tape = LoggingTape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating, shortens=shortens)
-    if how.gathering is not None:
-        tape.units = _unit_tensors(model, how.gathering.uneven)
-    _run_training(tape, model, how)
+def _log_pass(model: Architecture, config: TrainingPass, *, shortens: bool) -> LoggingTape:
+    tape = LoggingTape(
+        Section.FORWARD,
+        Mode.RECORDING,
+        autocast=config.autocast,
+        accumulating=config.accumulating,
+        shorten_repeats=shortens,
+    )
+    if config.gathering is not None:
+        tape.unit_tensors = _list_unit_tensors(model, config.gathering.uneven_ranks)
+    _run_training(tape, model, config)
     return tape
 
 
-def _unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, ...]]:
-    """Return the tensors of every sharded unit: each kind of block, and the root with all that is outside of them."""
-    inside = [tuple(elements_over([weight], ranks) for weight in block.weights()) for block, _ in model.blocks]
+def _list_unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, ...]]:
+    """Return the tensors of every sharded unit.
+
+    The units are each kind of block, and the root with everything outside of them.
+    """
+    block_tensors = [
+        tuple(count_padded_elements([weight], ranks) for weight in block.weights())
+        for block, _ in model.blocks
+    ]
     tower = {weight.name for weight in model.tower_layer_weights}
-    first = 1 + (model.position_embedding is not None)
-    numels = [elements_over([weight], ranks) for weight, _ in model.weights() if weight.name not in tower]
-    root = (*numels[:first], *numels[first + sum(map(len, inside)) :])
-    return {sum(unit): unit for unit in (*inside, root)}
+    num_tables = 1 + (model.position_embedding is not None)
+    numels = [
+        count_padded_elements([weight], ranks)
+        for weight, _ in model.weights()
+        if weight.name not in tower
+    ]
+    root = (*numels[:num_tables], *numels[num_tables + sum(map(len, block_tensors)) :])
+    return {sum(unit): unit for unit in (*block_tensors, root)}
 
 
-def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
-    run = Recording(
-        tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=_kernel(model, how.attention), lora=how.lora
+def _run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
+    ctx = Recording(
+        tape,
+        dtype=config.param_dtype,
+        trains_all=config.trains_all,
+        attention=_resolve_attention(model, config.attention),
+        lora=config.lora,
     )
-    run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
-    run.scheme, run.compute = how.scheme, how.compute
-    run.copies_logits, run.returns_fp32 = how.copies_logits, how.returns_fp32
-    run.length, run.images, run.decoder_length = how.length, how.images, how.decoder_length
-    run.checkpoint = _checkpoint(how)
-    run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
-    run.stacks = stacks_of(model.family, how.lora)
-    units = _units(tape, how.gathering) if how.gathering is not None else None
-    step = walker_of(model)(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)
-    hidden = step.hidden_states(step.inputs())
-    if how.loss is None:
-        loss = step.loss(hidden, keeps_logits=how.keeps_logits)
+    ctx.padded, ctx.window_reached, ctx.batched = (
+        config.padded,
+        config.window_reached,
+        config.batched,
+    )
+    ctx.scheme, ctx.compute_dtype = config.scheme, config.compute_dtype
+    ctx.copies_logits, ctx.returns_fp32 = config.copies_logits, config.returns_fp32
+    ctx.length, ctx.images, ctx.decoder_length = config.length, config.images, config.decoder_length
+    ctx.checkpoint = _select_checkpoint(config)
+    ctx.frozen, ctx.recompute_every, tape.steps_in_backward = (
+        config.frozen,
+        config.recompute_every,
+        config.steps_in_backward,
+    )
+    ctx.stacks = build_stack_adapters(model.family, config.lora)
+    units = _make_units(tape, config.gathering) if config.gathering is not None else None
+    walk = get_walk_class(model)(
+        model, ctx, checkpointed=config.checkpointing is not Checkpointing.NONE, units=units
+    )
+    hidden = walk.hidden_states(walk.inputs())
+    if config.loss is None:
+        loss = walk.loss(hidden, keeps_logits=config.keeps_logits)
     else:
-        loss = record_loss(step, hidden, how.loss, keeps_logits=how.keeps_logits)
+        loss = record_loss(walk, hidden, config.loss, keeps_logits=config.keeps_logits)
     end_autocast(tape)
     tape.ledger.enter(Section.LOSS_BACKWARD)
     if units is not None:
         units.end_forward()
-    step.backward(loss)
+    walk.backward(loss)
 
 
-def batch_decides(model: Architecture, attention: Attention, dtype: DType) -> bool:
-    """Tell whether one sequence makes other tensors than several: a product copies heads that do not lie one after another."""
-    may_be_math = attention is Attention.MATH or (attention is Attention.SDPA and dtype is DType.FP32)
-    return model.recurrent or model.writes_out_attention or may_be_math or attention is Attention.EAGER
+def is_batch_dependent(model: Architecture, attention: Attention, dtype: DType) -> bool:
+    """Return whether a batch of one makes other tensors than several.
+
+    A product copies heads that do not lie one after another.
+    """
+    may_be_math = attention is Attention.MATH or (
+        attention is Attention.SDPA and dtype is DType.FP32
+    )
+    return (
+        model.recurrent or model.writes_out_attention or may_be_math or attention is Attention.EAGER
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPass:
-    """Everything that decides which tensors prefill and decode make, beside the model, the batch and the lengths."""
+    """Settings that decide which tensors prefill and decode make.
+
+    The model, the batch and the lengths decide the rest.
+    """
 
     dtype: DType
     attention: Attention
-    store: Store
-    """The cache."""
+    cache: CacheState
+    """State of the key/value cache at the start of the pass."""
     prefill_window: int | None = None
-    """The sliding window when the prompt fills it, or when a static cache makes queries meet all of it."""
+    """The sliding window when the prompt fills it, or when a static cache makes queries meet all of
+    it.
+    """
     prefill_static: bool = False
     """Whether a static cache has layers of a window that the prompt does not exceed."""
     decode_window: int | None = None
     """The sliding window when at least as many tokens are attended to in decode."""
     drops_prompt: bool = False
-    """Whether the first decode step drops the prompt from layers with a window: it is recorded as well."""
-    reads_whole: bool = False
-    """Whether attention reads all that a static cache has room for in prefill too, as eager attention does."""
+    """Whether the first decode step, recorded as well, drops the prompt from layers with a window.
+    """
+    reads_full_cache: bool = False
+    """Whether attention reads all that a static cache has room for in prefill too, as eager
+    attention does.
+    """
     prefill_scheme: Scheme | None = None
-    """How linear layers are stored, where prefill makes them whole or quantises their input."""
+    """Storage of linear layers, where prefill dequantises them or quantises their input."""
     decode_scheme: Scheme | None = None
     """The same in decode, whose kernels for few rows mostly read the codes themselves."""
     batched: bool = False
@@ -207,45 +280,68 @@ class ServingPass:
     images: Images | None = None
     """The images of each prompt, for a model that takes them."""
     ranks: int = 1
-    """Tensor-parallel ranks that the model was shared out to."""
+    """Tensor-parallel ranks that the model was sharded over."""
     decoder_start: int = 1
     """Tokens that a decoder beside an encoder begins with."""
     decoder_output: int = 0
     """Tokens that it adds to them."""
 
 
-Recorder = Callable[[Architecture, ServingPass], Highs]
+Recorder = Callable[[Architecture, ServingPass], PeakCandidates]
 
 
-def record_serving(model: Architecture, how: ServingPass) -> Highs:
-    """Return the highest points of prefill (``s`` = prompt) and of one decode step (``s`` = tokens in the cache).
+def record_serving(model: Architecture, config: ServingPass) -> PeakCandidates:
+    """Return the highest points of prefill and of one decode step.
 
-    What a pass adds to the cache is part of it; the caller counts what is there before.
+    ``s`` is the prompt in prefill and the tokens in the cache in decode. Bytes that a pass adds to
+    the cache are part of it; the caller counts those of before.
     """
     if not model.shifts_labels:
-        record: Recorder = import_module("service.estimator.passes.encoder_recorder").record_encoding
-        return record(model, how)
-    highs: Highs = {}
-    for section in (Section.PREFILL, Section.DECODE) + (Section.FIRST_DECODE,) * how.drops_prompt:
+        record: Recorder = import_module(
+            "service.estimator.passes.encoder_recorder"
+        ).record_encoding
+        return record(model, config)
+    candidates: PeakCandidates = {}
+    for section in (Section.PREFILL, Section.DECODE) + (
+        Section.FIRST_DECODE,
+    ) * config.drops_prompt:
         tape = Tape(section, Mode.INFERENCE)
-        run = Recording(tape, dtype=how.dtype, trains_all=False, attention=_kernel(model, how.attention), lora=None)
+        ctx = Recording(
+            tape,
+            dtype=config.dtype,
+            trains_all=False,
+            attention=_resolve_attention(model, config.attention),
+            lora=None,
+        )
         decoding = section is not Section.PREFILL
-        run.extent = Extent(decoding=decoding, static=how.prefill_static and not decoding)
-        run.store = replace(how.store, drops_prompt=section is Section.FIRST_DECODE)
-        run.reads_whole = how.store.length if how.reads_whole or decoding else None
-        run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
-        run.scheme, run.compute = how.decode_scheme if decoding else how.prefill_scheme, how.dtype
-        run.batched, run.length = how.batched, how.length
-        run.images = None if decoding else how.images
-        step = Step(model, run)
-        ids = integers(tape, run.extent.tokens(1))
-        hidden = step.hidden_states(ids)
-        whole = how.full_logits and not decoding
-        logits = step.logits_of(hidden, run.extent.tokens(model.vocab_size) if whole else sizes.per_sequence(model.vocab_size))
+        ctx.shape = PassShape(decoding=decoding, static=config.prefill_static and not decoding)
+        ctx.cache = replace(config.cache, drops_prompt=section is Section.FIRST_DECODE)
+        ctx.static_cache_length = (
+            config.cache.length if config.reads_full_cache or decoding else None
+        )
+        ctx.window_reached = (
+            config.decode_window if decoding else config.prefill_window
+        ) is not None
+        ctx.scheme, ctx.compute_dtype = (
+            config.decode_scheme if decoding else config.prefill_scheme,
+            config.dtype,
+        )
+        ctx.batched, ctx.length = config.batched, config.length
+        ctx.images = None if decoding else config.images
+        walk = ModelWalk(model, ctx)
+        ids = allocate_integers(tape, ctx.shape.tokens(1))
+        hidden = walk.hidden_states(ids)
+        all_logits = config.full_logits and not decoding
+        logits = walk.record_logits(
+            hidden,
+            ctx.shape.tokens(model.vocab_size)
+            if all_logits
+            else sizes.per_sequence(model.vocab_size),
+        )
         if model.recurrent and model.finish_logits is not None:
-            logits = model.finish_logits(run, logits)
-        if whole and how.dtype is not DType.FP32:
+            logits = model.finish_logits(ctx, logits)
+        if all_logits and config.dtype is not DType.FP32:
             tape.free(cast(tape, logits, DType.FP32, category=Category.LOGITS))
         tape.free(logits)
-        highs |= tape.ledger.highest()
-    return highs
+        candidates |= tape.ledger.find_peak_candidates()
+    return candidates

@@ -1,64 +1,80 @@
-"""Walks models whose input is an image: classifiers of images, and pairs of images and texts."""
+"""Walks over models whose input is an image.
 
-from service.estimator.model.modules.vision.contrastive_loss import contrastive_loss, similarities, unit_length
-from service.estimator.model.modules.vision.encoder import ImageExtent, reading
+They are classifiers of images, and pairs of images and texts.
+"""
+
+from service.estimator.model.modules.vision.contrastive_loss import (
+    compute_similarities,
+    normalise_embeddings,
+    record_contrastive_loss,
+)
+from service.estimator.model.modules.vision.encoder import ImageShape, record_over_images
 from service.estimator.model.trees.vision import VisionModel
-from service.estimator.passes.step import Step
+from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.images import gathered_position, pixels_of
-from service.estimator.tape.ops.losses import plain_loss
-from service.estimator.tape.ops.products import integers
-from service.estimator.tape.pass_shape import Extent
+from service.estimator.tape.ops.images import allocate_pixels, gather_position
+from service.estimator.tape.ops.losses import compute_unshifted_loss
+from service.estimator.tape.ops.products import allocate_integers
+from service.estimator.tape.pass_shape import PassShape
 from service.estimator.tape.sizes import ZERO, Size
 
 
-class _ImageStep(Step):
-    """What both kinds have in common: pixels that come with the batch."""
+class _ImageStep(ModelWalk):
+    """Walk over pixels that come with the batch."""
 
     def tower_model(self) -> VisionModel:
-        """Return the model as what it is."""
+        """Return the model as a vision model."""
         assert isinstance(self.model, VisionModel)  # noqa: S101 - only such a model names these steps
         return self.model
 
-    def image_extent(self) -> ImageExtent:
-        """Return the extent of one image per sequence."""
-        return self.tower_model().tower.extent(1)
+    def image_shape(self) -> ImageShape:
+        """Return the shape of one image per sequence."""
+        return self.tower_model().tower.build_shape(1)
 
     def pixels(self) -> Value:
-        """Return the pixels that come with a batch, in the dtype of the weights."""
-        numel = self.image_extent().images(self.tower_model().tower.pixels.elements)
-        return pixels_of(self.tape, numel, self.run.dtype)
+        """Return the pixels of a batch, in the dtype of the weights."""
+        numel = self.image_shape().images(self.tower_model().tower.patch_embeddings.elements)
+        return allocate_pixels(self.tape, numel, self.ctx.dtype)
 
 
 class ClassifierStep(_ImageStep):
-    """A transformer over one image, and a class for what its first position says (``ViTForImageClassification``)."""
+    """Transformer over one image, and a classifier (``ViTForImageClassification``).
+
+    The classifier reads the first position.
+    """
 
     def inputs(self) -> Value:
-        """Return the pixels; a label per image lives as long as they do."""
-        self.run.extent = self.image_extent()
+        """Return the pixels of a batch.
+
+        A label per image lives as long as they do.
+        """
+        self.ctx.shape = self.image_shape()
         pixels = self.pixels()
-        if self.tape.records:
-            integers(self.tape, self.image_extent().images(1))
+        if self.tape.builds_graph:
+            allocate_integers(self.tape, self.image_shape().images(1))
         return pixels
 
     def hidden_states(self, ids: Value) -> Value:
         """Record patches, layers and the last norm over all positions."""
-        model, tape, run = self.tower_model(), self.tape, self.run
+        model, tape, ctx = self.tower_model(), self.tape, self.ctx
         if self.units is not None:
             self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
         assert model.final_norm is not None  # noqa: S101 - every ViT has one
-        first, x = model.whole_tower().record(run, ids, self.image_extent())
-        y = run.norm(model.final_norm, x, "")
+        first, x = model.get_tower().record(ctx, ids, self.image_shape())
+        y = ctx.norm(model.final_norm, x, "")
         tape.free(first, x)
         return y
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
-        """Record the head over one position of each image, and the cross entropy in the dtype of the logits."""
+        """Record the head over one position of each image, and the loss.
+
+        The cross entropy is in the dtype of the logits.
+        """
         tape = self.tape
         tape.ledger.enter(Section.LOSS_FORWARD)
-        logits = self.logits_of(hidden, self.image_extent().images(self.model.vocab_size))
-        loss = plain_loss(tape, logits, upcast=False)
+        logits = self.record_logits(hidden, self.image_shape().images(self.model.vocab_size))
+        loss = compute_unshifted_loss(tape, logits, upcast=False)
         tape.free(hidden)
         if keeps_logits:
             self.logits = logits
@@ -66,72 +82,93 @@ class ClassifierStep(_ImageStep):
             tape.free(logits)
         return loss
 
-    def logits_of(self, hidden: Value, numel: Size) -> Value:  # noqa: ARG002 - the head reads one position of each image
-        """Return a score per class and image; ``hidden`` stays with the caller."""
-        model, run, extent = self.tower_model(), self.run, self.image_extent()
-        token = model.whole_tower().class_token(run, hidden, extent)
-        with reading(run, ImageExtent(num_images=1, positions_per_image=1)):
-            logits = run.linear(model.head, token, "", category=Category.LOGITS)
-        run.tape.free(token)
+    def record_logits(self, hidden: Value, numel: Size) -> Value:  # noqa: ARG002 - the head reads one position of each image
+        """Return a score per class and image; the caller keeps ``hidden``."""
+        model, ctx, shape = self.tower_model(), self.ctx, self.image_shape()
+        token = model.get_tower().get_class_token(ctx, hidden, shape)
+        with record_over_images(ctx, ImageShape(num_images=1, positions_per_image=1)):
+            logits = ctx.linear(model.head, token, "", category=Category.LOGITS)
+        ctx.tape.free(token)
         return logits
 
 
 class ContrastiveStep(_ImageStep):
-    """An image tower beside a text tower, and a loss over all pairs of a batch (``CLIPModel.forward``)."""
+    """Image and text towers with a contrastive loss (``CLIPModel.forward``).
+
+    The loss is over all pairs of a batch.
+    """
 
     def inputs(self) -> Value:
-        """Return the token ids; pixels and a mask of padding live as long as they do."""
+        """Return the token ids.
+
+        Pixels and a mask of padding live as long as they do.
+        """
         self.images = self.pixels()
         return super().inputs()
 
     def hidden_states(self, ids: Value) -> Value:
-        """Record the image tower, then the text tower; what the first gave is held by the model's outputs."""
-        run, model, extent = self.run, self.tower_model(), self.image_extent()
+        """Record the image tower, then the text tower.
+
+        The model's outputs hold the image tower's output.
+        """
+        ctx, model, shape = self.ctx, self.tower_model(), self.image_shape()
         if self.units is not None:
             self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
-        with reading(run, extent):
-            first, self.last_image_states = model.tower.record(run, self.images, extent)
-            token = model.tower.class_token(run, self.last_image_states, extent)
-        run.tape.free(first)
-        self.image_embeds = self._projected(token, 0)
-        return self.stacked(ids)
+        with record_over_images(ctx, shape):
+            first, self.last_image_states = model.tower.record(ctx, self.images, shape)
+            token = model.tower.get_class_token(ctx, self.last_image_states, shape)
+        ctx.tape.free(first)
+        self.image_embeds = self._project(token, 0)
+        return self.record_layers(ids)
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
-        """Record both projections' similarities and the loss over rows and columns; the outputs hold all of them."""
+        """Record both projections' similarities and the loss.
+
+        The loss is over rows and columns; the outputs hold all of them.
+        """
         tape = self.tape
-        logits = self.logits_of(hidden, ZERO)
+        logits = self.record_logits(hidden, ZERO)
         tape.ledger.enter(Section.LOSS_FORWARD)
-        loss = contrastive_loss(tape, logits, self.num_pairs())
+        loss = record_contrastive_loss(tape, logits, self.num_pairs())
         if not keeps_logits:
             tape.free(hidden, self.last_image_states, *self.embeds, logits)
         return loss
 
     def num_pairs(self) -> int:
-        """Return how many texts are held against as many images."""
-        assert self.run.images is not None  # noqa: S101 - every sequence of such a model has an image
-        return self.run.images.num_pairs
+        """Return the number of texts compared with as many images."""
+        assert self.ctx.images is not None  # noqa: S101 - every sequence of such a model has an image
+        return self.ctx.images.num_pairs
 
-    def logits_of(self, hidden: Value, numel: Size) -> Value:  # noqa: ARG002 - one for each pair, which no polynomial counts
-        """Return the similarity of every text with every image; ``hidden`` stays with the caller."""
-        tape, run = self.tape, self.run
+    def record_logits(self, hidden: Value, numel: Size) -> Value:  # noqa: ARG002 - one for each pair, which no polynomial counts
+        """Return the similarity of every text with every image.
+
+        ``hidden`` stays with the caller.
+        """
+        tape, ctx = self.tape, self.ctx
         texts = self.text_embeds(hidden)
-        pairs = [unit_length(tape, self.image_embeds), unit_length(tape, texts)]
+        pairs = [normalise_embeddings(tape, self.image_embeds), normalise_embeddings(tape, texts)]
         self.embeds = (self.image_embeds, texts, *pairs)
-        scale = run.parameter(self.tower_model().scale_weight())
-        return similarities(run, pairs[1], pairs[0], scale, self.num_pairs())
+        scale = ctx.parameter(self.tower_model().scale_weight())
+        return compute_similarities(ctx, pairs[1], pairs[0], scale, self.num_pairs())
 
     def text_embeds(self, hidden: Value) -> Value:
-        """Return the projection of the last token of each text; ``hidden`` stays with the caller."""
+        """Return the projection of the last token of each text.
+
+        ``hidden`` stays with the caller.
+        """
         model, width = self.tower_model(), self.model.spec.hidden_size
-        token = gathered_position(self.tape, hidden, Extent(decoding=True).tokens(width))
-        projected = self._projected(token, 1)
+        token = gather_position(self.tape, hidden, PassShape(decoding=True).tokens(width))
+        projected = self._project(token, 1)
         assert model.projections  # noqa: S101 - such a model projects both
         return projected
 
-    def _projected(self, token: Value, index: int) -> Value:
-        """Return one row per sequence through a projection; the row is dropped, unless the projection keeps it."""
-        run = self.run
-        with reading(run, Extent(decoding=True)):
-            projected = run.linear(self.tower_model().projections[index], token, "")
-        run.tape.free(token)
+    def _project(self, token: Value, index: int) -> Value:
+        """Return one row per sequence through a projection.
+
+        The row is dropped, unless the projection keeps it.
+        """
+        ctx = self.ctx
+        with record_over_images(ctx, PassShape(decoding=True)):
+            projected = ctx.linear(self.tower_model().projections[index], token, "")
+        ctx.tape.free(token)
         return projected

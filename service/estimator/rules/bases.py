@@ -1,17 +1,20 @@
-"""Which quantised weights can be trained on, and which words speak of them."""
+"""Rules for training on quantised weights."""
 
-from service.estimator.memory.adapter_bases import UPCAST, base_of
+from service.estimator.memory.adapter_bases import UPCAST, resolve_base_weights
 from service.estimator.model.adapters.frozen import TRAINABLE
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.quantization.weights import uneven
+from service.estimator.model.quantization.weights import inspect_placements
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.workload import Method, TrainWorkload
 
 
 def check_base(model: Architecture, workload: TrainWorkload) -> None:
-    """Raise for quantised weights without a term, and for words that would change nothing or contradict the config."""
-    scheme = base_of(model, workload).scheme
+    """Raise for quantised weights without a term.
+
+    Options that would change nothing or contradict the config are refused too.
+    """
+    scheme = resolve_base_weights(model, workload).scheme
     if not workload.double_quantization and workload.method is not Method.QLORA:
         message = 'double_quantization is about the nf4 weights of method "qlora"'
         raise InvalidInputError(message, field="workload.double_quantization")
@@ -20,19 +23,23 @@ def check_base(model: Architecture, workload: TrainWorkload) -> None:
         return
     if workload.method is Method.FULL:
         message = (
-            f"weights packed as {scheme.packing.value} get no gradient: train adapters on them, or the model in 16 bits, "
-            "whose config has no quantization_config"
+            f"weights packed as {scheme.packing.value} get no gradient: train adapters on them, or "
+            "the model in 16 bits, whose config has no quantization_config"
         )
         raise InvalidInputError(message, field="workload.method")
     if workload.method is Method.QLORA and scheme.packing is not Packing.BLOCKS_4BIT:
-        message = f'method "qlora" means nf4, but the config packs its weights as {scheme.packing.value}; say "lora"'
+        message = (
+            'method "qlora" means nf4, but the config packs its weights as '
+            f'{scheme.packing.value}; say "lora"'
+        )
         raise InvalidInputError(message, field="workload.method")
     if scheme.packing not in TRAINABLE:
         what = f"adapters on weights packed as {scheme.packing.value}"
         raise NotModelledError(what, field="model", modelled=list(TRAINABLE.values()))
     if workload.fp32_norms_and_head and scheme.packing not in UPCAST:
         message = (
-            f"fp32_norms_and_head has no effect: prepare_model_for_kbit_training casts nothing beside {scheme.packing.value}"
+            "fp32_norms_and_head has no effect: prepare_model_for_kbit_training casts nothing "
+            f"beside {scheme.packing.value}"
         )
         raise InvalidInputError(message, field="workload.fp32_norms_and_head")
     _check_places(model, scheme)
@@ -41,16 +48,22 @@ def check_base(model: Architecture, workload: TrainWorkload) -> None:
 def _check_plain(workload: TrainWorkload) -> None:
     if workload.fp32_norms_and_head:
         message = (
-            "fp32_norms_and_head is for quantised weights; beside none, prepare_model_for_kbit_training casts all: fp32 says so"
+            "fp32_norms_and_head is for quantised weights; beside none, "
+            "prepare_model_for_kbit_training casts all: fp32 says so"
         )
         raise InvalidInputError(message, field="workload.fp32_norms_and_head")
 
 
 def _check_places(model: Architecture, scheme: Scheme) -> None:
-    """Raise where equal layers are not quantised alike, and for stacked experts, whose products have no term."""
-    mixed, stacked = uneven(model, scheme)
+    """Raise for layers that are quantised in different ways.
+
+    Stacked experts, whose products have no term, are refused too.
+    """
+    mixed, stacked = inspect_placements(model, scheme)
     if mixed:
         what = "training with modules that are quantised in some layers and not in others"
         raise NotModelledError(what, field="model", modelled=["the same modules in every layer"])
     if scheme.scope is Scope.ALL and stacked:
-        raise NotModelledError("adapters beside quantised experts", field="model", modelled=["dense models", "qlora"])
+        raise NotModelledError(
+            "adapters beside quantised experts", field="model", modelled=["dense models", "qlora"]
+        )

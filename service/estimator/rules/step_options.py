@@ -1,15 +1,26 @@
-"""Which options of a training step have a term: optimizer, loss, recomputation, frozen modules."""
+"""Rules for the options of a training step.
 
-from service.estimator.memory.optimizers.table import optimizer_named
+They are optimizer, loss, recomputation and frozen modules.
+"""
+
+from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.memory.states import Shards
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Checkpointing, Loss, Method, OffloadTarget, TrainWorkload
+from service.estimator.values.workload import (
+    Checkpointing,
+    Loss,
+    Method,
+    OffloadTarget,
+    TrainWorkload,
+)
 
 
-def check_step_options(model: Architecture, workload: TrainWorkload, layout: Layout, *, per_operation: bool) -> None:
-    """Raise for options that have no term, or that contradict each other.
+def check_step_options(
+    model: Architecture, workload: TrainWorkload, layout: Layout, *, per_operation: bool
+) -> None:
+    """Raise for options that have no term or contradict each other.
 
     ``per_operation``: the framework can recompute single operations of a block.
     """
@@ -29,8 +40,8 @@ def check_step_options(model: Architecture, workload: TrainWorkload, layout: Lay
 
 
 def _check_optimizer(workload: TrainWorkload, layout: Layout) -> None:
-    optimizer = optimizer_named(workload.optimizer)
-    if optimizer.whole_tensors and Shards.of(layout).optimizer > 1:
+    optimizer = get_optimizer(workload.optimizer)
+    if optimizer.whole_tensors and Shards.from_layout(layout).optimizer > 1:
         what = f"{optimizer.name}, whose step works on whole matrices, with sharded states"
         raise NotModelledError(what, field="workload.optimizer", modelled=["zero_stage 0"])
 
@@ -38,18 +49,31 @@ def _check_optimizer(workload: TrainWorkload, layout: Layout) -> None:
 def _check_optimizer_in_backward(workload: TrainWorkload, layout: Layout) -> None:
     field = "workload.optimizer_in_backward"
     accumulates = workload.gradient_accumulation_steps > 1
-    needs_all = {"gradient_clipping": workload.gradient_clipping, "gradient_accumulation_steps": accumulates}
-    for name, asked in needs_all.items():
-        if asked:
-            message = f"optimizer_in_backward drops a gradient once it is stepped, so {name} cannot see them all; drop one"
+    needs_all = {
+        "gradient_clipping": workload.gradient_clipping,
+        "gradient_accumulation_steps": accumulates,
+    }
+    for name, is_set in needs_all.items():
+        if is_set:
+            message = (
+                f"optimizer_in_backward drops a gradient once it is stepped, so {name} cannot see "
+                "them all; drop one"
+            )
             raise InvalidInputError(message, field=field)
-    if workload.precision.main_grad_dtype is not None or workload.precision.master_dtype is not None:
+    if (
+        workload.precision.main_grad_dtype is not None
+        or workload.precision.master_dtype is not None
+    ):
         what = "optimizer_in_backward beside master weights or main gradients"
-        raise NotModelledError(what, field=field, modelled=["precision fp32, bf16, fp16, amp_bf16, amp_fp16"])
-    if optimizer_named(workload.optimizer).temporaries_of_one is None:
+        raise NotModelledError(
+            what, field=field, modelled=["precision fp32, bf16, fp16, amp_bf16, amp_fp16"]
+        )
+    if get_optimizer(workload.optimizer).temporaries_of_one is None:
         what = f"optimizer_in_backward with {workload.optimizer}"
-        raise NotModelledError(what, field=field, modelled=["optimizers whose step looks at each tensor alone"])
-    if layout.num_gpus > 1 and Shards.of(layout).weights == 1:
+        raise NotModelledError(
+            what, field=field, modelled=["optimizers whose step looks at each tensor alone"]
+        )
+    if layout.num_gpus > 1 and Shards.from_layout(layout).weights == 1:
         what = "optimizer_in_backward beside replicated gradients, whose buckets outlive their step"
         raise NotModelledError(what, field=field, modelled=["one GPU", "sharding fsdp2"])
 
@@ -57,13 +81,22 @@ def _check_optimizer_in_backward(workload: TrainWorkload, layout: Layout) -> Non
 def _check_loss(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
     field, loss = "workload.loss", workload.loss
     if not model.shifts_labels:
-        raise NotModelledError(f"loss {loss.value} of an encoder", field=field, modelled=["full_logits"])
+        raise NotModelledError(
+            f"loss {loss.value} of an encoder", field=field, modelled=["full_logits"]
+        )
     if layout.tensor_parallel > 1:
-        raise NotModelledError(f"loss {loss.value} on tensor-parallel ranks", field=field, modelled=["full_logits"])
+        raise NotModelledError(
+            f"loss {loss.value} on tensor-parallel ranks", field=field, modelled=["full_logits"]
+        )
     if workload.keeps_logits and loss not in {Loss.FUSED_CROSS_ENTROPY, Loss.FLASH_CROSS_ENTROPY}:
-        message = f"keeps_logits has nothing to keep: {loss.value} never holds all logits in one tensor; drop keeps_logits"
+        message = (
+            f"keeps_logits has nothing to keep: {loss.value} never holds all logits in one tensor; "
+            "drop keeps_logits"
+        )
         raise InvalidInputError(message, field="workload.keeps_logits")
-    if loss is Loss.CHUNKED and (model.finish_hidden is not None or model.finish_logits is not None or model.head.bias):
+    if loss is Loss.CHUNKED and (
+        model.finish_hidden is not None or model.finish_logits is not None or model.head.bias
+    ):
         what = f"chunked logits of {model.family}, which scales or caps them"
         raise NotModelledError(what, field=field, modelled=["full_logits", "fused_cross_entropy"])
     if loss is Loss.FUSED_LINEAR and model.finish_logits is not None:
@@ -73,45 +106,78 @@ def _check_loss(model: Architecture, workload: TrainWorkload, layout: Layout) ->
 
 def _check_selective(model: Architecture, workload: TrainWorkload, *, per_operation: bool) -> None:
     if workload.selective_every is None and not per_operation:
-        what = "selective checkpointing without a number, which transformers has not: it recomputes whole layers"
+        what = (
+            "selective checkpointing without a number, which transformers has not: it recomputes "
+            "whole layers"
+        )
         modelled = ["none", "full", '{"selective": n} for every n-th layer']
         raise NotModelledError(what, field="workload.activation_checkpointing", modelled=modelled)
     if workload.lora is not None or (workload.selective_every is not None and model.order):
-        what = "selective checkpointing " + ("with adapters" if workload.lora else f"of {model.family}, whose layers alternate")
-        raise NotModelledError(what, field="workload.activation_checkpointing", modelled=["none", "full"])
+        what = "selective checkpointing " + (
+            "with adapters" if workload.lora else f"of {model.family}, whose layers alternate"
+        )
+        raise NotModelledError(
+            what, field="workload.activation_checkpointing", modelled=["none", "full"]
+        )
 
 
 def _check_separate_units(model: Architecture, workload: TrainWorkload) -> None:
-    """Raise for units of embedding or head that are not trained whole, or where there is more outside of the layers."""
-    if workload.method is not Method.FULL or workload.frozen or type(model) is not Architecture or model.stem:
-        what = f"shard_embeddings_separately of a {model.family} that is not a decoder trained as a whole"
+    """Raise for units of embedding or head that cannot be separate.
+
+    They are not trained whole, or there is more outside of the layers.
+    """
+    if (
+        workload.method is not Method.FULL
+        or workload.frozen
+        or type(model) is not Architecture
+        or model.stem
+    ):
+        what = (
+            f"shard_embeddings_separately of a {model.family} that is not a decoder trained as a "
+            "whole"
+        )
         raise NotModelledError(what, field="layout.shard_embeddings_separately", modelled=["false"])
 
 
 def _check_frozen(model: Architecture, workload: TrainWorkload) -> None:
-    known = model.parameter_counts().by_module
+    kinds = model.parameter_counts().by_module
     for kind in workload.frozen:
-        if kind not in known:
-            message = f"frozen names {kind!r}; this model has {', '.join(sorted(known))}"
+        if kind not in kinds:
+            message = f"frozen names {kind!r}; this model has {', '.join(sorted(kinds))}"
             raise InvalidInputError(message, field="workload.frozen")
     if workload.method is not Method.FULL:
-        message = f'frozen has no meaning beside method "{workload.method.value}", which freezes the whole model; drop "frozen"'
+        message = (
+            f'frozen has no meaning beside method "{workload.method.value}", which freezes the '
+            'whole model; drop "frozen"'
+        )
         raise InvalidInputError(message, field="workload.frozen")
-    if set(known) <= set(workload.frozen):
-        message = f"frozen names every kind of module ({', '.join(sorted(known))}): nothing is left to train"
+    if set(kinds) <= set(workload.frozen):
+        message = (
+            f"frozen names every kind of module ({', '.join(sorted(kinds))}): nothing is left to "
+            "train"
+        )
         raise InvalidInputError(message, field="workload.frozen")
 
 
 def _check_reentrant(model: Architecture, workload: TrainWorkload) -> None:
     field = "workload.reentrant_checkpointing"
     if workload.activation_checkpointing is not Checkpointing.FULL:
-        asked = workload.activation_checkpointing.value
-        message = f"reentrant_checkpointing says how all blocks are recomputed, and activation_checkpointing is {asked}"
+        checkpointing = workload.activation_checkpointing.value
+        message = (
+            "reentrant_checkpointing says how all blocks are recomputed, and "
+            f"activation_checkpointing is {checkpointing}"
+        )
         raise InvalidInputError(message, field=field)
     if type(model) is not Architecture or not model.shifts_labels or model.images is not None:
-        raise NotModelledError(f"reentrant checkpoints of {model.family}", field=field, modelled=["decoders of text"])
+        raise NotModelledError(
+            f"reentrant checkpoints of {model.family}", field=field, modelled=["decoders of text"]
+        )
     if workload.frozen:
-        raise NotModelledError("reentrant checkpoints beside frozen modules", field=field, modelled=["frozen []", "adapters"])
+        raise NotModelledError(
+            "reentrant checkpoints beside frozen modules",
+            field=field,
+            modelled=["frozen []", "adapters"],
+        )
     if workload.offload.activations is not OffloadTarget.NONE:
         what = "reentrant checkpoints whose inputs move to the host"
         raise NotModelledError(what, field=field, modelled=["offload.activations none"])

@@ -1,16 +1,16 @@
-"""What an answer says of words that changed nothing in it, and of what lies beyond what was read."""
+"""Warnings about ineffective options and unread versions."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from service.estimator.memory.adapter_bases import base_of
+from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.quantization.loading import LEFT_EXPERTS, leaves_experts
+from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unquantised_experts
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.values.engine_versions import Version, parse_version
 from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout
-from service.estimator.values.library_versions import NEWEST_READ, transformers_release
+from service.estimator.values.library_versions import NEWEST_READ, parse_transformers_release
 from service.estimator.values.workload import (
     Allocator,
     Attention,
@@ -28,46 +28,81 @@ _RELEASES: Mapping[Engine, str] = MappingProxyType(
         Engine.VLLM: "vllm.release",
         Engine.SGLANG: "sglang.answer",
         Engine.TENSORRT_LLM: "tensorrt_llm.answer",
-    }
+    },
 )
 """Modules that say in ``NEWEST`` which release was read last."""
 
 
-def remarks(model: Architecture, workload: Workload, layout: Layout) -> tuple[str, ...]:
-    """Return a sentence for each word without effect, each version that was not read, and a sequence beyond the model's."""
+def list_effect_warnings(
+    model: Architecture, workload: Workload, layout: Layout
+) -> tuple[str, ...]:
+    """Return a warning for each ineffective option and unread version.
+
+    A sequence beyond the model's positions has one too.
+    """
     unpacked = () if model.unpacked is None else (model.unpacked,)
     if isinstance(workload, ServeWorkload):
-        return (*unpacked, *_long(model, workload.prompt_tokens + workload.output_tokens), *_serving(workload, layout))
-    return (*unpacked, *_long(model, workload.sequence_length), *_training(model, workload, layout))
+        return (
+            *unpacked,
+            *_iter_length_warnings(model, workload.prompt_tokens + workload.output_tokens),
+            *_iter_serving_warnings(workload, layout),
+        )
+    return (
+        *unpacked,
+        *_iter_length_warnings(model, workload.sequence_length),
+        *_iter_training_warnings(model, workload, layout),
+    )
 
 
-def _long(model: Architecture, tokens: int) -> Iterator[str]:
-    """Say that rotary positions run on where training ended; learned ones are refused elsewhere."""
-    most = model.spec.max_position_embeddings
-    if model.spec.rotary and 0 < most < tokens and not isinstance(model, EncoderDecoder):
-        yield f"a sequence of {tokens:,} tokens is longer than max_position_embeddings {most:,}, which the model was made for"
+def _iter_length_warnings(model: Architecture, tokens: int) -> Iterator[str]:
+    """Yield a warning for rotary positions beyond the training length.
+
+    Learned ones are refused elsewhere.
+    """
+    max_positions = model.spec.max_position_embeddings
+    if model.spec.rotary and 0 < max_positions < tokens and not isinstance(model, EncoderDecoder):
+        yield (
+            f"a sequence of {tokens:,} tokens is longer than max_position_embeddings "
+            f"{max_positions:,}, which the model was made for"
+        )
 
 
-def _serving(workload: ServeWorkload, layout: Layout) -> Iterator[str]:
-    for name, said in _of_training(layout):
-        if said:
+def _iter_serving_warnings(workload: ServeWorkload, layout: Layout) -> Iterator[str]:
+    for name, is_set in _list_training_options(layout):
+        if is_set:
             yield f"{name} has no effect in serving"
-    if workload.engine_version is not None and (module := _RELEASES.get(workload.engine)) is not None:
+    if (
+        workload.engine_version is not None
+        and (module := _RELEASES.get(workload.engine)) is not None
+    ):
         newest: Version = import_module(f"service.estimator.backends.{module}").NEWEST
         if parse_version(workload.engine_version) > newest:
-            yield f"engine_version {workload.engine_version} was not read: the answer is that of {newest}, the newest that was"
+            yield (
+                f"engine_version {workload.engine_version} was not read: the answer is that of "
+                f"{newest}, the newest that was"
+            )
     if workload.engine is Engine.TRANSFORMERS:
         return
     if workload.allocator is not Allocator.DEFAULT:
-        yield f"allocator {workload.allocator.value} has no effect: {workload.engine.value} fills its memory when it starts"
+        yield (
+            f"allocator {workload.allocator.value} has no effect: {workload.engine.value} fills "
+            "its memory when it starts"
+        )
     if workload.engine in {Engine.TENSORRT_LLM, Engine.LLAMA_CPP} and workload.enforce_eager:
         yield f"enforce_eager has no effect: no CUDA graphs of {workload.engine.value} are counted"
-    decides = {Attention.SDPA, Attention.EAGER} if workload.engine is Engine.LLAMA_CPP else {Attention.SDPA}
+    decides = (
+        {Attention.SDPA, Attention.EAGER}
+        if workload.engine is Engine.LLAMA_CPP
+        else {Attention.SDPA}
+    )
     if workload.attention not in decides:
-        yield f"attention {workload.attention.value} has no effect: {workload.engine.value} chooses a kernel of its own"
+        yield (
+            f"attention {workload.attention.value} has no effect: {workload.engine.value} chooses "
+            "a kernel of its own"
+        )
 
 
-def _of_training(layout: Layout) -> tuple[tuple[str, bool], ...]:
+def _list_training_options(layout: Layout) -> tuple[tuple[str, bool], ...]:
     return (
         ("reshard_after_forward false", not layout.reshard_after_forward),
         ("shard_embeddings_separately", layout.shard_embeddings_separately),
@@ -77,31 +112,54 @@ def _of_training(layout: Layout) -> tuple[tuple[str, bool], ...]:
     )
 
 
-def _training(model: Architecture, workload: TrainWorkload, layout: Layout) -> Iterator[str]:
-    if leaves_experts(model, base_of(model, workload).scheme):
+def _iter_training_warnings(
+    model: Architecture, workload: TrainWorkload, layout: Layout
+) -> Iterator[str]:
+    if has_unquantised_experts(model, resolve_base_weights(model, workload).scheme):
         yield LEFT_EXPERTS
-    gathers = layout.shards > 1 and layout.zero_stage == MAX_ZERO_STAGE and layout.sharding in FULLY_SHARDED
+    gathers = (
+        layout.shards > 1
+        and layout.zero_stage == MAX_ZERO_STAGE
+        and layout.sharding in FULLY_SHARDED
+    )
     if not layout.reshard_after_forward and not gathers:
-        where = "one data-parallel rank" if layout.shards == 1 else f"sharding {layout.sharding.value}"
-        yield f"reshard_after_forward false has no effect on {where}, which gathers no parameters by fully_shard"
+        where = (
+            "one data-parallel rank" if layout.shards == 1 else f"sharding {layout.sharding.value}"
+        )
+        yield (
+            f"reshard_after_forward false has no effect on {where}, which gathers no parameters by "
+            "fully_shard"
+        )
     if layout.shard_embeddings_separately and layout.shards == 1:
         yield "shard_embeddings_separately has no effect on one data-parallel rank"
     if layout.host_memory_bytes is not None and workload.offload == Offload():
         yield "host_memory_bytes has no effect: nothing is kept on the host"
-    if layout.nvme_bytes is not None and "nvme" not in {workload.offload.optimizer, workload.offload.parameters}:
+    if layout.nvme_bytes is not None and "nvme" not in {
+        workload.offload.optimizer,
+        workload.offload.parameters,
+    }:
         yield "nvme_bytes has no effect: nothing is swapped to NVMe"
     if layout.expert_tensor_parallel is not None and not model.spec.num_experts:
         yield f"expert_tensor_parallel has no effect: {model.family} has no experts"
     if workload.framework is Framework.MEGATRON and workload.optimizer == "adamw":
-        yield "optimizer adamw is Transformer Engine's FusedAdam in Megatron-LM, the same as adamw_fused"
+        yield (
+            "optimizer adamw is Transformer Engine's FusedAdam in Megatron-LM, the same as "
+            "adamw_fused"
+        )
     if workload.framework is Framework.TRANSFORMERS and workload.framework_version is not None:
-        yield from _release(workload.framework_version)
+        yield from _iter_release_warnings(workload.framework_version)
 
 
-def _release(version: str) -> Iterator[str]:
-    release = transformers_release(version)
+def _iter_release_warnings(version: str) -> Iterator[str]:
+    release = parse_transformers_release(version)
     newest = ".".join(str(part) for part in NEWEST_READ)
     if release is not None and release > NEWEST_READ:
-        yield f"framework_version {version} was not read: the answer is that of {newest}, the newest that was"
+        yield (
+            f"framework_version {version} was not read: the answer is that of {newest}, the newest "
+            "that was"
+        )
     elif release is not None and release < NEWEST_READ:
-        yield f"layers are those of transformers {newest}: of older ones logits, labels and experts alone are known to differ"
+        yield (
+            f"layers are those of transformers {newest}: of older ones logits, labels and experts "
+            "alone are known to differ"
+        )

@@ -1,4 +1,7 @@
-"""How long collectives take over the links of a layout: rings inside of a node, over its network beyond it."""
+"""Collective times over the links of a layout.
+
+Collectives are rings inside of a node, and go over its network beyond it.
+"""
 
 from dataclasses import dataclass
 
@@ -12,30 +15,43 @@ DIRECTIONS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Bytes per second of one rank's link in one direction, and of a whole node's network."""
+    """Link rates in bytes per second.
+
+    They are those of one rank's link in one direction, and of a whole node's network.
+    """
 
     link: float
     network: float
     gpus_per_node: int
 
     @classmethod
-    def of(cls, device: Device, layout: Layout, rates: Rates) -> "Links":
-        """Return the links of a device in a layout; a device of unknown links has none that take time."""
+    def from_device(cls, device: Device, layout: Layout, rates: Rates) -> "Links":
+        """Return the links of a device in a layout.
+
+        A device of unknown links has none that take time.
+        """
         link = (device.link_bytes_per_second or 0) / DIRECTIONS * LINK_SHARE
         return cls(
             link=link or float("inf"),
-            network=layout.network_bytes_per_second or rates.network_bytes_per_second * layout.gpus_per_node,
+            network=layout.network_bytes_per_second
+            or rates.network_bytes_per_second * layout.gpus_per_node,
             gpus_per_node=layout.gpus_per_node,
         )
 
     def bus(self, ranks: int, stride: int) -> float:
-        """Return the bytes per second of a ring of ``ranks``, ``stride`` apart: the groups of a node share its network."""
+        """Return the bytes per second of a ring of ``ranks``.
+
+        They are ``stride`` apart: the groups of a node share its network.
+        """
         if ranks * stride <= self.gpus_per_node:
             return self.link
         return min(self.link, self.network / min(stride, self.gpus_per_node))
 
     def gather(self, num_bytes: float, ranks: int, stride: int = 1) -> float:
-        """Return the seconds of an all-gather to, or a reduce-scatter of, ``num_bytes`` over ``ranks``."""
+        """Return the seconds of an all-gather or a reduce-scatter.
+
+        It is of ``num_bytes`` over ``ranks``.
+        """
         return 0.0 if ranks == 1 else num_bytes * (ranks - 1) / ranks / self.bus(ranks, stride)
 
     def reduce(self, num_bytes: float, ranks: int, stride: int = 1) -> float:
@@ -43,5 +59,8 @@ class Links:
         return 2 * self.gather(num_bytes, ranks, stride)
 
     def exchange(self, num_bytes: float, ranks: int, stride: int = 1) -> float:
-        """Return the seconds of an all-to-all in which each rank keeps its own share of ``num_bytes``."""
+        """Return the seconds of an all-to-all.
+
+        Each rank keeps its own share of ``num_bytes``.
+        """
         return self.gather(num_bytes, ranks, stride)

@@ -1,10 +1,10 @@
-"""One GPU of a layout as the clock sees it."""
+"""Rates of one GPU in a layout."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.estimator.speed.links import Links
-from service.estimator.speed.rates import MEMORY_SHARE, Rates, rates_of
+from service.estimator.speed.rates import MEMORY_SHARE, Rates, get_rates
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
@@ -15,7 +15,11 @@ KERNEL_S = 2e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Peak FLOP/s in the dtype that is multiplied, bytes per second that streaming reaches, shares of the peaks, links."""
+    """One GPU's rates and links.
+
+    They are peak FLOP/s in the dtype that is multiplied, bytes per second that streaming reaches,
+    shares of the peaks, and links.
+    """
 
     flops: float
     memory: float
@@ -25,20 +29,26 @@ class Machine:
     kernel_s: float = KERNEL_S
 
     @classmethod
-    def of(cls, device: Device, layout: Layout, dtype: DType) -> "Machine | None":
-        """Return the machine; None when nobody told its rates. A format without hardware is emulated in fp32."""
-        known = [name for name in (dtype.value, DType.FP32.value) if name in device.peak_flops]
-        if not known or device.bandwidth_bytes_per_second is None:
+    def from_device(cls, device: Device, layout: Layout, dtype: DType) -> "Machine | None":
+        """Return the machine; None where the device's rates are unknown.
+
+        A format without hardware is emulated in fp32.
+        """
+        dtypes = [name for name in (dtype.value, DType.FP32.value) if name in device.peak_flops]
+        if not dtypes or device.bandwidth_bytes_per_second is None:
             return None
-        rates = rates_of(device.name)
+        rates = get_rates(device.name)
         return cls(
-            flops=device.peak_flops[known[0]],
+            flops=device.peak_flops[dtypes[0]],
             memory=device.bandwidth_bytes_per_second * MEMORY_SHARE,
             rates=rates,
-            links=Links.of(device, layout, rates),
+            links=Links.from_device(device, layout, rates),
             peak_flops=device.peak_flops,
         )
 
-    def rate_in(self, dtype: DType) -> float:
-        """Return the FLOP/s that products in another dtype reach; PyTorch leaves TF32 off."""
+    def get_rate(self, dtype: DType) -> float:
+        """Return the FLOP/s that products in another dtype reach.
+
+        PyTorch leaves TF32 off.
+        """
         return self.peak_flops.get(dtype.value, self.flops) * self.rates.products

@@ -1,11 +1,17 @@
-"""How long one micro batch keeps a rank busy by itself, before it waits for others."""
+"""Times of one micro batch on a rank by itself.
+
+Waiting for others is not part of them.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passes:
-    """Seconds of one micro batch on one rank, the process that launches its operations included; attention's among them."""
+class PassTimes:
+    """Seconds of both passes of one micro batch on one rank.
+
+    The process that launches its operations is included, and attention's seconds are among them.
+    """
 
     forward: float
     backward: float
@@ -14,5 +20,5 @@ class Passes:
 
     @property
     def total(self) -> float:
-        """Both passes."""
+        """Seconds of both passes."""
         return self.forward + self.backward

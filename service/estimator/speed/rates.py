@@ -1,11 +1,13 @@
-"""What kinds of GPUs reach of their peaks, each figure with where it was measured; nothing is fitted to published runs.
+"""Measured shares of the peak rates of GPUs.
 
-Products: matrix products in bf16 with PyTorch (stas00/ml-engineering, compute/accelerator). Where it was told, the rate that is
-sustained once power limits the clock, which is what training meets: 702.9 of 989 TFLOP/s on an H200, 1438.7 of 2250 on a B200
-with its siblings busy; an H100 is the same chip with the same 700 W. Else the best of a burst: on an A100, on AMD's.
-Attention: FlashAttention-2 with a causal mask, head dimension 128, 2k to 4k tokens (arXiv:2307.08691, figures 4 to 7).
-Networks are those of the nodes that are rented most: 400 Gbit/s for a node of eight A100 (AWS p4d and p4de), 3200 from H100 on
-(p5, DGX H100); a layout that says what its network carries overrides them.
+Each figure has its source; nothing is fitted to published runs. Products: matrix products in bf16
+with PyTorch (stas00/ml-engineering, compute/accelerator). Where it is published, the rate that is
+sustained once power limits the clock, which is what training meets: 702.9 of 989 TFLOP/s on an
+H200, 1438.7 of 2250 on a B200 with its siblings busy; an H100 is the same chip with the same 700 W.
+Else the best of a burst: on an A100, on AMD's. Attention: FlashAttention-2 with a causal mask, head
+dimension 128, 2k to 4k tokens (arXiv:2307.08691, figures 4 to 7). Networks are those of the nodes
+that are rented most: 400 Gbit/s for a node of eight A100 (AWS p4d and p4de), 3200 from H100 on (p5,
+DGX H100); a layout that says what its network carries overrides them.
 """
 
 from dataclasses import dataclass
@@ -15,9 +17,10 @@ GBIT = 10**9 // 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Shares of a GPU's peak rates that its kernels reach, and the bytes per second of a node's network per GPU.
+    """Shares of a GPU's peak rates that its kernels reach.
 
-    ``measured`` is false for GPUs whose products nobody in the table measured: then the shares are those of its neighbours.
+    With them comes the bytes per second of a node's network per GPU. ``measured`` is false for GPUs
+    whose products nobody in the table measured: then the shares are those of its neighbours.
     """
 
     products: float
@@ -28,39 +31,96 @@ class Rates:
 
 
 MEMORY_SHARE = 0.9
-"""Of the memory's peak rate that streaming kernels reach: a copy on an H100 moves 3.02 of 3.35 TB/s (CUDA events)."""
+"""Of the memory's peak rate that streaming kernels reach: a copy on an H100 moves 3.02 of 3.35 TB/s
+(CUDA events).
+"""
 LINK_SHARE = 0.78
-"""Of a link's rate in one direction that NCCL's rings reach: 233.3 of 300 GB/s for 10 GiB on 8 A100 (nccl-tests)."""
+"""Of a link's rate in one direction that NCCL's rings reach: 233.3 of 300 GB/s for 10 GiB on 8 A100
+(nccl-tests).
+"""
 PCIE_BYTES_PER_SECOND = 25 * 10**9
 """Pinned copies over PCIe 4.0 x16, of 31.5 GB/s."""
 NVME_BYTES_PER_SECOND = 5 * 10**9
 """One PCIe 4.0 drive for each GPU; nodes with fewer are slower."""
 CPU_ADAM_S_PER_PARAMETER = 0.25e-9
-"""DeepSpeed's CPU Adam on one node: 0.22 s for one billion parameters, 2.6 s for ten (arXiv:2101.06840, table 4)."""
+"""DeepSpeed's CPU Adam on one node: 0.22 s for one billion parameters, 2.6 s for ten
+(arXiv:2101.06840, table 4).
+"""
 PRODUCT_OVERHEAD_S = 6e-6
-"""Ramp and tail of one product: 1024 x 1024 x 4096 takes 18.3 us on an H100, 10.9 of them at its full rate (openxla/xla,
-matmul_interpolator_data.h, sm_90)."""
+"""Ramp and tail of one product: 1024 x 1024 x 4096 takes 18.3 us on an H100, 10.9 of them at its
+full rate (openxla/xla, matmul_interpolator_data.h, sm_90).
+"""
 LAUNCH_S = 4.5e-6
 """Host time to launch one kernel from PyTorch's C++ side."""
 PYTHON_S = 18e-6
-"""Host time of one operation of a transformers model in Python: Qwen2.5-0.5B decodes 47.4 tokens/s with 24 layers of 39
-operations, on an A100 that waits (Qwen2.5 speed benchmark, transformers 4.46)."""
+"""Host time of one operation of a transformers model in Python: Qwen2.5-0.5B decodes 47.4 tokens/s
+with 24 layers of 39 operations, on an A100 that waits (Qwen2.5 speed benchmark, transformers 4.46).
+"""
 
-_HOPPER = Rates(products=0.711, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)
+_HOPPER = Rates(
+    products=0.711,
+    attention_forward=0.33,
+    attention_backward=0.25,
+    network_bytes_per_second=400 * GBIT,
+)
 _BY_PREFIX: tuple[tuple[str, Rates], ...] = (
-    ("A100-PCIE", Rates(products=0.811, attention_forward=0.52, attention_backward=0.4, network_bytes_per_second=50 * GBIT)),
-    ("A100", Rates(products=0.869, attention_forward=0.52, attention_backward=0.4, network_bytes_per_second=50 * GBIT)),
+    (
+        "A100-PCIE",
+        Rates(
+            products=0.811,
+            attention_forward=0.52,
+            attention_backward=0.4,
+            network_bytes_per_second=50 * GBIT,
+        ),
+    ),
+    (
+        "A100",
+        Rates(
+            products=0.869,
+            attention_forward=0.52,
+            attention_backward=0.4,
+            network_bytes_per_second=50 * GBIT,
+        ),
+    ),
     ("H100", _HOPPER),
     ("H200", _HOPPER),
-    ("B200", Rates(products=0.639, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
-    ("GB200", Rates(products=0.639, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
-    ("MI300X", Rates(products=0.514, attention_forward=0.3, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
+    (
+        "B200",
+        Rates(
+            products=0.639,
+            attention_forward=0.33,
+            attention_backward=0.25,
+            network_bytes_per_second=400 * GBIT,
+        ),
+    ),
+    (
+        "GB200",
+        Rates(
+            products=0.639,
+            attention_forward=0.33,
+            attention_backward=0.25,
+            network_bytes_per_second=400 * GBIT,
+        ),
+    ),
+    (
+        "MI300X",
+        Rates(
+            products=0.514,
+            attention_forward=0.3,
+            attention_backward=0.25,
+            network_bytes_per_second=400 * GBIT,
+        ),
+    ),
 )
 _UNMEASURED = Rates(
-    products=0.8, attention_forward=0.5, attention_backward=0.4, network_bytes_per_second=100 * GBIT, measured=False
+    products=0.8,
+    attention_forward=0.5,
+    attention_backward=0.4,
+    network_bytes_per_second=100 * GBIT,
+    measured=False,
 )
 
 
-def rates_of(name: str) -> Rates:
+def get_rates(name: str) -> Rates:
     """Return the rates of a GPU by its catalogue name."""
     return next((rates for prefix, rates in _BY_PREFIX if name.startswith(prefix)), _UNMEASURED)

@@ -1,4 +1,7 @@
-"""How long prefill and one decode step take: what is multiplied, what is read, and what the host needs to launch it."""
+"""Times of prefill and of one decode step.
+
+They rest on the products, on the bytes that are read, and on the host's time to launch them.
+"""
 
 from dataclasses import replace
 
@@ -13,14 +16,17 @@ from service.estimator.values.result import Throughput
 from service.estimator.values.workload import Cache, Engine, Quantization, ServeWorkload
 
 CONCATENATED = 3
-"""A dynamic cache is read and written anew for each token, and read by attention (transformers, ``DynamicLayer.update``)."""
+"""A dynamic cache is read and written anew for each token, and read by attention (transformers,
+``DynamicLayer.update``).
+"""
 
 QUANTIZED_LAUNCHES = 2
-"""More operations than a plain product: an empty output and the bias, or the weights unpacked first (AutoGPTQ 0.7.1,
-``qlinear_exllama.py``; AutoAWQ 0.2.6, ``gemm.py``; bitsandbytes, ``MatMul4Bit``)."""
+"""More operations than a plain product: an empty output and the bias, or the weights unpacked first
+(AutoGPTQ 0.7.1, ``qlinear_exllama.py``; AutoAWQ 0.2.6, ``gemm.py``; bitsandbytes, ``MatMul4Bit``).
+"""
 
 
-def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that describes it
+def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all that describes it
     model: Architecture,
     workload: ServeWorkload,
     layout: Layout,
@@ -30,20 +36,25 @@ def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that descr
     weight_bytes: int,
     cache_bytes: int,
 ) -> Throughput | None:
-    """Return the time of prefill and of a decode step with the full cache; None for a GPU whose rates nobody told.
+    """Return the times of prefill and of a decode step.
 
-    Every beam is a row of both; what speculative decoding gains rests on how often it guesses right, and is not counted.
+    The cache is full; None for a GPU of unknown rates. Every beam is a row of both; the gain of
+    speculative decoding rests on how often it guesses right, and is not counted.
     """
-    machine = Machine.of(device, layout, workload.weight_dtype)
+    machine = Machine.from_device(device, layout, workload.weight_dtype)
     if machine is None:
         return None
     beams = workload.num_beams
     workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
     split = layout.tensor_parallel * layout.pipeline_parallel
-    prefill = _prefill(model, workload, work, machine, split)
-    decode = _decode(model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes)
-    decode += _reduced(model, workload, layout, machine) + _gathered(model, workload, layout, machine, tokens=1)
-    prefill += _gathered(model, workload, layout, machine, tokens=workload.prompt_tokens)
+    prefill = _estimate_prefill_s(model, workload, work, machine, split)
+    decode = _estimate_decode_s(
+        model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes
+    )
+    decode += _estimate_reduce_s(model, workload, layout, machine) + _estimate_gather_s(
+        model, workload, layout, machine, tokens=1
+    )
+    prefill += _estimate_gather_s(model, workload, layout, machine, tokens=workload.prompt_tokens)
     rate = workload.num_sequences * layout.data_parallel / decode
     flops = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
     return Throughput(
@@ -55,18 +66,33 @@ def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that descr
     )
 
 
-def _prefill(model: Architecture, workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int) -> float:
+def _estimate_prefill_s(
+    model: Architecture, workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int
+) -> float:
     batch, length = workload.num_sequences, workload.prompt_tokens
-    products = batch * length * FLOPS_PER_PRODUCT * work.block_weights / split / (machine.flops * machine.rates.products)
-    attention = work.attention_flops(batch, length) / split / (machine.flops * machine.rates.attention_forward)
-    moved = sizes.evaluate(work.moved, sizes.monomials(batch, length)) / split / machine.memory
+    products = (
+        batch
+        * length
+        * FLOPS_PER_PRODUCT
+        * work.block_weights
+        / split
+        / (machine.flops * machine.rates.products)
+    )
+    attention = (
+        work.attention_flops(batch, length)
+        / split
+        / (machine.flops * machine.rates.attention_forward)
+    )
+    moved = (
+        sizes.evaluate(work.moved, sizes.evaluate_monomials(batch, length)) / split / machine.memory
+    )
     return max(
         products + work.num_products * PRODUCT_OVERHEAD_S + attention + moved,
-        _host(workload, work, packed=_packed(model, workload)),
+        _estimate_host_s(workload, work, packed=_has_packed_weights(model, workload)),
     )
 
 
-def _decode(  # noqa: PLR0913 - a step's time rests on all that describes it
+def _estimate_decode_s(  # noqa: PLR0913 - a step's time rests on all that describes it
     model: Architecture,
     workload: ServeWorkload,
     layout: Layout,
@@ -76,56 +102,90 @@ def _decode(  # noqa: PLR0913 - a step's time rests on all that describes it
     weight_bytes: int,
     cache_bytes: int,
 ) -> float:
-    """Return the seconds of one step: the weights that a batch touches and the cache, or the products.
+    """Return the seconds of one decode step.
 
-    A token goes through the stages of a pipeline one after another, and each reads its weights for each part of the batch.
+    It reads the weights that a batch touches and the cache, or computes the products. A token goes
+    through the stages of a pipeline one after another, and each reads its weights for each part of
+    the batch.
     """
     counts = model.parameter_counts()
     routed = workload.num_sequences * (layout.data_parallel if layout.expert_parallel > 1 else 1)
-    touched = min(1.0, counts.active / counts.total * routed) if counts.active < counts.total else 1.0
-    grows = workload.engine is Engine.TRANSFORMERS and workload.cache is Cache.DYNAMIC
+    touched = (
+        min(1.0, counts.active / counts.total * routed) if counts.active < counts.total else 1.0
+    )
+    is_concatenated = workload.engine is Engine.TRANSFORMERS and workload.cache is Cache.DYNAMIC
     weights = weight_bytes * touched * layout.pipeline_parallel
-    read = (weights + cache_bytes * (CONCATENATED if grows else 1)) / machine.memory
-    flops = workload.num_sequences * FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights) / layout.tensor_parallel
+    read = (weights + cache_bytes * (CONCATENATED if is_concatenated else 1)) / machine.memory
+    flops = (
+        workload.num_sequences
+        * FLOPS_PER_PRODUCT
+        * (work.block_weights + work.head_weights)
+        / layout.tensor_parallel
+    )
     products = flops / (machine.flops * machine.rates.products)
     return (
         max(read, products) + work.launches * machine.kernel_s
-        if _graphed(workload)
-        else max(read, products, _host(workload, work, packed=_packed(model, workload)))
+        if _has_cuda_graphs(workload)
+        else max(
+            read,
+            products,
+            _estimate_host_s(workload, work, packed=_has_packed_weights(model, workload)),
+        )
     )
 
 
-def _graphed(workload: ServeWorkload) -> bool:
-    """Tell whether the engine replays a step that was captured, so that the host launches nothing one by one."""
+def _has_cuda_graphs(workload: ServeWorkload) -> bool:
+    """Return whether the engine replays a captured step.
+
+    The host launches nothing one by one then.
+    """
     return workload.engine is not Engine.TRANSFORMERS and not workload.enforce_eager
 
 
-def _packed(model: Architecture, workload: ServeWorkload) -> bool:
-    """Tell whether the weights are packed, by the request or by the model's own config."""
-    return model.quantization is not None or workload.quantization not in {Quantization.NONE, Quantization.FP8}
+def _has_packed_weights(model: Architecture, workload: ServeWorkload) -> bool:
+    """Return whether the weights are packed.
+
+    The request or the model's own config decides.
+    """
+    return model.quantization is not None or workload.quantization not in {
+        Quantization.NONE,
+        Quantization.FP8,
+    }
 
 
-def _host(workload: ServeWorkload, work: ForwardWork, *, packed: bool) -> float:
-    if _graphed(workload):
+def _estimate_host_s(workload: ServeWorkload, work: ForwardWork, *, packed: bool) -> float:
+    if _has_cuda_graphs(workload):
         return 0.0
-    more = QUANTIZED_LAUNCHES * work.num_products if packed else 0
-    return (work.launches + more) * (PYTHON_S + LAUNCH_S)
+    unpack_launches = QUANTIZED_LAUNCHES * work.num_products if packed else 0
+    return (work.launches + unpack_launches) * (PYTHON_S + LAUNCH_S)
 
 
-def _gathered(model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine, *, tokens: int) -> float:
-    """Return the seconds in which replicas that share experts gather the tokens of all, and sum what comes of them.
+def _estimate_gather_s(
+    model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine, *, tokens: int
+) -> float:
+    """Return the seconds of gathers between replicas that share experts.
 
-    So many ``tokens`` of each sequence; twice in each layer with experts (vLLM 0.19.0, ``allgather_reducescatter``).
+    They gather the tokens of all, and sum the results. So many ``tokens`` of each sequence; twice
+    in each layer with experts (vLLM 0.19.0, ``allgather_reducescatter``).
     """
     if layout.expert_parallel == 1 or layout.data_parallel == 1:
         return 0.0
     width = model.spec.hidden_size * workload.weight_dtype.bytes_per_element
-    of_all = workload.num_sequences * layout.data_parallel * tokens * width
+    total_bytes = workload.num_sequences * layout.data_parallel * tokens * width
     layers = sum(count for block, count in model.blocks if block.idle_parameters())
-    return 2 * layers * machine.links.gather(of_all, layout.data_parallel, layout.tensor_parallel)
+    return (
+        2 * layers * machine.links.gather(total_bytes, layout.data_parallel, layout.tensor_parallel)
+    )
 
 
-def _reduced(model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine) -> float:
-    """Return the seconds of the two all-reduces of each layer over tensor-parallel ranks."""
-    hidden = workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
+def _estimate_reduce_s(
+    model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine
+) -> float:
+    """Return the seconds of tensor-parallel all-reduces.
+
+    Each layer has two of them.
+    """
+    hidden = (
+        workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
+    )
     return 2 * model.num_hidden_layers * machine.links.reduce(hidden, layout.tensor_parallel)

@@ -1,8 +1,9 @@
-"""A recording that keeps the order of things: every allocation and release of one pass, all repeats written out.
+"""A recording of every allocation and release of one pass, in order.
 
-A frontier of points is enough for what is allocated; what an allocator reserves depends on the order in which blocks of
-different sizes come and go. Nothing is counted here, and nothing of it is made unless an answer replays the allocator.
-Of long repeats the blocks at both ends are recorded; ``unrolling`` writes out those between them.
+All repeats are written out. A frontier of points is enough for what is allocated; what an allocator
+reserves depends on the order in which blocks of different sizes come and go. Nothing is counted
+here, and nothing of it is made unless an answer replays the allocator. Of long repeats the blocks
+at both ends are recorded; ``unrolling`` writes out those between them.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,10 +20,12 @@ from service.estimator.values.dtypes import DType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """One pass: an event ``i`` allocates storage ``i``, an event ``~i`` frees it.
+    """Allocations and releases of one pass.
 
-    ``kinds[i]`` is the index of the storage's size in ``sizes``. ``gradients`` are the storages that stay as gradients until
-    the optimizer's step is over; ``shards`` of them have no size of their own: so many elements, cut over the ranks.
+    An event ``i`` allocates storage ``i``, an event ``~i`` frees it. ``kinds[i]`` is the index of
+    the storage's size in ``sizes``. ``gradients`` are the storages that stay as gradients until the
+    optimizer's step is over; ``shards`` of them have no size of their own: so many elements, cut
+    over the ranks.
     """
 
     sizes: tuple[Size, ...]
@@ -33,17 +36,26 @@ class Events:
 
 
 class LoggingTape(Tape):
-    """A tape that writes down what happens instead of counting it."""
+    """A tape that logs events instead of counting bytes."""
 
     def __init__(
-        self, section: Section, mode: Mode, *, autocast: DType | None = None, accumulating: bool = False, shortens: bool = False
+        self,
+        section: Section,
+        mode: Mode,
+        *,
+        autocast: DType | None = None,
+        accumulating: bool = False,
+        shorten_repeats: bool = False,
     ) -> None:
-        """Start with an empty log; ``shortens`` leaves out the blocks in the middle of long repeats."""
+        """Start with an empty log.
+
+        ``shorten_repeats`` leaves out the blocks in the middle of long repeats.
+        """
         super().__init__(section, mode, autocast=autocast, accumulating=accumulating)
         self.loops: list[Loop] = []
-        self._shortens = shortens
-        self.ledger = _Uncounted(section)
-        self.units: Mapping[int, tuple[int, ...]] = {}
+        self._shorten_repeats = shorten_repeats
+        self.ledger = _NullLedger(section)
+        self.unit_tensors: Mapping[int, tuple[int, ...]] = {}
         """Elements of each tensor of a sharded unit, by the elements of all of them."""
         self._sizes: dict[Size, int] = {}
         self._kinds: list[int] = []
@@ -52,7 +64,7 @@ class LoggingTape(Tape):
         self._shards: list[tuple[int, int]] = []
 
     def events(self) -> Events:
-        """Return everything that was written down."""
+        """Return the logged events."""
         return Events(
             sizes=tuple(self._sizes),
             kinds=tuple(self._kinds),
@@ -62,39 +74,45 @@ class LoggingTape(Tape):
         )
 
     def allocate(self, category: Category, size: Size) -> Storage:
-        """Return a new storage with one reference, and note it; an empty one takes no memory."""
+        """Return a new storage with one reference, and log it.
+
+        An empty one takes no memory.
+        """
         storage = super().allocate(category, size)
         if storage.size != sizes.ZERO:
-            storage.event = self._note(storage.size)
+            storage.event = self._log_allocation(storage.size)
         return storage
 
     def release(self, *storages: Storage) -> None:
-        """Drop a reference of each, and note the last one."""
+        """Drop a reference of each storage, and log the last one."""
         for storage in storages:
             storage.references -= 1
             if storage.references == 0 and storage.event is not None:
                 self._order.append(~storage.event)
 
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
-        """Run every one of the equal blocks, or those at both ends; each has parameters of its own."""
-        if not self._shortens or count <= RECORDED or self.mode is not Mode.RECORDING:
-            return self._each(count, block, x)
+        """Run every one of the equal blocks, or those at both ends.
+
+        Each has parameters of its own.
+        """
+        if not self._shorten_repeats or count <= RECORDED or self.mode is not Mode.RECORDING:
+            return self._run_blocks(count, block, x)
         loop = Loop(count=count)
         self.loops.append(loop)
 
-        def marked(value: Value) -> Value:
+        def run_marked(value: Value) -> Value:
             loop.forward.append(len(self._order))
             self.hook(lambda: loop.backward.append(len(self._order)))
             return block(value)
 
-        self._shortens = False  # a block is recorded whole
-        x = self._each(RECORDED, marked, x)
-        self._shortens = True
+        self._shorten_repeats = False  # a block is recorded whole
+        x = self._run_blocks(RECORDED, run_marked, x)
+        self._shorten_repeats = True
         loop.forward.append(len(self._order))
         self.hook(lambda: loop.backward.append(len(self._order)))
         return x
 
-    def _each(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
+    def _run_blocks(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
         outer = self.path
         for index in range(count):
             self.path = f"{outer}{index}/"
@@ -103,32 +121,38 @@ class LoggingTape(Tape):
         return x
 
     def revive(self, _: int, storage: Storage) -> None:
-        """Strike out the release of a storage that an outer name kept."""
+        """Remove the release of a storage that an outer name kept."""
         if storage.references == 0 and storage.event is not None:
-            place = self._order.index(~storage.event)
-            del self._order[place]
+            index = self._order.index(~storage.event)
+            del self._order[index]
             for loop in self.loops:
-                loop.strike(place)
+                loop.drop_event(index)
         storage.references += 1
 
     def gather(self, elements: int, bytes_each: int) -> list[Storage]:
-        """Return the gathered parameters one by one, as FSDP2 copies them out (``FSDPParam.alloc_all_gather_outputs``)."""
-        numels = self.units.get(elements, (elements,))
-        return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(numel * bytes_each)) for numel in numels]
+        """Return the gathered parameters one by one.
+
+        FSDP2 copies them out so (``FSDPParam.alloc_all_gather_outputs``).
+        """
+        numels = self.unit_tensors.get(elements, (elements,))
+        return [
+            self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(numel * bytes_each))
+            for numel in numels
+        ]
 
     def keep_gradient(self, grad: Storage, _: Parameter) -> None:
-        """Leave the storage where it is, as the parameter's gradient."""
+        """Keep the storage as the parameter's gradient."""
         if grad.event is not None:
             self._gradients.append(grad.event)
 
     def keep_gradient_shard(self, elements: int) -> None:
-        """Allocate the rank's share of so many elements of gradients."""
+        """Allocate the rank's share of so many gradient elements."""
         if elements:
-            index = self._note(sizes.ZERO)
+            index = self._log_allocation(sizes.ZERO)
             self._shards.append((index, elements))
             self._gradients.append(index)
 
-    def _note(self, size: Size) -> int:
+    def _log_allocation(self, size: Size) -> int:
         index, kind = len(self._kinds), self._sizes.get(size)
         if kind is None:
             kind = self._sizes[size] = len(self._sizes)
@@ -137,8 +161,8 @@ class LoggingTape(Tape):
         return index
 
 
-class _Uncounted(Ledger):
-    """A ledger that leaves counting be."""
+class _NullLedger(Ledger):
+    """A ledger that counts nothing."""
 
     __slots__ = ()
 

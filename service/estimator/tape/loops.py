@@ -1,4 +1,4 @@
-"""A long repeat in a log: which of its blocks were recorded, and where."""
+"""A long repeat in a log: its recorded blocks and their positions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,25 +11,27 @@ LAST_LEADING, TEMPLATE = 1, 2
 
 @dataclass(slots=True, kw_only=True)
 class Loop:
-    """A repeat of ``count`` blocks: where in the log each recorded block begins in forward, and in backward from the last on.
+    """A repeat of ``count`` blocks and the log positions of those recorded.
 
-    Both lists have one more place, where the last of their blocks ends.
+    ``forward`` is where in the log each recorded block begins in forward, ``backward`` the same in
+    backward from the last block on. Both lists have one more place, where the last of their blocks
+    ends.
     """
 
     count: int
     forward: list[int] = field(default_factory=list)
     backward: list[int] = field(default_factory=list)
 
-    def strike(self, place: int) -> None:
-        """Follow an event that is struck out of the log."""
+    def drop_event(self, index: int) -> None:
+        """Adjust the positions for an event that left the log."""
         for places in (self.forward, self.backward):
-            places[:] = [each - (each > place) for each in places]
+            places[:] = [start - (start > index) for start in places]
 
-    def place(self, block: int) -> int:
-        """Return which of all blocks a recorded one is."""
+    def get_block_index(self, block: int) -> int:
+        """Return the index among all blocks of a recorded one."""
         return block if block <= LAST_LEADING else block + self.count - RECORDED
 
-    def copies(self, phase: int) -> Sequence[int]:
-        """Return the places of the blocks that were left out, in the order of a phase."""
-        left_out = range(TEMPLATE, self.count - RECORDED + TEMPLATE)
-        return left_out[::-1] if phase else left_out
+    def get_copied_blocks(self, phase: int) -> Sequence[int]:
+        """Return the indices of the omitted blocks in a phase's order."""
+        omitted = range(TEMPLATE, self.count - RECORDED + TEMPLATE)
+        return omitted[::-1] if phase else omitted

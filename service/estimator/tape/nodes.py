@@ -1,4 +1,4 @@
-"""The values and nodes that a tape records: parameters, tensors behind names, operations of the graph."""
+"""Parameters, values and graph nodes that a tape records."""
 
 from collections.abc import Callable
 
@@ -11,42 +11,71 @@ Backward = Callable[[Storage], object]
 
 
 class Parameter:
-    """A weight tensor: ``numel`` elements in ``dtype``; its bytes are states, not part of the tape.
+    """A weight tensor of ``numel`` elements in ``dtype``.
 
-    One that layers have in common is ``shared``: its gradient is whole when the backward of the first of them has been through,
-    so that its uses are counted in the first forward, which makes the graph, and not in a recomputation. Autocast's
-    ``casting`` is one operation for all of them. Products read a ``viewed`` one as a view of it.
+    Its bytes are states, not part of the tape. A parameter that layers have in common is
+    ``shared``: its gradient is complete when the backward of the first of them has run, so its uses
+    are counted in the first forward, which makes the graph, and not in a recomputation.
+    ``cast_node`` is autocast's one cast operation for all of them. Products read a ``viewed``
+    parameter as a view of it.
     """
 
-    __slots__ = ("casting", "dtype", "held", "held_is_view", "name", "numel", "pending", "shared", "trainable", "viewed")
+    __slots__ = (
+        "cast_node",
+        "dtype",
+        "grad",
+        "grad_is_view",
+        "name",
+        "numel",
+        "pending_gradients",
+        "shared",
+        "trainable",
+        "viewed",
+    )
 
     def __init__(
-        self, name: str, numel: int, dtype: DType, *, trainable: bool, shared: bool = False, viewed: bool = False
+        self,
+        name: str,
+        numel: int,
+        dtype: DType,
+        *,
+        trainable: bool,
+        shared: bool = False,
+        viewed: bool = False,
     ) -> None:
         """Start without gradients under way."""
         self.shared, self.viewed = shared, viewed
-        self.casting: Node | None = None
+        self.cast_node: Node | None = None
         self.name = name
         self.numel = numel
         self.dtype = dtype
         self.trainable = trainable
-        self.pending = 0
-        self.held: Storage | None = None
-        self.held_is_view = False
+        self.pending_gradients = 0
+        self.grad: Storage | None = None
+        self.grad_is_view = False
 
 
 class Node:
-    """One differentiable operation: what it kept, how it answers a gradient, and the gradient that waits for it.
+    """One differentiable operation of the autograd graph.
 
-    ``consumes``: its backward drops the gradient itself, before it is through. ``plain``: it needs nothing but its gradient.
+    It has the storages saved for backward, the backward formula, and the gradient that waits for
+    it. ``consumes_grad``: its backward drops the gradient itself, before it is through.
+    ``needs_only_grad``: its backward needs nothing but its gradient.
     """
 
-    __slots__ = ("backward", "consumes", "grad", "grad_is_view", "plain", "saved")
+    __slots__ = ("backward", "consumes_grad", "grad", "grad_is_view", "needs_only_grad", "saved")
 
-    def __init__(self, saved: list[Storage], backward: Backward, *, consumes: bool = False, plain: bool = False) -> None:
+    def __init__(
+        self,
+        saved: list[Storage],
+        backward: Backward,
+        *,
+        consumes_grad: bool = False,
+        needs_only_grad: bool = False,
+    ) -> None:
         """Start without a gradient."""
-        self.consumes = consumes
-        self.plain = plain
+        self.consumes_grad = consumes_grad
+        self.needs_only_grad = needs_only_grad
         self.saved = saved
         self.backward = backward
         self.grad: Storage | None = None
@@ -54,12 +83,17 @@ class Node:
 
 
 class Value:
-    """A tensor that a Python name refers to; ``storage`` None means a parameter."""
+    """A tensor that a Python name refers to.
+
+    ``storage`` None means a parameter.
+    """
 
     __slots__ = ("dtype", "node", "numel", "parameter", "requires_grad", "storage")
 
-    def __init__(self, storage: Storage | None, numel: Size, dtype: DType, node: Node | None = None) -> None:
-        """Refer to a storage, and to the node that made it when it is differentiable."""
+    def __init__(
+        self, storage: Storage | None, numel: Size, dtype: DType, node: Node | None = None
+    ) -> None:
+        """Refer to a storage, and to its node if differentiable."""
         self.storage = storage
         self.numel = numel
         self.dtype = dtype
@@ -68,7 +102,7 @@ class Value:
         self.requires_grad = node is not None
 
 
-def value_of(parameter: Parameter) -> Value:
+def as_value(parameter: Parameter) -> Value:
     """Return the parameter as an input of operations."""
     value = Value(None, sizes.constant(parameter.numel), parameter.dtype)
     value.parameter = parameter
@@ -77,13 +111,13 @@ def value_of(parameter: Parameter) -> Value:
 
 
 class Hook:
-    """Something that happens when backward comes by, gradient or not."""
+    """A callback that backward runs in passing, gradient or not."""
 
-    __slots__ = ("run",)
+    __slots__ = ("callback",)
 
-    def __init__(self, run: Callable[[], None]) -> None:
-        """Wait to be visited."""
-        self.run = run
+    def __init__(self, callback: Callable[[], None]) -> None:
+        """Store the callback."""
+        self.callback = callback
 
 
 class Segment:
@@ -97,6 +131,6 @@ class Segment:
         self.nodes = nodes
 
 
-def bytes_of(numel: Size, dtype: DType) -> Size:
+def count_bytes(numel: Size, dtype: DType) -> Size:
     """Return the bytes of so many elements."""
     return sizes.scale(numel, dtype.bytes_per_element)

@@ -1,27 +1,36 @@
-"""A checkpoint whose input waits in the host's memory: it leaves the GPU with its last name, and comes back to be read."""
+"""Checkpoints whose block inputs wait in host memory.
+
+An input leaves the GPU with its last name, and comes back to be read.
+"""
 
 from collections.abc import Callable
 
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category
-from service.estimator.tape.nodes import Value, bytes_of
+from service.estimator.tape.nodes import Value, count_bytes
 
 Checkpoint = Callable[[Tape, Callable[[Value], Value], Value], Value]
-"""How a block is run that backward computes again."""
+"""Runs a block that backward computes again."""
 
 
 def checkpoint_on_host(tape: Tape, block: Callable[[Value], Value], x: Value) -> Value:
-    """Run a block whose tensors are computed again from an input that is copied back (torch ``saved_tensors_hooks``)."""
-    if not tape.records:
+    """Run a checkpointed block whose input is offloaded to the host.
+
+    Its tensors are computed again from an input that is copied back (torch
+    ``saved_tensors_hooks``).
+    """
+    if not tape.builds_graph:
         return block(x)
-    away = Value(None, x.numel, x.dtype, x.node)
-    away.requires_grad = x.requires_grad
+    offloaded = Value(None, x.numel, x.dtype, x.node)
+    offloaded.requires_grad = x.requires_grad
 
-    def run(value: Value) -> Value:
-        here = x
+    def run_block(value: Value) -> Value:
+        block_input = x
         if tape.mode is Mode.RECOMPUTING:
-            here = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(x.numel, x.dtype)), x.numel, x.dtype)
-        here.node, here.requires_grad = value.node, value.requires_grad
-        return block(here)
+            block_input = Value(
+                tape.allocate(Category.ACTIVATIONS, count_bytes(x.numel, x.dtype)), x.numel, x.dtype
+            )
+        block_input.node, block_input.requires_grad = value.node, value.requires_grad
+        return block(block_input)
 
-    return tape.checkpoint(run, away)
+    return tape.checkpoint(run_block, offloaded)

@@ -1,4 +1,7 @@
-"""How large a pass is: elements of a token, a position, a row and a score."""
+"""Element counts of a pass.
+
+They are per token, position, row and score.
+"""
 
 from dataclasses import dataclass
 
@@ -7,8 +10,8 @@ from service.estimator.tape.sizes import Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """How many elements belong to a token, a position, a row and a score in this pass.
+class PassShape:
+    """Elements per token, position, row and score of a pass.
 
     In training and prefill every position is a query; in a decode step only the last one is.
     """
@@ -24,11 +27,17 @@ class Extent:
         return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
 
     def aligned(self, count: int) -> Size | None:  # noqa: ARG002 - for extents of a known length
-        """Return ``count`` elements per token of a length rounded up to the memory-efficient kernel's 32 rows, if known."""
+        """Return ``count`` elements per token of an aligned length, if known.
+
+        The length is rounded up to the memory-efficient kernel's 32 rows.
+        """
         return None
 
     def cached(self, count: int) -> Size:
-        """Return ``count`` elements per token that is stored: beside the processed ones, a window's worth at most."""
+        """Return ``count`` elements per token that is stored.
+
+        A window's worth at most is stored beside the processed ones.
+        """
         if self.window is not None and (self.decoding or self.static):
             return sizes.per_sequence(count * self.window)
         return sizes.per_token(count)
@@ -44,13 +53,20 @@ class Extent:
         return sizes.constant(count) if self.decoding else sizes.per_position(count)
 
     def mask(self, count: int) -> Size:
-        """Return ``count`` elements per query position and key position of each sequence."""
+        """Return ``count`` elements per query and key position of each sequence."""
         return self.scores(count)
 
     def shared_mask(self, count: int) -> Size:
-        """Return ``count`` elements per query position and key position, for all sequences together."""
+        """Return ``count`` elements per query and key position.
+
+        The mask is one for all sequences together.
+        """
         if self.static and self.window is not None:
             return sizes.per_position(count * self.window)
         if self.decoding:
-            return sizes.constant(count * self.window) if self.window is not None else sizes.per_position(count)
+            return (
+                sizes.constant(count * self.window)
+                if self.window is not None
+                else sizes.per_position(count)
+            )
         return sizes.per_mask_element(count)

@@ -1,7 +1,8 @@
-"""Reentrant checkpoints (torch 2.13 ``utils/checkpoint.py``, ``CheckpointFunction``): a block runs without a graph, and again.
+"""Reentrant checkpoints: a block runs without a graph, then again.
 
-Backward runs the whole block a second time on a detached input, then a backward of its own: its output and the output's
-gradient are there until that is over. Nothing runs ahead of the second forward, and nothing ends it early.
+(torch 2.13 ``utils/checkpoint.py``, ``CheckpointFunction``.) Backward runs the whole block a second
+time on a detached input, then a backward of its own: its output and the output's gradient are there
+until that is over. Nothing runs ahead of the second forward, and nothing ends it early.
 """
 
 from collections.abc import Callable
@@ -17,43 +18,58 @@ def checkpoint_reentrant(tape: Tape, block: Callable[[Value], Value], x: Value) 
 
 
 def checkpoint_in_frozen_unit(tape: Tape, block: Callable[[Value], Value], x: Value) -> Value:
-    """Run a block that is a unit of FSDP1 without trained weights: its detached input and that one's gradient linger.
+    """Run a block that is a frozen unit of FSDP1.
 
-    A hook on the input reshards such a unit (``distributed/fsdp/_runtime_utils.py``,
-    ``_register_post_backward_reshard_only_hook``). ``register_multi_grad_hook`` holds the node that accumulates into the leaf,
-    the node the leaf, and the leaf the hook: until all hooks are removed at the end of backward, neither tensor is freed.
+    The unit has no trained weights; its detached input and that one's gradient linger. A hook on
+    the input reshards such a unit (``distributed/fsdp/_runtime_utils.py``,
+    ``_register_post_backward_reshard_only_hook``). ``register_multi_grad_hook`` holds the node that
+    accumulates into the leaf, the node the leaf, and the leaf the hook: until all hooks are removed
+    at the end of backward, neither tensor is freed.
     """
     return _checkpoint(tape, block, x, lingers=True)
 
 
 def _checkpoint(tape: Tape, block: Callable[[Value], Value], x: Value, *, lingers: bool) -> Value:
-    if not tape.records:
+    if not tape.builds_graph:
         return block(x)
-    kept, path = tape.alias(x), tape.path
-    tape.discarded, tape.mode = [], Mode.DISCARDING
+    block_input, path = tape.alias(x), tape.path
+    tape.discarded_nodes, tape.mode = [], Mode.DISCARDING
     y = block(x)
     tape.mode = Mode.RECORDING
-    saved = [kept.storage] if kept.storage is not None else []
+    saved = [block_input.storage] if block_input.storage is not None else []
     if lingers:
         saved = [tape.hold(storage) for storage in saved]
-    y.node = tape.append(Node(saved, lambda grad: _again(tape, block, kept, grad, path, lingers=lingers)))
+    y.node = tape.append(
+        Node(saved, lambda grad: _recompute(tape, block, block_input, grad, path, lingers=lingers))
+    )
     y.requires_grad = True
     return y
 
 
-def _again(tape: Tape, block: Callable[[Value], Value], kept: Value, grad: Storage, path: str, *, lingers: bool) -> None:
-    """Run the block and its backward, and hand the gradient of its input on."""
-    (outer_path, tape.path), (outer_copies, tape.copies) = (tape.path, path), (tape.copies, {})
-    leaf, accumulated = tape.alias(kept), Node([], lambda _: None)
-    leaf.node = accumulated if kept.requires_grad else None
+def _recompute(
+    tape: Tape,
+    block: Callable[[Value], Value],
+    block_input: Value,
+    grad: Storage,
+    path: str,
+    *,
+    lingers: bool,
+) -> None:
+    """Run the block and its backward, and pass its input's gradient on."""
+    (outer_path, tape.path), (outer_copies, tape.autocast_copies) = (
+        (tape.path, path),
+        (tape.autocast_copies, {}),
+    )
+    leaf, accumulated = tape.alias(block_input), Node([], lambda _: None)
+    leaf.node = accumulated if block_input.requires_grad else None
     y = block(leaf)
-    tape.free(*(copy for copy, _ in tape.copies.values()))
+    tape.free(*(copy for copy, _ in tape.autocast_copies.values()))
     if y.node is not None:
         y.node.grad = tape.hold(grad)
     tape.run_backward()
     tape.free(y)
-    tape.path, tape.copies = outer_path, outer_copies
+    tape.path, tape.autocast_copies = outer_path, outer_copies
     if accumulated.grad is not None:
         if lingers:
             tape.hold(accumulated.grad)
-        tape.send(kept, accumulated.grad, is_view=accumulated.grad_is_view)
+        tape.send(block_input, accumulated.grad, is_view=accumulated.grad_is_view)

@@ -1,7 +1,8 @@
-"""Sizes as polynomials in batch and sequence, so that one recording answers every batch and sequence.
+"""Sizes as polynomials in batch size and sequence length.
 
-A size is a tuple of coefficients over the monomials ``1, b, s, b*s, s*s, b*s*s``: ``b`` sequences of ``s`` tokens. All bytes
-and element counts of a tape are sizes; they become integers in ``evaluate``.
+One recording then answers every batch and sequence. A size is a tuple of coefficients over the
+monomials ``1, b, s, b*s, s*s, b*s*s``: ``b`` sequences of ``s`` tokens. All bytes and element
+counts of a tape are sizes; they become integers in ``evaluate``.
 """
 
 from collections.abc import Iterable
@@ -42,7 +43,10 @@ def per_score(count: int) -> Size:
 
 
 def of_each_token(numel: Size) -> Size:
-    """Return what is as large for every token as ``numel`` is for those that are processed."""
+    """Return a processed-token size spread over every token.
+
+    The result is as large for every token as ``numel`` is for those that are processed.
+    """
     return per_token(numel[1] + numel[3])
 
 
@@ -66,7 +70,7 @@ def scale(size: Size, factor: int) -> Size:
     return (a * factor, b * factor, c * factor, d * factor, e * factor, f * factor)
 
 
-def rows(size: Size, width: int) -> Size:
+def count_rows(size: Size, width: int) -> Size:
     """Return how many rows of ``width`` elements make up a size."""
     a, b, c, d, e, f = size
     return (a // width, b // width, c // width, d // width, e // width, f // width)
@@ -81,9 +85,10 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def covers(larger: Size, smaller: Size) -> bool:
-    """Tell whether ``larger`` is at least ``smaller`` for every batch and sequence, both of which are 1 or more.
+    """Return whether ``larger`` is at least ``smaller`` everywhere.
 
-    With ``b = 1 + u`` and ``s = 1 + v`` the difference is a polynomial in ``u`` and ``v``: no coefficient may be negative.
+    That is for every batch and sequence, both of which are 1 or more. With ``b = 1 + u`` and ``s =
+    1 + v`` the difference is a polynomial in ``u`` and ``v``: no coefficient may be negative.
     """
     a, b, c, d, e, f = larger
     g, h, i, j, k, m = smaller
@@ -98,13 +103,13 @@ def covers(larger: Size, smaller: Size) -> bool:
     )
 
 
-def monomials(batch: int, sequence: int) -> Size:
+def evaluate_monomials(batch: int, sequence: int) -> Size:
     """Return the values of the monomials for one batch and sequence."""
     return (1, batch, sequence, batch * sequence, sequence * sequence, batch * sequence * sequence)
 
 
 def evaluate(size: Size, values: Size) -> int:
-    """Return the size as an integer for the given values of the monomials."""
+    """Return the size as an integer for given monomial values."""
     a, b, c, d, e, f = size
     g, h, i, j, k, m = values
     return a * g + b * h + c * i + d * j + e * k + f * m

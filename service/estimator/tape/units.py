@@ -1,8 +1,9 @@
-"""Sharded units: what a rank gathers for a block, and the full-size gradients that it reduces after it.
+"""Sharded units: gathered weights and full-size gradients of blocks.
 
-The order of events is FSDP2's (torch/distributed/fsdp/_fully_shard), read off a logged run: a block's all-gather output lives
-until the next one is there; in backward the next block is gathered while the current one runs, and the input of a
-reduce-scatter lives until the next reduce-scatter.
+A rank gathers weights for a block, and reduces its gradients after it. The order of events is
+FSDP2's (torch/distributed/fsdp/_fully_shard), read off a logged run: a block's all-gather output
+lives until the next one is there; in backward the next block is gathered while the current one
+runs, and the input of a reduce-scatter lives until the next reduce-scatter.
 """
 
 from collections.abc import Callable
@@ -16,205 +17,274 @@ from service.estimator.values.units import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
-    """Elements by which uneven shares are filled up: of all that is outside of the blocks, and of the head's unit."""
+class ShardPadding:
+    """Elements by which uneven shards are padded.
 
-    outside: int = 0
+    ``root`` is all that is outside of the blocks, ``head`` is the head's unit.
+    """
+
+    root: int = 0
     head: int = 0
 
 
-NO_FILLING = Filling()
+NO_PADDING = ShardPadding()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathering:
-    """Bytes per element of a gathered parameter and of a reduced gradient, and whether blocks are dropped after forward.
+class FsdpConfig:
+    """Sharding of units: bytes per gathered and reduced element.
 
-    ``adapter_bytes`` are those of an adapter's gathered parameter.
+    ``gather_bytes`` are those of a gathered parameter, ``adapter_bytes`` of an adapter's,
+    ``reduce_bytes`` of a reduced gradient; ``reshard`` says whether blocks are dropped after
+    forward.
     """
 
     gather_bytes: int
     adapter_bytes: int
     reduce_bytes: int
     reshard: bool
-    alone: bool = False
-    """Whether there is a single rank: parameters are copied one by one, without a buffer that all of a unit is gathered in."""
-    separate: bool = False
-    """Whether the embedding is a unit, and final norm and head are another, which stays gathered until its backward."""
-    fetched: bool = False
-    """Whether modules are fetched as they come, the first block while the table is read (DeepSpeed's stage 3)."""
-    flat: bool = False
+    single_rank: bool = False
+    """Whether there is a single rank: parameters are copied one by one, without a buffer that all
+    of a unit is gathered in.
+    """
+    splits_root: bool = False
+    """Whether the embedding is a unit, and final norm and head are another, which stays gathered
+    until its backward.
+    """
+    fetches_modules: bool = False
+    """Whether modules are fetched as they come, the first block while the table is read
+    (DeepSpeed's stage 3).
+    """
+    flat_parameters: bool = False
     """Whether a unit is one flat parameter, as FSDP1 makes it."""
-    adapters_apart: bool = False
-    """Whether adapters are units of their own, inside of blocks whose units have no trained weights."""
-    cast_over: int | None = None
-    """Ranks each of which casts its shares of a unit in one buffer before they are gathered; None where nothing is cast."""
-    ahead: bool = True
+    adapter_units: bool = False
+    """Whether adapters are units of their own, inside of blocks whose units have no trained
+    weights.
+    """
+    cast_ranks: int | None = None
+    """Ranks each of which casts its shares of a unit in one buffer before they are gathered; None
+    where nothing is cast.
+    """
+    backward_prefetch: bool = True
     """Whether flat parameters are gathered ahead in backward."""
-    uneven: int = 1
-    """Ranks over which rows of tensors are shared out, where some share is filled up to be as large as the first; else 1."""
-    filling: Filling = NO_FILLING
+    uneven_ranks: int = 1
+    """Ranks over which rows of tensors are shared out, where some share is filled up to be as large
+    as the first; else 1.
+    """
+    padding: ShardPadding = NO_PADDING
 
-    def widened(self, adapters: int) -> int:
-        """Return as how many elements of a gathered parameter so many of adapters count, which may be wider."""
+    def to_gathered_elements(self, adapters: int) -> int:
+        """Return adapter elements as elements of gathered parameters.
+
+        Adapters may be wider.
+        """
         return ceil_div(adapters * self.adapter_bytes, self.gather_bytes)
 
 
-class Units:
-    """The buffers of sharded units during one step: the root unit holds everything outside of the blocks.
+class ShardedUnits:
+    """Buffers of sharded units during one step.
 
-    Where embedding and head are units of their own, the root unit is the embedding's, and gives way to the first block if
-    blocks are dropped after forward.
+    The root unit holds everything outside of the blocks. Where embedding and head are units of
+    their own, the root unit is the embedding's, and gives way to the first block if blocks are
+    dropped after forward.
     """
 
-    def __init__(self, tape: Tape, how: Gathering) -> None:
+    def __init__(self, tape: Tape, config: FsdpConfig) -> None:
         """Start with nothing gathered."""
-        self.tape, self.how = tape, how
+        self.tape, self.config = tape, config
         self._outputs: list[Storage] = []
         self._reducing: list[Storage] = []
         self._root: list[Storage] = []
         self._root_gradients: list[Storage] = []
-        self._head = self._before = self._outside = self._named = 0
-        self._waits = self._loops = False
+        self._head_elements = self._next_elements = self._root_elements = self._named_gradients = 0
+        self._head_gathers_block = self._loops_over_parameters = False
 
-    def open_root(self, elements: int, block_elements: int, *, head: int = 0, ends_in_head: bool = False) -> None:
-        """Gather the root unit; its all-gather output lives until the first block is copied out of its own.
+    def open_root(
+        self, elements: int, block_elements: int, *, head: int = 0, ends_in_head: bool = False
+    ) -> None:
+        """Gather the root unit.
 
-        ``head``: elements of final norm and head, which are no part of the root where they are a unit of their own.
-        ``ends_in_head``: the last parameter tensor of either unit is the head's weight, whose gradient is the first one.
+        Its all-gather output lives until the first block is copied out of its own. ``head``:
+        elements of final norm and head, which are no part of the root where they are a unit of
+        their own. ``ends_in_head``: the last parameter tensor of either unit is the head's weight,
+        whose gradient is the first one.
         """
-        self._loops = not (self.how.alone or self.how.fetched or self.how.flat)
-        self._named = int(ends_in_head and self._loops)
-        filling = self.how.filling
-        self._head = head + filling.head if head and self.how.separate else 0
-        elements += filling.outside - self._head
-        self._outside, self._before, self._waits = elements, elements if self._head else 0, False
-        if self._head and self.how.reshard and self.how.fetched:
-            self.tape.hook(lambda: self._root.extend(self._weights(elements)))
-        output = self._buffer(elements)
-        self._root += self._weights(elements)
-        if self.how.fetched:
+        self._loops_over_parameters = not (
+            self.config.single_rank or self.config.fetches_modules or self.config.flat_parameters
+        )
+        self._named_gradients = int(ends_in_head and self._loops_over_parameters)
+        padding = self.config.padding
+        self._head_elements = head + padding.head if head and self.config.splits_root else 0
+        elements += padding.root - self._head_elements
+        self._root_elements, self._next_elements, self._head_gathers_block = (
+            elements,
+            elements if self._head_elements else 0,
+            False,
+        )
+        if self._head_elements and self.config.reshard and self.config.fetches_modules:
+            self.tape.hook(lambda: self._root.extend(self._gather_weights(elements)))
+        output = self._gather_buffer(elements)
+        self._root += self._gather_weights(elements)
+        if self.config.fetches_modules:
             self.tape.release(output)
-            output = self._buffer(block_elements)
+            output = self._gather_buffer(block_elements)
         self._outputs.append(output)
-        self.tape.collected = []
+        self.tape.collected_gradients = []
 
-    def close_table(self) -> None:
-        """Where the embedding is a unit that gives way to blocks, gather it before its own backward."""
-        if self._head and self.how.reshard and not self.how.fetched:
-            self.tape.hook(self._gather_table)
+    def close_embedding(self) -> None:
+        """Gather the embedding's unit before its own backward.
 
-    def _gather_table(self) -> None:
-        self._root.extend(self._weights(self._outside))
+        That is where it is a unit that gives way to blocks.
+        """
+        if self._head_elements and self.config.reshard and not self.config.fetches_modules:
+            self.tape.hook(self._gather_embedding)
+
+    def _gather_embedding(self) -> None:
+        self._root.extend(self._gather_weights(self._root_elements))
         self._release(self._outputs)
 
     def open_head(self) -> None:
-        """Gather final norm and head, where they are a unit: it is reduced as soon as its backward is over."""
-        if not self._head:
+        """Gather final norm and head, where they are a unit.
+
+        The unit is reduced as soon as its backward is over.
+        """
+        if not self._head_elements:
             return
-        elements, output = self._head, self._buffer(self._head)
-        weights = self._weights(elements)
-        self.tape.hook(lambda: self._after_backward(weights, elements, elements, named=self._named))
+        elements, output = self._head_elements, self._gather_buffer(self._head_elements)
+        weights = self._gather_weights(elements)
+        self.tape.hook(
+            lambda: self._after_backward(
+                weights, elements, elements, named_gradients=self._named_gradients
+            ),
+        )
         self._release(self._outputs)
         self._outputs.append(output)
 
     def close_head(self) -> None:
-        """Where final norm and head are a unit, gather the last block when backward has the gradient of the logits."""
-        if self._head and self.how.reshard and not self.how.fetched:
-            self._waits = True
-            self.tape.hook(lambda: self._outputs.append(self._buffer(self._before)))
+        """Gather the last block once backward has the logits' gradient.
+
+        That is where final norm and head are a unit.
+        """
+        if self._head_elements and self.config.reshard and not self.config.fetches_modules:
+            self._head_gathers_block = True
+            self.tape.hook(lambda: self._outputs.append(self._gather_buffer(self._next_elements)))
 
     def close_root(self, elements: int, trained: int) -> None:
         """Reduce the root's gradients, the last of all."""
-        outside = self.how.filling.outside
-        elements, trained = elements + outside - self._head, trained + (outside if trained else 0) - self._head
+        padding = self.config.padding.root
+        elements, trained = (
+            elements + padding - self._head_elements,
+            trained + (padding if trained else 0) - self._head_elements,
+        )
         self.tape.release(*self._root)
-        self.tape.collected = self._root_gradients + (self.tape.collected or [])
-        self._reduce(elements, trained, named=int(self._loops) if self._head else self._named)
+        self.tape.collected_gradients = self._root_gradients + (self.tape.collected_gradients or [])
+        self._reduce(
+            elements,
+            trained,
+            named_gradients=int(self._loops_over_parameters)
+            if self._head_elements
+            else self._named_gradients,
+        )
         self.tape.release(*self._reducing)
 
     def end_forward(self) -> None:
-        """Drop the last all-gather output and the root, which backward gathers again with the block that it begins with."""
-        sizes_ = [output.size for output in self._outputs]
+        """Drop the last all-gather output and the root.
+
+        Backward gathers the root again with the block that it begins with.
+        """
+        output_sizes = [output.size for output in self._outputs]
         self._release(self._outputs)
-        if not self.how.reshard or self._waits:
+        if not self.config.reshard or self._head_gathers_block:
             return
-        if self._head:
-            self._outputs.append(self._buffer(self._before))
+        if self._head_elements:
+            self._outputs.append(self._gather_buffer(self._next_elements))
             return
-        if not self.how.fetched:
+        if not self.config.fetches_modules:
             self._gather_root_again()
-        self._outputs.extend(self.tape.allocate(Category.GATHERED_WEIGHTS, size) for size in sizes_)
+        self._outputs.extend(
+            self.tape.allocate(Category.GATHERED_WEIGHTS, size) for size in output_sizes
+        )
 
     def _gather_root_again(self) -> None:
         self._release(self._root)
-        output = self._buffer(self._outside)
-        self._root += self._weights(self._outside)
+        output = self._gather_buffer(self._root_elements)
+        self._root += self._gather_weights(self._root_elements)
         self.tape.release(output)
 
-    def run(self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int) -> Value:
-        """Run a block with its weights gathered, and arrange for its backward."""
+    def run_block(
+        self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int
+    ) -> Value:
+        """Run a block with its weights gathered, and hook its backward."""
         tape = self.tape
-        if self._head and self.how.reshard:
+        if self._head_elements and self.config.reshard:
             self._release(self._root)
         weights: list[Storage] = []
-        following, self._before = self._before, elements
+        following, self._next_elements = self._next_elements, elements
         tape.hook(lambda: self._after_backward(weights, elements, trained))
-        output = self._buffer(elements)
-        weights += self._weights(elements)
+        output = self._gather_buffer(elements)
+        weights += self._gather_weights(elements)
         self._release(self._outputs)
         self._outputs.append(output)
         y = block(x)
-        if self.how.reshard:
+        if self.config.reshard:
             self._release(weights)
         tape.hook(lambda: self._before_backward(weights, elements, following))
         return y
 
     def _before_backward(self, weights: list[Storage], elements: int, following: int) -> None:
-        """Gather a block, and ahead of it the ``following`` elements of the next unit: none where a joint root comes next."""
-        self._root_gradients += self.tape.collected or []
-        self.tape.collected = []
-        if self.how.reshard:
-            weights += self._weights(elements)
+        """Gather a block, and ahead of it the next unit.
+
+        ``following`` are the elements of the next unit: none where a joint root comes next.
+        """
+        self._root_gradients += self.tape.collected_gradients or []
+        self.tape.collected_gradients = []
+        if self.config.reshard:
+            weights += self._gather_weights(elements)
             self._release(self._outputs)
-            self._outputs.append(self._buffer(following))
+            self._outputs.append(self._gather_buffer(following))
 
-    def _after_backward(self, weights: list[Storage], elements: int, trained: int, *, named: int = 0) -> None:
+    def _after_backward(
+        self, weights: list[Storage], elements: int, trained: int, *, named_gradients: int = 0
+    ) -> None:
         self._release(weights)
-        self._reduce(elements, trained, named=named)
+        self._reduce(elements, trained, named_gradients=named_gradients)
 
-    def _reduce(self, elements: int, trained: int, *, named: int = 0) -> None:
-        """Copy the unit's gradients into one reduce-scatter input, and keep the shard.
+    def _reduce(self, elements: int, trained: int, *, named_gradients: int = 0) -> None:
+        """Reduce-scatter the unit's gradients, and keep the shard.
 
-        The first ``named`` of them are there until then: a loop over the parameters has a name for the last one's gradient
-        (torch 2.13 ``_fsdp_collectives.py``, ``foreach_reduce``); in blocks that is a norm's or a bias's.
+        They are copied into one input. The first ``named_gradients`` of them are there until then:
+        a loop over the parameters has a name for the last one's gradient (torch 2.13
+        ``_fsdp_collectives.py``, ``foreach_reduce``); in blocks that is a norm's or a bias's.
         """
         self._release(self._reducing)
-        size = sizes.constant(min(elements, trained) * self.how.reduce_bytes)
+        size = sizes.constant(min(elements, trained) * self.config.reduce_bytes)
         self._reducing.append(self.tape.allocate(Category.COMMUNICATION, size))
-        collected, self.tape.collected = self.tape.collected or [], []
-        self.tape.release(*collected[named:])
+        collected, self.tape.collected_gradients = self.tape.collected_gradients or [], []
+        self.tape.release(*collected[named_gradients:])
         if not self.tape.accumulating:
             self.tape.keep_gradient_shard(trained)
-        self.tape.release(*collected[:named])
+        self.tape.release(*collected[:named_gradients])
 
-    def _buffer(self, elements: int) -> Storage:
-        """Return the output of an all-gather, whose input is a buffer of its own where it is cast.
+    def _gather_buffer(self, elements: int) -> Storage:
+        """Return the output of an all-gather.
 
-        (torch 2.13 ``_fsdp_collectives.py``, ``_get_param_all_gather_inputs``: ``flat_foreach_copy_input``.)
+        Its input is a buffer of its own where it is cast (torch 2.13 ``_fsdp_collectives.py``,
+        ``_get_param_all_gather_inputs``: ``flat_foreach_copy_input``).
         """
-        if self.how.alone or self.how.cast_over is None:
-            return self._gathered(0 if self.how.alone else elements)
-        cast = self._gathered(ceil_div(elements, self.how.cast_over))
-        output = self._gathered(elements)
+        if self.config.single_rank or self.config.cast_ranks is None:
+            return self._allocate_gathered(0 if self.config.single_rank else elements)
+        cast = self._allocate_gathered(ceil_div(elements, self.config.cast_ranks))
+        output = self._allocate_gathered(elements)
         self.tape.release(cast)
         return output
 
-    def _weights(self, elements: int) -> list[Storage]:
-        return self.tape.gather(elements, self.how.gather_bytes)
+    def _gather_weights(self, elements: int) -> list[Storage]:
+        return self.tape.gather(elements, self.config.gather_bytes)
 
-    def _gathered(self, elements: int) -> Storage:
-        return self.tape.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * self.how.gather_bytes))
+    def _allocate_gathered(self, elements: int) -> Storage:
+        return self.tape.allocate(
+            Category.GATHERED_WEIGHTS, sizes.constant(elements * self.config.gather_bytes)
+        )
 
     def _release(self, storages: list[Storage]) -> None:
         self.tape.release(*storages)

@@ -1,8 +1,9 @@
-"""Writes out a log in which long repeats were recorded by their first and last blocks alone.
+"""Expansion of a log whose long repeats were recorded in part.
 
-Equal blocks come and go alike: what one allocates, what it frees of its own and of its neighbours. Two blocks in the middle are
-compared event by event; when they agree, and nothing reaches further than a neighbour, those that were left out are theirs
-with other numbers. What is written out equals what a log of every block would be, number by number.
+Repeats are recorded by their first and last blocks alone. Equal blocks come and go alike: what one
+allocates, what it frees of its own and of its neighbours. Two blocks in the middle are compared
+event by event; when they agree, and nothing reaches further than a neighbour, those that were left
+out are theirs with other numbers. The result equals a log of every block, number by number.
 """
 
 from collections import defaultdict
@@ -17,8 +18,11 @@ _OUTSIDE = -1
 """In place of a loop's number: between the loops."""
 
 
-class _Stretch(NamedTuple):
-    """Events of one recorded block in forward (phase 0) or backward (1), or of what stands between loops."""
+class _LogSlice(NamedTuple):
+    """Events of one recorded block, or of the part between loops.
+
+    Phase 0 is forward, phase 1 is backward.
+    """
 
     loop: int
     phase: int
@@ -27,98 +31,131 @@ class _Stretch(NamedTuple):
     end: int
 
 
-class _Made(NamedTuple):
-    """An allocation: the kind of its size, whether it stays as a gradient, and the elements of a shard."""
+class _Allocation(NamedTuple):
+    """An allocation.
+
+    It has the kind of its size, whether it stays as a gradient, and the elements of a shard.
+    """
 
     kind: int
     is_gradient: bool
     shard: int | None
 
 
-class _Freed(NamedTuple):
-    """A release of the storage ``which`` of a block: the block's number, or in the same loop how many blocks it is away."""
+class _Release(NamedTuple):
+    """A release of storage number ``position`` of a block.
+
+    ``block`` is the block's number, or in the same loop how many blocks it is away.
+    """
 
     loop: int
     phase: int
     block: int
-    which: int
+    position: int
 
 
-_Act = _Made | _Freed
-_Log = Sequence[tuple[_Stretch, list[_Act]]]
+_Action = _Allocation | _Release
+_Log = Sequence[tuple[_LogSlice, list[_Action]]]
 
 
-def unrolled(events: Events, loops: Sequence[Loop]) -> Events | None:
-    """Return the log of all blocks; None where blocks of a repeat are not alike."""
+def unroll_repeats(events: Events, loops: Sequence[Loop]) -> Events | None:
+    """Return the log of all blocks.
+
+    None where the blocks of a repeat are not alike.
+    """
     if not loops:
         return events
     if any(len(loop.backward) != RECORDED + 1 for loop in loops):
         return None
-    stretches = list(_stretches(loops, len(events.order)))
-    acts = list(zip(stretches, _acts(events, stretches), strict=True))
-    return _written_out(events, loops, acts) if _are_regular(acts, len(loops)) else None
+    slices = list(_iter_slices(loops, len(events.order)))
+    actions = list(zip(slices, _iter_actions(events, slices), strict=True))
+    return _write_log(events, loops, actions) if _is_regular(actions, len(loops)) else None
 
 
-def _stretches(loops: Sequence[Loop], length: int) -> Iterator[_Stretch]:
-    """Yield the whole log in order, block by block."""
-    blocks: list[_Stretch] = []
+def _iter_slices(loops: Sequence[Loop], length: int) -> Iterator[_LogSlice]:
+    """Yield the slices of the whole log in order, block by block."""
+    blocks: list[_LogSlice] = []
     for number, loop in enumerate(loops):
-        blocks += [_Stretch(number, 0, turn, *ends) for turn, ends in enumerate(pairwise(loop.forward))]
-        blocks += [_Stretch(number, 1, RECORDED - 1 - turn, *ends) for turn, ends in enumerate(pairwise(loop.backward))]
+        blocks += [
+            _LogSlice(number, 0, turn, *ends) for turn, ends in enumerate(pairwise(loop.forward))
+        ]
+        blocks += [
+            _LogSlice(number, 1, RECORDED - 1 - turn, *ends)
+            for turn, ends in enumerate(pairwise(loop.backward))
+        ]
     blocks.sort(key=lambda block: block.begin)
     reached = 0
     for block in blocks:
-        yield _Stretch(_OUTSIDE, 0, 0, reached, block.begin)
+        yield _LogSlice(_OUTSIDE, 0, 0, reached, block.begin)
         yield block
         reached = block.end
-    yield _Stretch(_OUTSIDE, 0, 0, reached, length)
+    yield _LogSlice(_OUTSIDE, 0, 0, reached, length)
 
 
-def _acts(events: Events, stretches: Sequence[_Stretch]) -> Iterator[list[_Act]]:
-    """Yield what each stretch does, in terms that do not depend on the number of its block."""
-    homes: dict[int, _Freed] = {}
-    made: dict[tuple[int, int, int], int] = defaultdict(int)
+def _iter_actions(events: Events, slices: Sequence[_LogSlice]) -> Iterator[list[_Action]]:
+    """Yield the actions of each slice, independent of its block number."""
+    allocations: dict[int, _Release] = {}
+    num_allocations: dict[tuple[int, int, int], int] = defaultdict(int)
     shards = dict(events.shards)
-    for loop, phase, block, begin, end in stretches:
-        acts: list[_Act] = []
+    for loop, phase, block, begin, end in slices:
+        actions: list[_Action] = []
         for event in events.order[begin:end]:
             if event >= 0:
-                homes[event] = _Freed(loop, phase, block, made[loop, phase, block])
-                made[loop, phase, block] += 1
-                acts.append(_Made(events.kinds[event], event in events.gradients, shards.get(event)))
+                allocations[event] = _Release(
+                    loop, phase, block, num_allocations[loop, phase, block]
+                )
+                num_allocations[loop, phase, block] += 1
+                actions.append(
+                    _Allocation(events.kinds[event], event in events.gradients, shards.get(event))
+                )
             else:
-                home = homes[~event]
-                acts.append(home._replace(block=home.block - block) if home.loop == loop != _OUTSIDE else home)
-        yield acts
+                allocation = allocations[~event]
+                actions.append(
+                    allocation._replace(block=allocation.block - block)
+                    if allocation.loop == loop != _OUTSIDE
+                    else allocation,
+                )
+        yield actions
 
 
-def _are_regular(acts: _Log, num_loops: int) -> bool:
-    """Tell whether the blocks in the middle of each loop are alike, and nothing but a neighbour reaches into them."""
-    middle: dict[tuple[int, int, int], list[_Act]] = {}
-    for stretch, done in acts:
-        if stretch.block in {LAST_LEADING, TEMPLATE}:
-            middle[stretch.loop, stretch.phase, stretch.block] = done
-        for act in done:
-            if not isinstance(act, _Freed) or act.loop == _OUTSIDE:
+def _is_regular(log: _Log, num_loops: int) -> bool:
+    """Return whether the middle blocks of each loop are alike.
+
+    Nothing but a neighbour may reach into them either.
+    """
+    middle: dict[tuple[int, int, int], list[_Action]] = {}
+    for log_slice, actions in log:
+        if log_slice.block in {LAST_LEADING, TEMPLATE}:
+            middle[log_slice.loop, log_slice.phase, log_slice.block] = actions
+        for action in actions:
+            if not isinstance(action, _Release) or action.loop == _OUTSIDE:
                 continue
-            if abs(act.block) > 1 if act.loop == stretch.loop else act.block in {LAST_LEADING, TEMPLATE}:
+            if (
+                abs(action.block) > 1
+                if action.loop == log_slice.loop
+                else action.block in {LAST_LEADING, TEMPLATE}
+            ):
                 return False
     pairs = ((loop, phase) for loop in range(num_loops) for phase in range(2))
-    return all(middle[loop, phase, LAST_LEADING] == middle[loop, phase, TEMPLATE] for loop, phase in pairs)
+    return all(
+        middle[loop, phase, LAST_LEADING] == middle[loop, phase, TEMPLATE] for loop, phase in pairs
+    )
 
 
-def _written_out(events: Events, loops: Sequence[Loop], acts: _Log) -> Events:
-    """Return the log with the blocks that were left out, numbered in order."""
+def _write_log(events: Events, loops: Sequence[Loop], log: _Log) -> Events:
+    """Return the log with the omitted blocks, numbered in order."""
     writer = _Writer(loops)
-    for stretch, done in acts:
-        if stretch.loop == _OUTSIDE:
-            writer.write(stretch, done, 0)
+    for log_slice, actions in log:
+        if log_slice.loop == _OUTSIDE:
+            writer.write(log_slice, actions, 0)
             continue
-        loop = loops[stretch.loop]
-        copies = loop.copies(stretch.phase) if stretch.block == TEMPLATE else ()
-        own = (loop.place(stretch.block),)
-        for place in chain(own, copies) if stretch.phase else chain(copies, own):
-            writer.write(stretch, done, place)
+        loop = loops[log_slice.loop]
+        copies = loop.get_copied_blocks(log_slice.phase) if log_slice.block == TEMPLATE else ()
+        own_index = (loop.get_block_index(log_slice.block),)
+        for block_index in (
+            chain(own_index, copies) if log_slice.phase else chain(copies, own_index)
+        ):
+            writer.write(log_slice, actions, block_index)
     return Events(
         sizes=events.sizes,
         kinds=tuple(writer.kinds),
@@ -129,7 +166,7 @@ def _written_out(events: Events, loops: Sequence[Loop], acts: _Log) -> Events:
 
 
 class _Writer:
-    """A log under way."""
+    """A log under construction."""
 
     def __init__(self, loops: Sequence[Loop]) -> None:
         """Start empty."""
@@ -138,27 +175,33 @@ class _Writer:
         self.order: list[int] = []
         self.gradients: list[int] = []
         self.shards: list[tuple[int, int]] = []
-        self._made: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        self._allocations: dict[tuple[int, int, int], list[int]] = defaultdict(list)
 
-    def write(self, stretch: _Stretch, acts: list[_Act], place: int) -> None:
-        """Write what a stretch does as the block at a place of its loop."""
-        own = self._made[stretch.loop, stretch.phase, place]
-        for act in acts:
-            if isinstance(act, _Freed):
-                self.order.append(~self._storages(act, stretch.loop, place)[act.which])
+    def write(self, log_slice: _LogSlice, actions: list[_Action], block_index: int) -> None:
+        """Write the actions of a slice as those of one block."""
+        block_storages = self._allocations[log_slice.loop, log_slice.phase, block_index]
+        for action in actions:
+            if isinstance(action, _Release):
+                self.order.append(
+                    ~self._find_storages(action, log_slice.loop, block_index)[action.position]
+                )
                 continue
             number = len(self.kinds)
-            own.append(number)
+            block_storages.append(number)
             self.order.append(number)
-            self.kinds.append(act.kind)
-            if act.is_gradient:
+            self.kinds.append(action.kind)
+            if action.is_gradient:
                 self.gradients.append(number)
-            if act.shard is not None:
-                self.shards.append((number, act.shard))
+            if action.shard is not None:
+                self.shards.append((number, action.shard))
 
-    def _storages(self, freed: _Freed, loop: int, place: int) -> list[int]:
-        """Return what the block made whose storage is freed."""
-        if freed.loop == _OUTSIDE:
-            return self._made[freed.loop, freed.phase, 0]
-        block = place + freed.block if freed.loop == loop else self.loops[freed.loop].place(freed.block)
-        return self._made[freed.loop, freed.phase, block]
+    def _find_storages(self, release: _Release, loop: int, block_index: int) -> list[int]:
+        """Return the storages of the block whose storage is freed."""
+        if release.loop == _OUTSIDE:
+            return self._allocations[release.loop, release.phase, 0]
+        block = (
+            block_index + release.block
+            if release.loop == loop
+            else self.loops[release.loop].get_block_index(release.block)
+        )
+        return self._allocations[release.loop, release.phase, block]

@@ -1,4 +1,4 @@
-"""One GPU as the estimator sees it, and what lies on it outside the allocator."""
+"""One GPU, and its memory that a process can use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,20 +10,27 @@ _SLICE = "-MIG-"
 """Between a GPU and a profile, as GPU feature discovery labels nodes whose slices are all alike."""
 
 
-def slice_name(gpu: str, profile: str) -> str:
-    """Return what a slice of a GPU is called: ``A100-SXM4-80GB-MIG-1g.10gb``."""
+def format_slice(gpu: str, profile: str) -> str:
+    """Return the name of a MIG slice: ``A100-SXM4-80GB-MIG-1g.10gb``."""
     return f"{gpu}{_SLICE}{profile}"
 
 
 def parse_slice(name: str) -> tuple[str, str] | None:
-    """Return the GPU and the profile of a slice by its name; None where it names no slice."""
+    """Return the GPU and the profile of a slice's name.
+
+    None where it names no slice.
+    """
     at = name.casefold().replace("_", "-").find(_SLICE.casefold())
     return None if at < 0 else (name[:at], name[at + len(_SLICE) :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A GPU: ``capacity_bytes`` is NVML's total, ``usable_bytes`` what a process can allocate (cudaMemGetInfo's total)."""
+    """A GPU with its memory and its rates.
+
+    ``capacity_bytes`` is NVML's total, ``usable_bytes`` what a process can allocate
+    (cudaMemGetInfo's total).
+    """
 
     name: str
     capacity_bytes: int
@@ -35,30 +42,53 @@ class Device:
     mig_profile: str | None = None
     """The profile of a slice: no two of them reach each other, so that a job has one."""
     compute_capability: str | None = None
-    """Of an NVIDIA GPU, as NVIDIA writes it: ``8.0``; None where nobody told."""
+    """Of an NVIDIA GPU, as NVIDIA writes it: ``8.0``; None where it is unknown."""
     gfx_target: str | None = None
     """Of an AMD GPU, as LLVM names it: ``gfx942``."""
 
     def __post_init__(self) -> None:
         """Refuse a device that offers more than it has, or nothing."""
         if not 0 < self.usable_bytes <= self.capacity_bytes:
-            message = f"usable_bytes {self.usable_bytes} must lie between 1 and capacity_bytes {self.capacity_bytes}"
+            message = (
+                f"usable_bytes {self.usable_bytes} must lie between 1 and capacity_bytes "
+                f"{self.capacity_bytes}"
+            )
             raise InvalidInputError(message, field="gpu.memory_bytes")
 
-    def warnings_for(self, dtype: DType) -> tuple[str, ...]:
-        """Return what to say of arithmetic in ``dtype`` (a format without a peak rate has no hardware), and of other makers."""
-        return self._format_warnings(dtype) + self._vendor_warnings()
+    def list_warnings(self, dtype: DType) -> tuple[str, ...]:
+        """Return warnings about arithmetic in ``dtype`` and about the vendor.
 
-    def _format_warnings(self, dtype: DType) -> tuple[str, ...]:
+        A format without a peak rate has no hardware.
+        """
+        return self._list_format_warnings(dtype) + self._list_vendor_warnings()
+
+    def _list_format_warnings(self, dtype: DType) -> tuple[str, ...]:
         if not self.peak_flops or dtype.value in self.peak_flops:
             return ()
-        known = ", ".join(sorted(self.peak_flops))
-        emulated = "the bytes hold where software emulates it, slowly, and some kernels refuse to run"
-        return (f"{self.name} has no hardware for {dtype.value} arithmetic (it has {known}): {emulated}",)
+        formats = ", ".join(sorted(self.peak_flops))
+        emulated = (
+            "the bytes hold where software emulates it, slowly, and some kernels refuse to run"
+        )
+        return (
+            (
+                f"{self.name} has no hardware for {dtype.value} arithmetic (it has {formats}): "
+                f"{emulated}"
+            ),
+        )
 
-    def _vendor_warnings(self) -> tuple[str, ...]:
-        """Return what a Gaudi is not asked for: its runtime compiles graphs and reuses memory within them in its own way."""
+    def _list_vendor_warnings(self) -> tuple[str, ...]:
+        """Return warnings about GPUs of other vendors.
+
+        A Gaudi's runtime compiles graphs and reuses memory within them in its own way.
+        """
         if self.vendor != "intel":
             return ()
-        own = "its graph compiler plans temporaries in its own way, and nothing was measured on one"
-        return (f"{self.name} is answered as a CUDA device with its memory would be: {own}; measure before you rely on it",)
+        reason = (
+            "its graph compiler plans temporaries in its own way, and nothing was measured on one"
+        )
+        return (
+            (
+                f"{self.name} is answered as a CUDA device with its memory would be: {reason}; "
+                "measure before you rely on it"
+            ),
+        )

@@ -13,6 +13,9 @@ class DType(StrEnum):
     FP16 = "fp16"
     FP8 = "fp8"
 
-    def __init__(self, word: str) -> None:
-        """Keep the bytes that one element occupies: every answer asks for them dozens of times."""
-        self.bytes_per_element = _BYTES[word]
+    def __init__(self, value: str) -> None:
+        """Store the bytes of one element.
+
+        Every answer reads them dozens of times.
+        """
+        self.bytes_per_element = _BYTES[value]

@@ -1,4 +1,7 @@
-"""Versions of engines, compared as numbers, and what each engine's releases are known by."""
+"""Versions of engines, compared as numbers.
+
+Each engine's releases are identified by them.
+"""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +26,7 @@ class Version:
 
 
 def parse_version(text: str) -> Version:
-    """Return a version; raise InvalidInputError for what is none."""
+    """Return a version; raise InvalidInputError for invalid text."""
     match = _PARTS.fullmatch(text.strip())
     if match is None:
         message = f'engine_version {text!r} is no version such as "0.19.0"'
@@ -31,11 +34,19 @@ def parse_version(text: str) -> Version:
     return Version(int(match[1]), int(match[2]), int(match[3] or 0))
 
 
-def version_of(text: str | None, *, engine: str, oldest: Version, newest: Version) -> Version:
-    """Return the version that is asked for, the newest that was read when none is; refuse releases before the oldest."""
+def resolve_version(text: str | None, *, engine: str, oldest: Version, newest: Version) -> Version:
+    """Return the requested version.
+
+    It is the newest that was read when none is requested. Raises NotModelledError for releases
+    before the oldest.
+    """
     if text is None:
         return newest
     version = parse_version(text)
     if version < oldest:
-        raise NotModelledError(f"{engine} {version}", field=_FIELD, modelled=[f"{oldest} and later, read up to {newest}"])
+        raise NotModelledError(
+            f"{engine} {version}",
+            field=_FIELD,
+            modelled=[f"{oldest} and later, read up to {newest}"],
+        )
     return version

@@ -12,10 +12,13 @@ from difflib import get_close_matches
 
 
 class EstimatorError(ValueError):
-    """Base of every refusal of the estimator; ``field`` is the dotted path of the offending value."""
+    """Base of every refusal of the estimator.
+
+    ``field`` is the dotted path of the offending value.
+    """
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
-        """Keep the message and the path of the field it is about."""
+        """Store the message and the path of its field."""
         super().__init__(message)
         self.message = message
         self.field = field
@@ -32,22 +35,29 @@ class InvalidConfigError(EstimatorError):
 class UnknownModelTypeError(EstimatorError):
     """A ``model_type`` that no family claims; names the nearest known ones."""
 
-    def __init__(self, model_type: str, known: Sequence[str]) -> None:
-        """Say what was given, what is nearest and what is known."""
-        near = get_close_matches(model_type, known, n=1)
+    def __init__(self, model_type: str, known_types: Sequence[str]) -> None:
+        """Build the message from the unknown, the nearest and all known types."""
+        near = get_close_matches(model_type, known_types, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(
-            f"model_type {model_type!r} is not known.{hint} Known: {', '.join(sorted(known))}.",
+            f"model_type {model_type!r} is not known.{hint} Known: "
+            f"{', '.join(sorted(known_types))}.",
             field="model_type",
         )
         self.model_type = model_type
-        self.known = tuple(sorted(known))
+        self.known_types = tuple(sorted(known_types))
 
 
 class NotModelledError(EstimatorError):
-    """A legal request for which there is no term yet; says what is modelled instead."""
+    """A legal request for which there is no term yet.
+
+    Its message names what is modelled instead.
+    """
 
     def __init__(self, what: str, *, field: str, modelled: Sequence[str]) -> None:
-        """Say what is not modelled and what is."""
-        super().__init__(f"Not modelled yet, and nothing is guessed: {what}; modelled: {', '.join(modelled)}.", field=field)
+        """Build the message from the unmodelled feature and the modelled ones."""
+        super().__init__(
+            f"Not modelled yet, and nothing is guessed: {what}; modelled: {', '.join(modelled)}.",
+            field=field,
+        )
         self.modelled = tuple(modelled)

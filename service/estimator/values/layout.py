@@ -1,4 +1,4 @@
-"""How one job is spread over GPUs."""
+"""Layout of one job over GPUs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ MAX_ZERO_STAGE = 3
 
 
 class Sharding(StrEnum):
-    """Who shards the states over the data-parallel ranks."""
+    """Library that shards the states over the data-parallel ranks."""
 
     DDP = "ddp"
     FSDP1 = "fsdp1"
@@ -19,12 +19,17 @@ class Sharding(StrEnum):
 
 
 FULLY_SHARDED = frozenset({Sharding.FSDP1, Sharding.FSDP2})
-"""PyTorch's own, by flat parameters (``FullyShardedDataParallel``) and by tensors (``fully_shard``): stage 3 alone."""
+"""PyTorch's own, by flat parameters (``FullyShardedDataParallel``) and by tensors
+(``fully_shard``): stage 3 alone.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Degrees of parallelism; ranks of one job are their product (expert parallelism regroups data and context ranks)."""
+    """Degrees of parallelism of one job.
+
+    Its ranks are their product (expert parallelism regroups data and context ranks).
+    """
 
     data_parallel: int = 1
     tensor_parallel: int = 1
@@ -37,20 +42,29 @@ class Layout:
     reshard_after_forward: bool = True
     gpus_per_node: int = 8
     expert_tensor_parallel: int | None = None
-    """Ranks that split one expert; None is ``tensor_parallel``, and with 1 experts spread over tensor x data ranks."""
+    """Ranks that split one expert; None is ``tensor_parallel``, and with 1 experts spread over
+    tensor x data ranks.
+    """
     virtual_pipeline_stages: int = 1
     shard_embeddings_separately: bool = False
     shard_size: int | None = None
     """Ranks that share one copy of the states (hybrid sharding); None is all of them."""
     network_bytes_per_second: int | None = None
-    """What one node's network carries in one direction; None is what such nodes usually have."""
+    """Rate of one node's network in one direction; None is the usual rate of such nodes."""
     host_memory_bytes: int | None = None
-    """Memory of one node, which offloaded states and pinned buffers must fit in; None is not checked."""
+    """Memory of one node, which offloaded states and pinned buffers must fit in; None is not
+    checked.
+    """
     nvme_bytes: int | None = None
-    """NVMe of one node, which states and parameters that are offloaded to it must fit on; None is not checked."""
+    """NVMe of one node, which states and parameters that are offloaded to it must fit on; None is
+    not checked.
+    """
 
     def __post_init__(self) -> None:
-        """Refuse degrees below one, unknown stages, and a stage that the sharding cannot run."""
+        """Refuse impossible degrees and stages.
+
+        These are degrees below one, unknown stages, and a stage that the sharding cannot run.
+        """
         for name in (
             "data_parallel",
             "tensor_parallel",
@@ -72,30 +86,46 @@ class Layout:
             message = f"{what}: zero_stage is 3, not {self.zero_stage}"
             raise InvalidInputError(message, field="layout.zero_stage")
         if self.sharding is Sharding.DDP and self.zero_stage:
-            message = f"sharding 'ddp' replicates everything, but zero_stage is {self.zero_stage}; use 'deepspeed' or 'fsdp2'"
+            message = (
+                f"sharding 'ddp' replicates everything, but zero_stage is {self.zero_stage}; use "
+                "'deepspeed' or 'fsdp2'"
+            )
             raise InvalidInputError(message, field="layout.sharding")
         self._check_regrouping()
 
     def _check_regrouping(self) -> None:
         if self.sequence_parallel and self.tensor_parallel == 1:
-            message = "sequence_parallel splits the sequence over tensor-parallel ranks, but tensor_parallel is 1"
+            message = (
+                "sequence_parallel splits the sequence over tensor-parallel ranks, but "
+                "tensor_parallel is 1"
+            )
             raise InvalidInputError(message, field="layout.sequence_parallel")
         ranks = self.data_parallel * self.context_parallel
-        spread, rest = divmod(ranks * self.tensor_parallel, self.expert_tensor_parallel or self.tensor_parallel)
-        if rest or spread % self.expert_parallel:
+        spread, remainder = divmod(
+            ranks * self.tensor_parallel, self.expert_tensor_parallel or self.tensor_parallel
+        )
+        if remainder or spread % self.expert_parallel:
             over = "data_parallel x context_parallel"
             if self.expert_tensor_parallel not in {None, self.tensor_parallel}:
                 over += f" x tensor_parallel / expert_tensor_parallel {self.expert_tensor_parallel}"
             message = f"expert_parallel {self.expert_parallel} does not divide {over} = {spread}"
             raise InvalidInputError(message, field="layout.expert_parallel")
         if self.shard_size is not None and ranks % self.shard_size:
-            message = f"shard_size {self.shard_size} does not divide data_parallel x context_parallel = {ranks}"
+            message = (
+                f"shard_size {self.shard_size} does not divide data_parallel x context_parallel = "
+                f"{ranks}"
+            )
             raise InvalidInputError(message, field="layout.shard_size")
 
     @property
     def num_gpus(self) -> int:
         """GPUs of the whole job."""
-        return self.data_parallel * self.tensor_parallel * self.pipeline_parallel * self.context_parallel
+        return (
+            self.data_parallel
+            * self.tensor_parallel
+            * self.pipeline_parallel
+            * self.context_parallel
+        )
 
     @property
     def shards(self) -> int:

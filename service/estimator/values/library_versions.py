@@ -7,38 +7,49 @@ from service.estimator.values.errors import InvalidInputError
 NEWEST_READ = (5, 23)
 """The release whose modules every family mirrors."""
 COPIES_LOGITS_BEFORE = (4, 49)
-"""The loss shifted its logits by a contiguous copy of them; since then it shifts the labels (transformers PR #35646)."""
+"""The loss shifted its logits by a contiguous copy of them; since then it shifts the labels
+(transformers PR #35646).
+"""
 RETURNS_FP32_BEFORE = (4, 45)
-"""Models cast their logits to fp32 themselves and returned those; since then the loss does (transformers PR #31292)."""
+"""Models cast their logits to fp32 themselves and returned those; since then the loss does
+(transformers PR #31292).
+"""
 STACKS_EXPERTS_SINCE = (5, 0)
-"""Experts became stacked parameters; before, each was a module of linear layers, which loaders quantised like any other."""
+"""Experts became stacked parameters; before, each was a module of linear layers, which loaders
+quantised like any other.
+"""
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?")
 
 
-def transformers_release(version: str | None) -> tuple[int, int] | None:
-    """Return major and minor of a version such as ``4.48.1``; None is the newest that is modelled."""
+def parse_transformers_release(version: str | None) -> tuple[int, int] | None:
+    """Return major and minor of a version such as ``4.48.1``.
+
+    None is the newest that is modelled.
+    """
     if version is None:
         return None
     match = _RELEASE.fullmatch(version)
     if match is None:
-        message = f"framework_version {version!r} of transformers is a release, such as 4.48.1 or 5.23"
+        message = (
+            f"framework_version {version!r} of transformers is a release, such as 4.48.1 or 5.23"
+        )
         raise InvalidInputError(message, field="workload.framework_version")
     return int(match[1]), int(match[2])
 
 
-def copies_logits(version: str | None) -> bool:
-    """Tell whether the loss copies the logits to shift them."""
-    release = transformers_release(version)
+def has_logit_copy(version: str | None) -> bool:
+    """Return whether the loss copies the logits to shift them."""
+    release = parse_transformers_release(version)
     return release is not None and release < COPIES_LOGITS_BEFORE
 
 
-def returns_fp32(version: str | None) -> bool:
-    """Tell whether the model's own logits are fp32."""
-    release = transformers_release(version)
+def has_fp32_logits(version: str | None) -> bool:
+    """Return whether the model's own logits are fp32."""
+    release = parse_transformers_release(version)
     return release is not None and release < RETURNS_FP32_BEFORE
 
 
-def stacks_experts(version: str | None) -> bool:
-    """Tell whether experts are stacked parameters."""
-    release = transformers_release(version)
+def has_stacked_experts(version: str | None) -> bool:
+    """Return whether experts are stacked parameters."""
+    release = parse_transformers_release(version)
     return release is None or release >= STACKS_EXPERTS_SINCE

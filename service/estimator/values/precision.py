@@ -1,7 +1,7 @@
-"""Precision policies: which copy of a parameter exists in which number format.
+"""Precision policies: number formats of each copy of a parameter.
 
-16, 18 and 20 bytes per parameter differ only in where the fp32 gradient lives and whether it persists, so a policy has a
-name and a value, never a bare number of bytes.
+16, 18 and 20 bytes per parameter differ only in where the fp32 gradient lives and whether it
+persists, so a policy has a name and a value, never a bare number of bytes.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ from service.estimator.values.errors import InvalidInputError
 class Precision:
     """Number formats of one training run.
 
-    ``autocast``: weights stay in ``param_dtype`` and autocast keeps copies in ``compute_dtype`` until backward is over.
-    Without it, a ``compute_dtype`` other than ``param_dtype`` is a cast when sharded parameters are gathered.
-    ``main_grad_dtype``: the gradient that the optimizer reads; made just before the step and freed at zero_grad, unless
-    ``main_grad_persistent``; when it equals ``grad_dtype`` both are one buffer. ``master_dtype``: the optimizer's own copy of
-    the weights, ``None`` when there is none.
+    ``autocast``: weights stay in ``param_dtype`` and autocast keeps copies in ``compute_dtype``
+    until backward is over. Without it, a ``compute_dtype`` other than ``param_dtype`` is a cast
+    when sharded parameters are gathered. ``main_grad_dtype``: the gradient that the optimizer
+    reads; made just before the step and freed at zero_grad, unless ``main_grad_persistent``; when
+    it equals ``grad_dtype`` both are one buffer. ``master_dtype``: the optimizer's own copy of the
+    weights, ``None`` when there is none.
     """
 
     name: str
@@ -40,24 +41,34 @@ class Precision:
 
     @property
     def bytes_per_param(self) -> int:
-        """Bytes per trained parameter between backward and the step, with AdamW's two moments."""
+        """Bytes per trained parameter between backward and the step.
+
+        AdamW's two moments are included.
+        """
         grads = self.grad_dtype.bytes_per_element + self.main_grad_bytes_per_param
         master = self.master_dtype.bytes_per_element if self.master_dtype else 0
-        return self.param_dtype.bytes_per_element + grads + master + 2 * self.optimizer_dtype.bytes_per_element
+        return (
+            self.param_dtype.bytes_per_element
+            + grads
+            + master
+            + 2 * self.optimizer_dtype.bytes_per_element
+        )
 
     @property
     def main_grad_bytes_per_param(self) -> int:
-        """Bytes per parameter of a main gradient that is a buffer of its own."""
+        """Bytes per parameter of a separate main gradient buffer."""
         if self.main_grad_dtype is None or self.main_grad_dtype is self.grad_dtype:
             return 0
         return self.main_grad_dtype.bytes_per_element
 
 
-def _pure(name: str, dtype: DType) -> Precision:
-    return Precision(name=name, param_dtype=dtype, compute_dtype=dtype, grad_dtype=dtype, optimizer_dtype=dtype)
+def _make_pure(name: str, dtype: DType) -> Precision:
+    return Precision(
+        name=name, param_dtype=dtype, compute_dtype=dtype, grad_dtype=dtype, optimizer_dtype=dtype
+    )
 
 
-def _autocast(name: str, dtype: DType) -> Precision:
+def _make_autocast(name: str, dtype: DType) -> Precision:
     return Precision(
         name=name,
         param_dtype=DType.FP32,
@@ -68,7 +79,9 @@ def _autocast(name: str, dtype: DType) -> Precision:
     )
 
 
-def _master(name: str, dtype: DType, *, main_grad: DType | None, persistent: bool) -> Precision:
+def _make_master(
+    name: str, dtype: DType, *, main_grad: DType | None, persistent: bool
+) -> Precision:
     return Precision(
         name=name,
         param_dtype=dtype,
@@ -95,15 +108,15 @@ _MEGATRON = Precision(
 POLICIES: dict[str, Precision] = {
     policy.name: policy
     for policy in (
-        _pure("fp32", DType.FP32),
-        _pure("bf16", DType.BF16),
-        _pure("fp16", DType.FP16),
-        _autocast("amp_bf16", DType.BF16),
-        _autocast("amp_fp16", DType.FP16),
-        _master("bf16_mixed", DType.BF16, main_grad=None, persistent=False),
-        _master("fp16_mixed", DType.FP16, main_grad=None, persistent=False),
+        _make_pure("fp32", DType.FP32),
+        _make_pure("bf16", DType.BF16),
+        _make_pure("fp16", DType.FP16),
+        _make_autocast("amp_bf16", DType.BF16),
+        _make_autocast("amp_fp16", DType.FP16),
+        _make_master("bf16_mixed", DType.BF16, main_grad=None, persistent=False),
+        _make_master("fp16_mixed", DType.FP16, main_grad=None, persistent=False),
         _MEGATRON,
-        _master("deepspeed_bf16", DType.BF16, main_grad=DType.FP32, persistent=True),
+        _make_master("deepspeed_bf16", DType.BF16, main_grad=DType.FP32, persistent=True),
     )
 }
 """Named policies of the HTTP contract: bytes per parameter 16, 8, 8, 16, 16, 16, 16, 18 and 20."""

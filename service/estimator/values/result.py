@@ -1,4 +1,7 @@
-"""The explained answer. Bytes are integers; components of the deciding instant sum exactly to ``device_bytes``."""
+"""Explained estimates.
+
+Bytes are integers; components of the deciding instant sum exactly to ``device_bytes``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,20 +9,24 @@ from enum import Enum, StrEnum, auto
 
 
 class Detail(Enum):
-    """How much of an answer is worked out."""
+    """Level of detail of an answer."""
 
     NUMBERS = auto()
     """bytes and intervals: for searches, which ask thousands of times and show a few answers"""
     LEAST = auto()
-    """the numbers below which no replay of the allocator can be: of one that finds neither holes nor anything to round up"""
+    """the numbers below which no replay of the allocator can be: of one that finds neither holes
+    nor anything to round up
+    """
     FULL = auto()
     """components with formulas and sources as well"""
     REPLAYED = auto()
-    """and the allocator replayed, where the order of a pass is known: some milliseconds the first time"""
+    """and the allocator replayed, where the order of a pass is known: some milliseconds the first
+    time
+    """
 
 
 class Basis(StrEnum):
-    """How a component is known."""
+    """Evidence behind a component."""
 
     EXACT = "exact"
     FORMULA = "formula"
@@ -29,7 +36,10 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One part of the bytes at the deciding instant, with its formula in numbers and the source of the formula."""
+    """One part of the bytes at the deciding instant.
+
+    It has its formula in numbers and the source of the formula.
+    """
 
     name: str
     bytes: int
@@ -40,7 +50,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The highest allocated bytes during one part of the step, and the components that are alive then."""
+    """Highest allocated bytes during one part of the step.
+
+    ``parts`` are the components that are alive then.
+    """
 
     name: str
     allocated_bytes: int
@@ -49,7 +62,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One pipeline stage: its peak and what it holds between steps."""
+    """One pipeline stage: its peak and its bytes between steps."""
 
     pipeline_stage: int
     allocated_bytes: int
@@ -73,13 +86,16 @@ class CheckpointBytes:
 
     @property
     def total(self) -> int:
-        """Everything that is written."""
+        """Bytes of the checkpoint in all."""
         return self.weights + self.optimizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What a serving replica needs and has; ``None`` where an engine without a pool has no such number."""
+    """Memory that a serving replica needs and has.
+
+    ``None`` where an engine without a pool has no such number.
+    """
 
     kv_bytes_per_token: int
     kv_cache_bytes: int
@@ -91,7 +107,9 @@ class Serving:
     max_concurrency: float | None = None
     """Sequences of the longest length that the pool holds at once."""
     smallest_bytes: int | None = None
-    """What an engine with a pool needs of its budget to start: its fixed parts and one sequence of the longest length."""
+    """Bytes of its budget that an engine with a pool needs to start: its fixed parts and one
+    sequence of the longest length.
+    """
     required_high_bytes: int | None = None
     """Upper end of ``required_bytes``, where its parts are measured ones."""
 
@@ -111,7 +129,10 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Memory of the worst rank in the steady state (second step on), of a process that is alone on its GPU."""
+    """Memory of the worst rank in the steady state (second step on).
+
+    Its process is alone on its GPU.
+    """
 
     num_gpus: int
     allocated_bytes: int
@@ -127,14 +148,17 @@ class Estimate:
     instants: tuple[Instant, ...]
     stages: tuple[Stage, ...]
     phases: tuple[Instant, ...] = ()
-    """Training: the highest bytes of forward, backward (each with its part of the loss) and step, as a profiler counts."""
+    """Training: the highest bytes of forward, backward (each with its part of the loss) and step,
+    as a profiler counts.
+    """
     worst_pipeline_stage: int = 0
     interval_level: float = 0.95
     interval_kind: str = "training"
     """The kind of answer whose residuals the intervals stand on."""
     host_bytes_per_node: int = 0
     host_memory_bytes: int | None = None
-    """What a node has, where the question says so; what is kept there must fit in it."""
+    """Memory of a node, where the question states it; the bytes that are kept there must fit in it.
+    """
     nvme_bytes_per_node: int = 0
     nvme_bytes: int | None = None
     """The same of its NVMe."""
@@ -145,7 +169,9 @@ class Estimate:
     basis: str = "analytic"
     calibration: str | None = None
     calibration_level: str = "none"
-    """Whose measurements it rests on: of this ``point``, this ``key``, its ``family``, of all (``global``), or ``none``."""
+    """Origin of the measurements: this ``point``, this ``key``, its ``family``, all (``global``),
+    or ``none``.
+    """
     num_measurements: int = 0
     step_time_ratio: float = 1.0
     """Measured over analytic time, where steps like this one were timed."""

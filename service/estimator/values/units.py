@@ -1,4 +1,7 @@
-"""Byte units and exact integer arithmetic; the only place that knows what a GiB is."""
+"""Byte units and exact integer arithmetic.
+
+It is the only place that defines a GiB.
+"""
 
 from functools import lru_cache
 
@@ -13,7 +16,7 @@ def ceil_div(numerator: int, denominator: int) -> int:
 
 
 def format_bytes(num_bytes: float) -> str:
-    """Return bytes as a person reads them, in binary units: ``11.74 GiB``."""
+    """Return bytes in binary units, such as ``11.74 GiB``."""
     magnitude = abs(num_bytes)
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if magnitude >= size:
@@ -23,5 +26,5 @@ def format_bytes(num_bytes: float) -> str:
 
 @lru_cache(1024)
 def format_count(count: float) -> str:
-    """Return a count as a person reads it, in decimal steps: ``6.738e9``."""
+    """Return a count in decimal steps, such as ``6.738e9``."""
     return f"{count:.4g}".replace("e+0", "e").replace("e+", "e")

@@ -1,6 +1,7 @@
-"""What runs: a training step or a serving replica, in the words of the HTTP contract.
+"""Workloads: a training step or a serving replica.
 
-Every word of the contract is a legal value here; what has no term in the model yet is refused when it is estimated.
+Field names are those of the HTTP contract. Every value of the contract is legal here; one without a
+term in the model yet is refused when it is estimated.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from service.estimator.values.precision import POLICIES, Precision
 
 
 class Framework(StrEnum):
-    """Whose model code runs; each keeps other tensors for backward."""
+    """Framework whose model code runs; each keeps other tensors for backward."""
 
     TRANSFORMERS = "transformers"
     MEGATRON = "megatron"
@@ -20,7 +21,7 @@ class Framework(StrEnum):
 
 
 class Method(StrEnum):
-    """What is trained."""
+    """Training method, which decides the trained parameters."""
 
     FULL = "full"
     LORA = "lora"
@@ -29,7 +30,7 @@ class Method(StrEnum):
 
 
 class Checkpointing(StrEnum):
-    """What backward computes again instead of keeping."""
+    """Activation checkpointing: recomputation in backward."""
 
     NONE = "none"
     SELECTIVE = "selective"
@@ -47,18 +48,20 @@ class Attention(StrEnum):
 
 
 class Loss(StrEnum):
-    """How the loss treats the logits."""
+    """Loss kernel, by its treatment of the logits."""
 
     FULL_LOGITS = "full_logits"
     FUSED_CROSS_ENTROPY = "fused_cross_entropy"
     FLASH_CROSS_ENTROPY = "flash_cross_entropy"
-    """flash-attn's, which LLM Foundry uses: 16-bit logits as they are, their gradient a second tensor"""
+    """flash-attn's, which LLM Foundry uses: 16-bit logits as they are, their gradient a second
+    tensor
+    """
     CHUNKED = "chunked"
     FUSED_LINEAR = "fused_linear"
 
 
 class OffloadTarget(StrEnum):
-    """Where a part of the state lives instead of the GPU."""
+    """Place of an offloaded part of the state."""
 
     NONE = "none"
     CPU = "cpu"
@@ -76,7 +79,10 @@ class Engine(StrEnum):
 
 
 class Allocator(StrEnum):
-    """How PyTorch's caching allocator gets memory from the GPU (``PYTORCH_CUDA_ALLOC_CONF``)."""
+    """Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
+
+    It decides how memory comes from the GPU.
+    """
 
     DEFAULT = "default"
     """segments of fixed size"""
@@ -85,7 +91,10 @@ class Allocator(StrEnum):
 
 
 class Quantization(StrEnum):
-    """Format of the served weights; the last five are mixtures of GGUF files."""
+    """Format of the served weights.
+
+    The last five are mixtures of GGUF files.
+    """
 
     NONE = "none"
     INT8 = "int8"
@@ -102,7 +111,7 @@ class Quantization(StrEnum):
 
 
 class Cache(StrEnum):
-    """How the engine stores keys and values."""
+    """Layout of the key/value cache in an engine."""
 
     DYNAMIC = "dynamic"
     STATIC = "static"
@@ -111,7 +120,10 @@ class Cache(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lora:
-    """Low-rank adapters on named linear layers (arXiv:2106.09685); ``targets`` None means every linear layer but the head."""
+    """Low-rank adapters on named linear layers (arXiv:2106.09685).
+
+    ``targets`` None means every linear layer but the head.
+    """
 
     rank: int = 16
     targets: tuple[str, ...] | None = None
@@ -120,7 +132,7 @@ class Lora:
 
     def __post_init__(self) -> None:
         """Refuse a rank below one and an empty list of targets."""
-        _at_least_one("workload.lora.rank", self.rank)
+        _check_at_least_one("workload.lora.rank", self.rank)
         if self.targets is not None and not self.targets:
             message = 'target_modules is empty; name at least one linear layer or say "all-linear"'
             raise InvalidInputError(message, field="workload.lora.target_modules")
@@ -128,7 +140,7 @@ class Lora:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
-    """What is kept off the GPU."""
+    """Targets of the parts that are kept off the GPU."""
 
     optimizer: OffloadTarget = OffloadTarget.NONE
     parameters: OffloadTarget = OffloadTarget.NONE
@@ -137,7 +149,10 @@ class Offload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainWorkload:
-    """One optimizer step of one data-parallel rank; ``sequence_length`` in tokens, ``micro_batch_size`` in sequences."""
+    """One optimizer step of one data-parallel rank.
+
+    ``sequence_length`` is in tokens, ``micro_batch_size`` in sequences.
+    """
 
     sequence_length: int
     micro_batch_size: int = 1
@@ -152,19 +167,24 @@ class TrainWorkload:
     keeps_logits: bool = False
     padding_mask: bool = False
     reentrant_checkpointing: bool = False
-    """Checkpoints of ``use_reentrant=True``, the default of transformers' trainer before release 5."""
+    """Checkpoints of ``use_reentrant=True``, the default of transformers' trainer before release 5.
+    """
     gradient_clipping: bool = False
     allocator: Allocator = Allocator.DEFAULT
     lora: Lora | None = None
     offload: Offload = field(default_factory=Offload)
     selective_every: int | None = None
-    """With selective checkpointing: recompute every so many layers; None recomputes what the framework picks in each layer."""
+    """With selective checkpointing: recompute every so many layers; None recomputes what the
+    framework picks in each layer.
+    """
     framework_version: str | None = None
     compile: bool = False
     float8: bool = False
     optimizer_in_backward: bool = False
     deterministic: bool = False
-    """Kernels that give the same bits each time, and cuBLAS workspaces that allow it (``CUBLAS_WORKSPACE_CONFIG=:4096:8``)."""
+    """Kernels that give the same bits each time, and cuBLAS workspaces that allow it
+    (``CUBLAS_WORKSPACE_CONFIG=:4096:8``).
+    """
     fp32_norms_and_head: bool = False
     """PEFT's ``prepare_model_for_kbit_training``: what is not quantised is cast to fp32."""
     double_quantization: bool = True
@@ -181,33 +201,49 @@ class TrainWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one and a method that contradicts its adapters."""
-        _at_least_one("workload.sequence_length", self.sequence_length)
-        _at_least_one("workload.micro_batch_size", self.micro_batch_size)
-        _at_least_one("workload.gradient_accumulation_steps", self.gradient_accumulation_steps)
+        _check_at_least_one("workload.sequence_length", self.sequence_length)
+        _check_at_least_one("workload.micro_batch_size", self.micro_batch_size)
+        _check_at_least_one(
+            "workload.gradient_accumulation_steps", self.gradient_accumulation_steps
+        )
         adapts = self.method in {Method.LORA, Method.QLORA}
         if self.lora is not None and not adapts:
-            message = f'"lora" is given but method is {self.method.value!r}; set method to "lora" or "qlora", or drop "lora"'
+            message = (
+                f'"lora" is given but method is {self.method.value!r}; set method to "lora" or '
+                '"qlora", or drop "lora"'
+            )
             raise InvalidInputError(message, field="workload.lora")
         if adapts and self.lora is None:
             message = f"method {self.method.value!r} needs adapters"
             raise InvalidInputError(message, field="workload.lora")
-        self._check_words()
+        self._check_options()
 
-    def _check_words(self) -> None:
+    def _check_options(self) -> None:
         if (self.peft is not None) != (self.method is Method.PEFT):
-            message = f'method "peft" and "peft" go together; method is {self.method.value!r} and peft is {self.peft!r}'
+            message = (
+                f'method "peft" and "peft" go together; method is {self.method.value!r} and peft '
+                f"is {self.peft!r}"
+            )
             raise InvalidInputError(message, field="workload.peft")
-        if self.selective_every is not None and self.activation_checkpointing is not Checkpointing.SELECTIVE:
-            said, every = self.activation_checkpointing.value, self.selective_every
-            message = f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as {said!r}'
+        if (
+            self.selective_every is not None
+            and self.activation_checkpointing is not Checkpointing.SELECTIVE
+        ):
+            checkpointing, every = self.activation_checkpointing.value, self.selective_every
+            message = (
+                f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as '
+                f"{checkpointing!r}"
+            )
             raise InvalidInputError(message, field="workload.activation_checkpointing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculative:
-    """Tokens that are guessed ahead and verified at once (arXiv:2211.17192), by a draft model or from the prompt's n-grams.
+    """Speculative decoding (arXiv:2211.17192).
 
-    ``config`` is the draft's config.json as text, None for n-grams; ``name`` is what the catalogue calls it.
+    Tokens are guessed ahead, by a draft model or from the prompt's n-grams, and verified at once.
+    ``config`` is the draft's config.json as text, None for n-grams; ``name`` is its name in the
+    catalogue.
     """
 
     num_tokens: int
@@ -216,12 +252,15 @@ class Speculative:
 
     def __post_init__(self) -> None:
         """Refuse a number of tokens below one."""
-        _at_least_one("workload.speculative.num_tokens", self.num_tokens)
+        _check_at_least_one("workload.speculative.num_tokens", self.num_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeWorkload:
-    """One serving replica: ``num_sequences`` at once, each of ``prompt_tokens`` + ``output_tokens``."""
+    """One serving replica with ``num_sequences`` at once.
+
+    Each is of ``prompt_tokens`` + ``output_tokens``.
+    """
 
     num_sequences: int
     prompt_tokens: int
@@ -231,13 +270,17 @@ class ServeWorkload:
     weight_dtype: DType = DType.BF16
     quantization: Quantization = Quantization.NONE
     unquantised: bool = False
-    """Whether "none" was said; where nothing was, a config that quantises its weights decides."""
+    """Whether the request says "none"; where it says nothing, a config that quantises its weights
+    decides.
+    """
     kv_cache_dtype: DType = DType.BF16
     num_beams: int = 1
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_sequences: int | None = None
-    """Sequences that the engine schedules at once at most; None is its own default, or ``num_sequences`` where that is more."""
+    """Sequences that the engine schedules at once at most; None is its own default, or
+    ``num_sequences`` where that is more.
+    """
     gpu_memory_fraction: float | None = None
     enforce_eager: bool = False
     speculative: Speculative | None = None
@@ -250,9 +293,9 @@ class ServeWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""
-        _at_least_one("workload.num_sequences", self.num_sequences)
-        _at_least_one("workload.prompt_tokens", self.prompt_tokens)
-        _at_least_one("workload.num_beams", self.num_beams)
+        _check_at_least_one("workload.num_sequences", self.num_sequences)
+        _check_at_least_one("workload.prompt_tokens", self.prompt_tokens)
+        _check_at_least_one("workload.num_beams", self.num_beams)
         if self.output_tokens < 0:
             message = f"output_tokens is {self.output_tokens}; it must be 0 or more"
             raise InvalidInputError(message, field="workload.output_tokens")
@@ -261,7 +304,7 @@ class ServeWorkload:
 Workload = TrainWorkload | ServeWorkload
 
 
-def _at_least_one(name: str, value: int) -> None:
+def _check_at_least_one(name: str, value: int) -> None:
     if value < 1:
         message = f"{name.rpartition('.')[2]} is {value}; it must be 1 or more"
         raise InvalidInputError(message, field=name)

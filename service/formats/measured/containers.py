@@ -1,7 +1,9 @@
-"""Pickles read without running any of them: a machine that knows numbers, texts and containers, and no other opcode.
+"""Pickle reader that runs no code.
 
-Opcodes of protocols 2 to 5 (cpython Lib/pickletools.py). One that would load or call anything is refused by its name, before
-anything of it is looked at; so is an argument longer than the file.
+It is a machine that knows numbers, texts and containers, and no other opcode.
+
+Opcodes of protocols 2 to 5 (cpython Lib/pickletools.py). One that would load or call anything is
+refused by its name, before anything of it is looked at; so is an argument longer than the file.
 """
 
 import struct
@@ -35,18 +37,23 @@ _REFUSED = {
 
 
 def load_containers(data: bytes) -> object:
-    """Return the numbers, texts, lists, tuples and dicts that a pickle holds; refuse every other."""
+    """Return the numbers, texts and containers of a pickle.
+
+    Containers are lists, tuples and dicts; every other object is refused.
+    """
     machine = _Machine(data)
     try:
         return machine.run()
     except MeasuredFormatError:
         raise
     except (IndexError, struct.error, TypeError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise _refusal(machine.position, f"is no pickle of protocol 2 to 5 ({type(error).__name__})") from None
+        raise _make_refusal(
+            machine.position, f"is no pickle of protocol 2 to 5 ({type(error).__name__})"
+        ) from None
 
 
 class _Machine:
-    """The stack machine of pickle, without what makes it one that runs programs."""
+    """Pickle's stack machine without opcodes that run code."""
 
     def __init__(self, data: bytes) -> None:
         self.position = 0
@@ -59,7 +66,8 @@ class _Machine:
         while True:
             opcode = data[self.position]
             self.position += 1
-            # A snapshot says the same few names millions of times: they are looked up here, and not three calls further down.
+            # A snapshot says the same few names millions of times: they are looked up here, and not
+            # three calls further down.
             if opcode == _BINGET:
                 stack.append(memo[data[self.position]])
                 self.position += 1
@@ -70,17 +78,19 @@ class _Machine:
             elif opcode == _STOP:
                 return self.pop()
             else:
-                raise _refusal(self.position - 1, _why_not(opcode))
+                raise _make_refusal(self.position - 1, _explain_refusal(opcode))
 
     def take(self, count: int) -> bytes:
         end = self.position + count
-        taken = self._data[self.position : end]
-        if len(taken) != count:
-            raise _refusal(self.position, f"wants {count:,} bytes, and {len(taken):,} are left: cut off?")
+        chunk = self._data[self.position : end]
+        if len(chunk) != count:
+            raise _make_refusal(
+                self.position, f"wants {count:,} bytes, and {len(chunk):,} are left: cut off?"
+            )
         self.position = end
-        return taken
+        return chunk
 
-    def number(self, count: int, signed: bool = False) -> int:  # noqa: FBT001, FBT002 - called for every number of a file
+    def read_number(self, count: int, signed: bool = False) -> int:  # noqa: FBT001, FBT002 - called for every number of a file
         return int.from_bytes(self.take(count), "little", signed=signed)
 
     def push(self, value: object) -> None:
@@ -99,7 +109,7 @@ class _Machine:
     def duplicate(self) -> None:
         self._stack.append(self._top())
 
-    def marked(self) -> list[Any]:
+    def pop_marked(self) -> list[Any]:
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
             at -= 1
@@ -117,31 +127,37 @@ class _Machine:
         if len(values) % 2:
             message = "a key without a value"
             raise ValueError(message)
-        # A tuple as a key would be hashed, and one nested a million times deep would end the process.
+        # A tuple as a key would be hashed, and one nested a million times deep would end the
+        # process.
         if not _KEYS.issuperset(map(type, values[::2])):
             message = "a key that is neither text nor number"
             raise TypeError(message)
         self._top_of(dict).update(zip(values[::2], values[1::2], strict=True))
 
-    def keep(self, index: int) -> None:
+    def store_memo(self, index: int) -> None:
         if index >= MAX_MEMO:
-            raise _refusal(self.position, f"keeps value {index:,}; at most {MAX_MEMO:,} are kept")
+            raise _make_refusal(
+                self.position, f"keeps value {index:,}; at most {MAX_MEMO:,} are kept"
+            )
         self._memo[index] = self._top()
 
     def memoize(self) -> None:
-        self.keep(len(self._memo))
+        self.store_memo(len(self._memo))
 
     def recall(self, index: int) -> None:
         self._stack.append(self._memo[index])
 
-    def tuple_of(self, count: int) -> None:
+    def build_tuple(self, count: int) -> None:
         values = [self.pop() for _ in range(count)]
         self.push(tuple(reversed(values)))
 
-    def protocol(self) -> None:
-        version = self.number(1)
+    def check_protocol(self) -> None:
+        version = self.read_number(1)
         if version not in PROTOCOLS:
-            raise _refusal(self.position - 1, f"protocol {version} is not read; expected 2 to 5, as torch writes them")
+            raise _make_refusal(
+                self.position - 1,
+                f"protocol {version} is not read; expected 2 to 5, as torch writes them",
+            )
 
     def _top(self) -> Any:  # noqa: ANN401 - whatever a pickle holds
         if self._stack[-1] is _MARK:
@@ -157,74 +173,80 @@ class _Machine:
         return top
 
 
-def _text(machine: _Machine, count: int) -> str:
+def _read_text(machine: _Machine, count: int) -> str:
     return machine.take(count).decode("utf-8", "surrogatepass")
 
 
-def _pairs(machine: _Machine) -> list[Any]:
+def _pop_pair(machine: _Machine) -> list[Any]:
     value, key = machine.pop(), machine.pop()
     return [key, value]
 
 
-def _frame(machine: _Machine) -> None:
+def _skip_frame(machine: _Machine) -> None:
     machine.take(8)
 
 
 def _drop(_values: list[Any]) -> None:
-    """Forget what was marked."""
+    """Discard the marked values."""
 
 
-def _dict(machine: _Machine, values: list[Any]) -> None:
+def _build_dict(machine: _Machine, values: list[Any]) -> None:
     machine.push({})
     machine.set_items(values)
 
 
 _ACTIONS: Mapping[int, Callable[[_Machine], None]] = {
-    0x80: _Machine.protocol,
-    0x95: _frame,
+    0x80: _Machine.check_protocol,
+    0x95: _skip_frame,
     ord("0"): _Machine.discard,
     ord("2"): _Machine.duplicate,
-    ord("1"): lambda machine: _drop(machine.marked()),
+    ord("1"): lambda machine: _drop(machine.pop_marked()),
     ord("N"): lambda machine: machine.push(None),
     0x88: lambda machine: machine.push(True),  # noqa: FBT003 - the opcode's value
     0x89: lambda machine: machine.push(False),  # noqa: FBT003 - the opcode's value
-    ord("J"): lambda machine: machine.push(machine.number(4, signed=True)),
-    ord("K"): lambda machine: machine.push(machine.number(1)),
-    ord("M"): lambda machine: machine.push(machine.number(2)),
-    0x8A: lambda machine: machine.push(machine.number(machine.number(1), signed=True)),
+    ord("J"): lambda machine: machine.push(machine.read_number(4, signed=True)),
+    ord("K"): lambda machine: machine.push(machine.read_number(1)),
+    ord("M"): lambda machine: machine.push(machine.read_number(2)),
+    0x8A: lambda machine: machine.push(machine.read_number(machine.read_number(1), signed=True)),
     ord("G"): lambda machine: machine.push(struct.unpack(">d", machine.take(8))[0]),
-    0x8C: lambda machine: machine.push(_text(machine, machine.number(1))),
-    ord("X"): lambda machine: machine.push(_text(machine, machine.number(4))),
-    0x8D: lambda machine: machine.push(_text(machine, machine.number(8))),
-    ord("C"): lambda machine: machine.push(machine.take(machine.number(1))),
-    ord("B"): lambda machine: machine.push(machine.take(machine.number(4))),
+    0x8C: lambda machine: machine.push(_read_text(machine, machine.read_number(1))),
+    ord("X"): lambda machine: machine.push(_read_text(machine, machine.read_number(4))),
+    0x8D: lambda machine: machine.push(_read_text(machine, machine.read_number(8))),
+    ord("C"): lambda machine: machine.push(machine.take(machine.read_number(1))),
+    ord("B"): lambda machine: machine.push(machine.take(machine.read_number(4))),
     ord("]"): lambda machine: machine.push([]),
     ord("}"): lambda machine: machine.push({}),
     ord(")"): lambda machine: machine.push(()),
-    0x85: lambda machine: machine.tuple_of(1),
-    0x86: lambda machine: machine.tuple_of(2),
-    0x87: lambda machine: machine.tuple_of(3),
-    ord("t"): lambda machine: machine.push(tuple(machine.marked())),
-    ord("l"): lambda machine: machine.push(machine.marked()),
-    ord("d"): lambda machine: _dict(machine, machine.marked()),
+    0x85: lambda machine: machine.build_tuple(1),
+    0x86: lambda machine: machine.build_tuple(2),
+    0x87: lambda machine: machine.build_tuple(3),
+    ord("t"): lambda machine: machine.push(tuple(machine.pop_marked())),
+    ord("l"): lambda machine: machine.push(machine.pop_marked()),
+    ord("d"): lambda machine: _build_dict(machine, machine.pop_marked()),
     ord("a"): lambda machine: machine.append([machine.pop()]),
-    ord("e"): lambda machine: machine.append(machine.marked()),
-    ord("s"): lambda machine: machine.set_items(_pairs(machine)),
-    ord("u"): lambda machine: machine.set_items(machine.marked()),
+    ord("e"): lambda machine: machine.append(machine.pop_marked()),
+    ord("s"): lambda machine: machine.set_items(_pop_pair(machine)),
+    ord("u"): lambda machine: machine.set_items(machine.pop_marked()),
     0x94: _Machine.memoize,
-    ord("q"): lambda machine: machine.keep(machine.number(1)),
-    ord("r"): lambda machine: machine.keep(machine.number(4)),
-    ord("j"): lambda machine: machine.recall(machine.number(4)),
+    ord("q"): lambda machine: machine.store_memo(machine.read_number(1)),
+    ord("r"): lambda machine: machine.store_memo(machine.read_number(4)),
+    ord("j"): lambda machine: machine.recall(machine.read_number(4)),
 }
 
 
-def _why_not(opcode: int) -> str:
+def _explain_refusal(opcode: int) -> str:
     name = _REFUSED.get(opcode)
     if name is None:
-        return f"opcode 0x{opcode:02x} has no place in a memory snapshot; expected numbers, texts and containers"
-    return f"{name} would load or call code; a memory snapshot holds numbers, texts and containers only"
+        return (
+            f"opcode 0x{opcode:02x} has no place in a memory snapshot; expected numbers, texts and "
+            "containers"
+        )
+    return (
+        f"{name} would load or call code; a memory snapshot holds numbers, texts and containers "
+        "only"
+    )
 
 
-def _refusal(position: int, reason: str) -> MeasuredFormatError:
+def _make_refusal(position: int, reason: str) -> MeasuredFormatError:
     message = f"byte {position}: {reason}"
     return MeasuredFormatError(message)

@@ -1,7 +1,10 @@
-"""GPU memory as Prometheus has it: the DCGM exporter's own page, or what a query for its metric answered.
+"""GPU memory from the DCGM exporter or a Prometheus query.
 
-``DCGM_FI_DEV_FB_USED`` counts the whole device's frame buffer in MiB, cut (docs.nvidia.com/datacenter/dcgm, field 252).
-The answers are those of ``/api/v1/query`` and ``/api/v1/query_range`` (prometheus.io/docs/prometheus/latest/querying/api).
+The exporter's own page is read, or the answer to a query for its metric.
+
+``DCGM_FI_DEV_FB_USED`` counts the entire device's frame buffer in MiB, cut
+(docs.nvidia.com/datacenter/dcgm, field 252). The answers are those of ``/api/v1/query`` and
+``/api/v1/query_range`` (prometheus.io/docs/prometheus/latest/querying/api).
 """
 
 import re
@@ -19,14 +22,17 @@ from service.formats.measured.reading import (
     Place,
     Quantity,
     Reading,
-    highest,
+    merge_highest,
 )
-from service.formats.measured.text import finite_of, lines_of, shown
+from service.formats.measured.text import format_value, iter_lines, parse_finite
 
 METRIC = "DCGM_FI_DEV_FB_USED"
 LARGEST_MIB = 1 << 20
 """A TiB: more than any GPU has, so a larger number was counted in other units."""
-UNNAMED = "the series has no metric name, as after max_over_time(...): it is read as DCGM_FI_DEV_FB_USED, in MiB"
+UNNAMED_NOTE = (
+    "the series has no metric name, as after max_over_time(...): it is read as "
+    "DCGM_FI_DEV_FB_USED, in MiB"
+)
 
 _SAMPLE = re.compile(
     r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{(?P<labels>.*)\})?\s*(?P<value>[^\s{}]+)(?:\s+(?P<time>-?[0-9]{1,16}))?"
@@ -34,9 +40,9 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _ESCAPE = re.compile(r'\\[\\"n]')
-_NOT_THERE = frozenset({"NaN", "+Inf", "-Inf"})
+_MISSING = frozenset({"NaN", "+Inf", "-Inf"})
 _SERIES = ("matrix", "vector")
-_SHOWS_A_GPU = frozenset({"gpu", "UUID", "uuid", "device", "modelName"})
+_GPU_LABELS = frozenset({"gpu", "UUID", "uuid", "device", "modelName"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,153 +54,188 @@ class _Sample:
 
 
 def parse_exposition(text: str) -> Parsed:
-    """Return the readings of an exporter's page, or of many pages one after another."""
+    """Return the readings of an exporter's page.
+
+    Many pages may follow one another.
+    """
     samples: list[_Sample] = []
-    for number, line in lines_of(text):
+    for number, line in iter_lines(text):
         stripped = line.strip()
-        if stripped.startswith(METRIC) and (found := _exposed(stripped, number)) is not None:
-            samples.append(found)
-    return _parsed(samples, (), ())
+        if stripped.startswith(METRIC) and (sample := _parse_sample(stripped, number)) is not None:
+            samples.append(sample)
+    return _build_parsed(samples, (), ())
 
 
 def parse_query(document: Mapping[str, object]) -> Parsed:
     """Return the readings of an answer of Prometheus."""
     if document.get("status") != "success":
-        why = "" if document.get("error") is None else f": {shown(document.get('error'))}"
-        message = f'status is {shown(document.get("status"))}; expected "success"{why}'
+        why = "" if document.get("error") is None else f": {format_value(document.get('error'))}"
+        message = f'status is {format_value(document.get("status"))}; expected "success"{why}'
         raise MeasuredFormatError(message)
     data = document.get("data")
     kind = data.get("resultType") if isinstance(data, Mapping) else None
     result = data.get("result") if isinstance(data, Mapping) else None
     if kind not in _SERIES or not isinstance(result, list):
-        message = f"resultType is {shown(kind)}; expected {' or '.join(_SERIES)} with a list of series"
+        message = (
+            f"resultType is {format_value(kind)}; expected {' or '.join(_SERIES)} with a list of "
+            "series"
+        )
         raise MeasuredFormatError(message)
     samples: list[_Sample] = []
     left_out: list[LeftOut] = []
     notes: set[str] = set()
     for index, series in enumerate(result):
-        labels = _labels(series, index)
-        reason = _unfit(labels)
+        labels = _read_labels(series, index)
+        reason = _explain_unfit(labels)
         if reason is not None:
             left_out.append(LeftOut(what=f"series {index}", reason=reason))
             continue
-        notes |= set() if "__name__" in labels else {UNNAMED}
-        samples += _queried(series, labels, index)
-    return _parsed(samples, left_out, sorted(notes))
+        notes |= set() if "__name__" in labels else {UNNAMED_NOTE}
+        samples += _iter_samples(series, labels, index)
+    return _build_parsed(samples, left_out, sorted(notes))
 
 
-def _exposed(line: str, number: int) -> _Sample | None:
-    found = _SAMPLE.fullmatch(line)
-    if found is None:
+def _parse_sample(line: str, number: int) -> _Sample | None:
+    match = _SAMPLE.fullmatch(line)
+    if match is None:
         message = f'expected {METRIC}{{gpu="0",…}} 40537, and found {line[:80]!r}'
         raise MeasuredFormatError(message, line=number)
-    if found["name"] != METRIC or found["value"] in _NOT_THERE:
+    if match["name"] != METRIC or match["value"] in _MISSING:
         return None
-    value = finite_of(found["value"], what=METRIC, line=number)
-    labels = _label_pairs(found["labels"] or "", number)
-    at = None if found["time"] is None else _moment(int(found["time"]) / 1000)
-    return _Sample(labels=labels, mib=_mib(value, number), at=at, line=number)
+    value = parse_finite(match["value"], what=METRIC, line=number)
+    labels = _parse_labels(match["labels"] or "", number)
+    at = None if match["time"] is None else _format_time(int(match["time"]) / 1000)
+    return _Sample(labels=labels, mib=_check_mib(value, number), at=at, line=number)
 
 
-def _label_pairs(text: str, line: int) -> dict[str, str]:
+def _parse_labels(text: str, line: int) -> dict[str, str]:
     labels: dict[str, str] = {}
     position = 0
     while position < len(text.rstrip().rstrip(",")):
-        found = _LABEL.match(text, position)
-        if found is None:
-            message = f'expected labels such as gpu="0",UUID="GPU-…", and found {text[position : position + 60]!r}'
+        match = _LABEL.match(text, position)
+        if match is None:
+            message = (
+                'expected labels such as gpu="0",UUID="GPU-…", and found '
+                f"{text[position : position + 60]!r}"
+            )
             raise MeasuredFormatError(message, line=line)
-        labels[found[1]] = _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], found[2])
-        position = found.end()
+        labels[match[1]] = _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], match[2])
+        position = match.end()
     return labels
 
 
-def _labels(series: object, index: int) -> Mapping[str, str]:
+def _read_labels(series: object, index: int) -> Mapping[str, str]:
     metric = series.get("metric") if isinstance(series, Mapping) else None
-    if not isinstance(metric, Mapping) or not all(isinstance(value, str) for value in metric.values()):
+    if not isinstance(metric, Mapping) or not all(
+        isinstance(value, str) for value in metric.values()
+    ):
         message = f'series {index} has no object "metric" of labels'
         raise MeasuredFormatError(message)
     return metric
 
 
-def _unfit(labels: Mapping[str, str]) -> str | None:
+def _explain_unfit(labels: Mapping[str, str]) -> str | None:
     name = labels.get("__name__")
     if name is not None and name != METRIC:
         return f"metric {name[:80]} is not {METRIC}"
-    if name is None and not labels.keys() & _SHOWS_A_GPU:
-        return f"no label names a GPU ({', '.join(sorted(_SHOWS_A_GPU))}), so nothing says what was counted: keep them"
+    if name is None and not labels.keys() & _GPU_LABELS:
+        return (
+            f"no label names a GPU ({', '.join(sorted(_GPU_LABELS))}), so nothing says what was "
+            "counted: keep them"
+        )
     return None
 
 
-def _queried(series: object, labels: Mapping[str, str], index: int) -> Iterator[_Sample]:
+def _iter_samples(series: object, labels: Mapping[str, str], index: int) -> Iterator[_Sample]:
     assert isinstance(series, Mapping)  # noqa: S101 - its labels were read from it
     values = series["values"] if "values" in series else [series.get("value")]
     if not isinstance(values, list):
-        message = f"values of series {index} are a {type(values).__name__}; expected a list of [time, value]"
+        message = (
+            f"values of series {index} are a {type(values).__name__}; expected a list of [time, "
+            "value]"
+        )
         raise MeasuredFormatError(message)
     for pair in values:
         if not isinstance(pair, list) or len(pair) != 2:  # noqa: PLR2004 - a time and a value
-            message = f'series {index} has {shown(pair)}; expected [time, "value"]'
+            message = f'series {index} has {format_value(pair)}; expected [time, "value"]'
             raise MeasuredFormatError(message)
-        if isinstance(pair[1], str) and pair[1] in _NOT_THERE:
+        if isinstance(pair[1], str) and pair[1] in _MISSING:
             continue
-        moment = finite_of(pair[0], what=f"a time of series {index}")
-        value = finite_of(pair[1], what=f"a value of series {index}")
-        yield _Sample(labels=labels, mib=_mib(value, None), at=_moment(moment), line=None)
+        moment = parse_finite(pair[0], what=f"a time of series {index}")
+        value = parse_finite(pair[1], what=f"a value of series {index}")
+        yield _Sample(
+            labels=labels, mib=_check_mib(value, None), at=_format_time(moment), line=None
+        )
 
 
-def _mib(value: float, line: int | None) -> float:
+def _check_mib(value: float, line: int | None) -> float:
     if not 0 <= value <= LARGEST_MIB:
-        message = f"{METRIC} is {value:.15g}; expected MiB, 0 to {LARGEST_MIB}: ask for the metric as the exporter gives it"
+        message = (
+            f"{METRIC} is {value:.15g}; expected MiB, 0 to {LARGEST_MIB}: ask for the metric as "
+            "the exporter gives it"
+        )
         raise MeasuredFormatError(message, line=line)
     return value
 
 
-def _moment(seconds: float) -> str | None:
+def _format_time(seconds: float) -> str | None:
     try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if isfinite(seconds) else None
+        return (
+            datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+            if isfinite(seconds)
+            else None
+        )
     except (OverflowError, ValueError, OSError):
         return None
 
 
-def _parsed(
-    samples: list[_Sample], left_out: tuple[LeftOut, ...] | list[LeftOut], notes: tuple[str, ...] | list[str]
+def _build_parsed(
+    samples: list[_Sample],
+    left_out: tuple[LeftOut, ...] | list[LeftOut],
+    notes: tuple[str, ...] | list[str],
 ) -> Parsed:
     if not samples and not left_out:
-        message = f'has no number of {METRIC}; expected lines or series such as {METRIC}{{gpu="0",UUID="GPU-…"}} 40537'
+        message = (
+            f"has no number of {METRIC}; expected lines or series such as "
+            f'{METRIC}{{gpu="0",UUID="GPU-…"}} 40537'
+        )
         raise MeasuredFormatError(message)
     by_place: dict[Place, list[Reading]] = {}
     for sample in samples:
-        by_place.setdefault(_place(sample.labels), []).append(_reading(sample))
-    driver = next((found for sample in samples if (found := sample.labels.get("DCGM_FI_DRIVER_VERSION"))), None)
+        by_place.setdefault(_make_place(sample.labels), []).append(_make_reading(sample))
+    driver = next(
+        (version for sample in samples if (version := sample.labels.get("DCGM_FI_DRIVER_VERSION"))),
+        None,
+    )
     return Parsed(
         format=Format.PROMETHEUS,
-        readings=tuple(highest(readings) for readings in by_place.values()),
+        readings=tuple(merge_highest(readings) for readings in by_place.values()),
         left_out=tuple(left_out),
         environment={} if driver is None else {"driver": driver},
         notes=tuple(notes),
     )
 
 
-def _reading(sample: _Sample) -> Reading:
+def _make_reading(sample: _Sample) -> Reading:
     value = int(sample.mib * MIB)
     return Reading(
         quantity=Quantity.DEVICE_TOTAL_USED,
         value=value,
         low=value,
         high=value + MIB - 1,
-        place=_place(sample.labels),
+        place=_make_place(sample.labels),
         line=sample.line,
         sampled=True,
         since=sample.at,
     )
 
 
-def _place(labels: Mapping[str, str]) -> Place:
+def _make_place(labels: Mapping[str, str]) -> Place:
     pod = labels.get("exported_pod") or labels.get("pod")
     namespace = labels.get("exported_namespace") or labels.get("namespace")
     return Place(
-        job=labels.get("hpc_job") or (pod if pod is None or namespace is None else f"{namespace}/{pod}"),
+        job=labels.get("hpc_job")
+        or (pod if pod is None or namespace is None else f"{namespace}/{pod}"),
         host=labels.get("Hostname") or labels.get("instance"),
         gpu=labels.get("gpu"),
         gpu_uuid=labels.get("UUID") or labels.get("uuid"),

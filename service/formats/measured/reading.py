@@ -1,4 +1,8 @@
-"""What a file of the field says about memory: readings with their resolution, where they were taken, and what was left out."""
+"""Readings of memory from files of other tools.
+
+Each has its resolution and where it was taken; the parts of a file that became no reading are
+listed.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +17,7 @@ MAX_BYTES = 1 << 53
 
 
 class Format(StrEnum):
-    """Whose file it is."""
+    """Format of a measured file."""
 
     SACCT = "sacct"
     PROMETHEUS = "prometheus"
@@ -26,7 +30,10 @@ class Format(StrEnum):
 
 
 class Quantity(StrEnum):
-    """What was counted, in the words of a measurement's peaks; an engine's parts in those of its log."""
+    """Counted quantity, named as in a measurement's peaks.
+
+    An engine's parts are named as in its log.
+    """
 
     ALLOCATED = "allocated_bytes"
     RESERVED = "reserved_bytes"
@@ -42,11 +49,16 @@ class Quantity(StrEnum):
 
 
 POOL = frozenset({Quantity.KV_POOL, Quantity.KV_POOL_TOKENS})
-"""What an engine takes the smallest of over its ranks; of everything else the neediest rank counts."""
+"""Quantities of which an engine takes the smallest over its ranks; of everything else the neediest
+rank counts.
+"""
 
 
 class MeasuredFormatError(InvalidInputError):
-    """A file that is not what it is said to be; the message names the line and what was expected there."""
+    """A file that does not have its declared or detected format.
+
+    The message names the line and what was expected there.
+    """
 
     def __init__(self, message: str, *, line: int | None = None, field: str | None = None) -> None:
         """Put the line before the message."""
@@ -56,7 +68,10 @@ class MeasuredFormatError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a reading was taken, as far as the file says; ``job`` is what one measurement is made of."""
+    """Place where a reading was taken, as far as known.
+
+    ``job`` is what one measurement is made of.
+    """
 
     job: str | None = None
     name: str | None = None
@@ -70,8 +85,8 @@ class Place:
     rank: str | None = None
 
     def label(self) -> str:
-        """Return the place in words, nothing unknown among them."""
-        words = (
+        """Return the known parts of the place in words."""
+        parts = (
             ("job", self.job),
             ("step", self.step),
             ("host", self.host),
@@ -79,17 +94,22 @@ class Place:
             ("process", self.pid),
             ("rank", self.rank),
         )
-        return ", ".join(f"{word} {value}" for word, value in words if value is not None) or "the file"
+        return (
+            ", ".join(f"{word} {value}" for word, value in parts if value is not None) or "the file"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One number: what the counter showed lies between ``low`` and ``high``; without ``high`` it is at least ``low``.
+    """One counter reading with its bounds.
 
-    ``sampled``: somebody looked now and then, so the true peak may lie between two of ``num_samples`` looks and be higher; 0
-    where the file does not say how often.
-    ``num_gpus`` tells how many GPUs it is the sum of, and ``job_gpus`` how many what ran there had in all, ``None`` that the
-    file does not say.
+    The true value lies between ``low`` and ``high``; without ``high`` it is at least ``low``.
+
+    ``sampled``: somebody looked now and then, so the true peak may lie between two of
+    ``num_samples`` looks and be higher; 0 where the file does not say how often.
+
+    ``num_gpus`` tells how many GPUs it is the sum of, and ``job_gpus`` how many what ran there had
+    in all, ``None`` that the file does not say.
     """
 
     quantity: Quantity
@@ -107,12 +127,16 @@ class Reading:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no counter shows."""
+        """Refuse values that no counter shows."""
         if not 0 <= self.low <= self.value or (self.high is not None and self.high < self.value):
-            message = f"{self.quantity.value} {self.value} must lie between {self.low} and {self.high}"
+            message = (
+                f"{self.quantity.value} {self.value} must lie between {self.low} and {self.high}"
+            )
             raise MeasuredFormatError(message, line=self.line)
         if self.value > MAX_BYTES:
-            message = f"{self.quantity.value} is {self.value:.3g}, and no GPU has more than 2^53 bytes"
+            message = (
+                f"{self.quantity.value} is {self.value:.3g}, and no GPU has more than 2^53 bytes"
+            )
             raise MeasuredFormatError(message, line=self.line)
 
 
@@ -127,33 +151,41 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A whole file: its readings, what was left out, and what it tells of the run.
+    """A parsed file: readings, omissions and facts of the run.
 
-    ``environment`` names versions and hardware; ``said`` are settings in the words of a workload or layout, to be held
-    against the question that the file is said to answer.
+    ``environment`` names versions and hardware; ``settings`` are in the words of a workload or
+    layout, to be compared with the question that the file is said to answer.
     """
 
     format: Format
     readings: tuple[Reading, ...]
     left_out: tuple[LeftOut, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    said: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     out_of_memory: bool = False
 
 
-def rounded(value: float, unit: int, *, digits: int) -> tuple[int, int, int]:
-    """Return value, lowest and highest bytes of a number that was printed with ``digits`` decimals of ``unit`` bytes."""
+def compute_rounding_bounds(value: float, unit: int, *, digits: int) -> tuple[int, int, int]:
+    """Return value, lowest and highest bytes of a printed number.
+
+    It was printed with ``digits`` decimals of ``unit`` bytes.
+    """
     half = unit / (2 * 10**digits)
     middle = value * unit
     return round(middle), max(0, round(middle - half)), round(middle + half)
 
 
-def highest(readings: Iterable[Reading]) -> Reading:
-    """Return the highest of several readings of one counter as one, which counts and dates them all."""
-    every = tuple(readings)
-    top = max(every, key=lambda reading: reading.value)
-    dates = sorted(date for reading in every for date in (reading.since, reading.until) if date is not None)
+def merge_highest(readings: Iterable[Reading]) -> Reading:
+    """Merge readings of one counter into the highest.
+
+    The result counts and dates them all.
+    """
+    merged = tuple(readings)
+    top = max(merged, key=lambda reading: reading.value)
+    dates = sorted(
+        date for reading in merged for date in (reading.since, reading.until) if date is not None
+    )
     return Reading(
         quantity=top.quantity,
         value=top.value,
@@ -161,8 +193,8 @@ def highest(readings: Iterable[Reading]) -> Reading:
         high=top.high,
         place=top.place,
         line=top.line,
-        sampled=any(reading.sampled for reading in every),
-        num_samples=sum(reading.num_samples for reading in every),
+        sampled=any(reading.sampled for reading in merged),
+        num_samples=sum(reading.num_samples for reading in merged),
         num_gpus=top.num_gpus,
         job_gpus=top.job_gpus,
         since=dates[0] if dates else None,

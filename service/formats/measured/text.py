@@ -1,4 +1,7 @@
-"""Text of the field: decoded, cut into numbered lines, and read as numbers; whatever it holds, only one error comes out."""
+"""Text files decoded, cut into numbered lines and read as numbers.
+
+Whatever a file holds, only one error is raised: MeasuredFormatError.
+"""
 
 import json
 import re
@@ -13,8 +16,11 @@ _ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 
 
-def text_of(data: bytes) -> str:
-    """Return the text of a file; colours and a byte order mark are no part of it."""
+def decode_text(data: bytes) -> str:
+    """Return the text of a file.
+
+    A byte order mark is no part of it.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -27,8 +33,11 @@ def text_of(data: bytes) -> str:
     return text
 
 
-def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and content of every line; a progress bar's carriage returns end lines as well."""
+def iter_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and content of every line, without colours.
+
+    A progress bar's carriage returns end lines as well.
+    """
     for number, line in enumerate(text.split("\n"), start=1):
         if number > MAX_LINES:
             message = f"has more than {MAX_LINES:,} lines; split it"
@@ -40,8 +49,11 @@ def lines_of(text: str) -> Iterator[tuple[int, str]]:
                 yield number, _ANSI.sub("", part) if "\x1b" in part else part
 
 
-def json_of(text: str) -> object:
-    """Return a JSON document; numbers that no counter shows are refused."""
+def parse_json(text: str) -> object:
+    """Return a JSON document.
+
+    Numbers that no counter shows are refused.
+    """
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_int=_read_integer)
     except json.JSONDecodeError as error:
@@ -52,16 +64,19 @@ def json_of(text: str) -> object:
         raise MeasuredFormatError(message) from None
 
 
-def decimal_of(text: str, *, line: int | None, what: str) -> tuple[float, int]:
-    """Return a decimal number and how many digits follow its point."""
+def parse_decimal(text: str, *, line: int | None, what: str) -> tuple[float, int]:
+    """Return a decimal number and its number of decimals."""
     if not _DECIMAL.fullmatch(text):
         message = f"{what} is {text[:40]!r}; expected a number such as 40537 or 12.55"
         raise MeasuredFormatError(message, line=line)
     return float(text), len(text.partition(".")[2])
 
 
-def finite_of(value: object, *, what: str, line: int | None = None) -> float:
-    """Return a number that JSON or an exposition holds, as text or as a number; not NaN, which a missing sample is."""
+def parse_finite(value: object, *, what: str, line: int | None = None) -> float:
+    """Return a finite number from JSON or an exposition.
+
+    It may be text or a number; not NaN, which a missing sample is.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         message = f"{what} is a {type(value).__name__}; expected a number"
         raise MeasuredFormatError(message, line=line)
@@ -76,8 +91,11 @@ def finite_of(value: object, *, what: str, line: int | None = None) -> float:
     return number
 
 
-def shown(value: object) -> str:
-    """Return a value for a message: short ones as they are, of everything else its type."""
+def format_value(value: object) -> str:
+    """Return a value for a message.
+
+    Short values are shown as they are, of everything else the type.
+    """
     if value is None or isinstance(value, bool | float):
         return str(value)
     if isinstance(value, int) and abs(value) < 1 << 64:

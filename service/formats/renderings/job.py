@@ -1,4 +1,7 @@
-"""What is rendered: a model's workload in a layout, on GPUs that every scheduler calls by another name."""
+"""A job to render: workload, layout and GPUs by their names.
+
+Every scheduler calls a GPU by another name.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +14,8 @@ from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload, Workload
 
 HEAD_ADDRESS, NODE_RANK = "${HEAD_ADDRESS}", "${NODE_RANK}"
-"""What a command on several nodes reads from its environment; each scheduler's rendering sets both."""
+"""What a command on several nodes reads from its environment; each scheduler's rendering sets both.
+"""
 CHECKPOINT, DRAFT = "${CHECKPOINT:?}", "${DRAFT:?}"
 """What is loaded where only who asks knows it: a shell stops where they are not set."""
 _MAX_NAME = 40
@@ -19,24 +23,32 @@ _MAX_NAME = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNames:
-    """What others call a SKU: ``aliases`` by who (``gfd``, ``nvml``, ``ray``, ``skypilot``, ``slurm``), the best one first."""
+    """Aliases of a SKU, the best one first.
+
+    ``aliases`` are by who uses them: ``gfd``, ``nvml``, ``ray``, ``skypilot``, ``slurm``.
+    """
 
     name: str
     family: str
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def first(self, group: str) -> str | None:
+    def get_first(self, group: str) -> str | None:
         """Return the best name in a group; None where it has none."""
         return next(iter(self.aliases.get(group, ())), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A complete configuration; ``gpu`` is None where the request told a GPU's memory alone.
+    """A complete configuration.
 
-    ``model_name`` is what objects are called by; ``checkpoints`` and ``draft_checkpoints`` are ids on the Hugging Face hub of
-    weights of that shape, none where nobody told.
-    ``nodes``: names of the nodes that it was placed on, and ``gpus_of_each`` how many GPUs a replica has on each of them.
+    ``gpu`` is None where the request told a GPU's memory alone.
+
+    ``model_name`` is the name of rendered objects; ``checkpoints`` and ``draft_checkpoints`` are
+    ids on the Hugging Face hub of weights of that shape, none where nobody told.
+
+    ``nodes``: names of the nodes that it was placed on, and ``gpus_of_each`` the number of GPUs
+    that a replica has on each of them.
+
     ``mig_profile``: each GPU is such a slice.
     """
 
@@ -56,14 +68,18 @@ class Job:
     def name(self) -> str:
         """A name that Kubernetes takes (RFC 1123): lower case, digits and hyphens."""
         kind = "serve" if isinstance(self.workload, ServeWorkload) else "train"
-        slug = re.sub(r"[^a-z0-9]+", "-", self.model_name.casefold()).strip("-")[:_MAX_NAME].strip("-")
+        slug = (
+            re.sub(r"[^a-z0-9]+", "-", self.model_name.casefold()).strip("-")[:_MAX_NAME].strip("-")
+        )
         return f"{slug or 'model'}-{kind}"
 
     @property
     def replicas(self) -> int:
         """Copies that share nothing: serving replicas, unless experts are spread over them."""
-        apart = isinstance(self.workload, ServeWorkload) and self.layout.expert_parallel == 1
-        return self.layout.data_parallel if apart else 1
+        is_independent = (
+            isinstance(self.workload, ServeWorkload) and self.layout.expert_parallel == 1
+        )
+        return self.layout.data_parallel if is_independent else 1
 
     @property
     def gpus(self) -> int:
@@ -72,7 +88,10 @@ class Job:
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of one replica: those that it was placed on, else as few as hold equally many GPUs each."""
+        """Nodes of one replica.
+
+        They are those that it was placed on, else as few as hold equally many GPUs each.
+        """
         if self.gpus_of_each is not None:
             return self.gpus // self.gpus_of_each
         fewest = ceil_div(self.gpus, self.layout.gpus_per_node)
@@ -86,9 +105,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How one replica is started: the command of each node, the files that it reads, and what no flag of it says.
+    """Command, files and environment that start one replica.
 
-    ``objects``: keyword arguments of the library calls that a script makes, by the name of what is called.
+    The command is that of each node, which reads the files; ``notes`` are what no flag of it says.
+
+    ``objects``: keyword arguments of the library calls that a script makes, by the name of what is
+    called.
     """
 
     command: tuple[str, ...]

@@ -1,20 +1,25 @@
-"""Megatron-LM's arguments (``megatron/training/arguments.py``, Core 0.14): the layout, the batch and the model's shape."""
+"""Megatron-LM's arguments: layout, batch and model shape.
+
+``megatron/training/arguments.py``, Core 0.14.
+"""
 
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Checkpointing, Loss, TrainWorkload
-from service.formats.renderings.text import Scalar, chosen, flags
+from service.formats.renderings.text import Scalar, render_flags, select_enabled
 
 _BACKENDS = {Attention.FLASH: "flash", Attention.EAGER: "unfused", Attention.SDPA: "auto"}
 
 
-def megatron_arguments(spec: DecoderSpec, workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
+def render_megatron_arguments(
+    spec: DecoderSpec, workload: TrainWorkload, layout: Layout
+) -> tuple[str, ...]:
     """Return the arguments of ``pretrain_gpt.py``."""
-    return (*_shape(spec), *_spread(spec, layout), *_step(workload, layout))
+    return (*_render_shape(spec), *_render_layout(spec, layout), *_render_step(workload, layout))
 
 
-def _spread(spec: DecoderSpec, layout: Layout) -> tuple[str, ...]:
+def _render_layout(spec: DecoderSpec, layout: Layout) -> tuple[str, ...]:
     parts = layout.pipeline_parallel * layout.virtual_pipeline_stages
     values: dict[str, Scalar | None] = {
         "tensor-model-parallel-size": layout.tensor_parallel,
@@ -27,10 +32,15 @@ def _spread(spec: DecoderSpec, layout: Layout) -> tuple[str, ...]:
         "expert-tensor-parallel-size": layout.expert_tensor_parallel if spec.num_experts else None,
     }
     sequence = layout.sequence_parallel
-    return flags(values, switches=chosen({"sequence-parallel": sequence, "use-distributed-optimizer": layout.zero_stage == 1}))
+    return render_flags(
+        values,
+        switches=select_enabled(
+            {"sequence-parallel": sequence, "use-distributed-optimizer": layout.zero_stage == 1}
+        ),
+    )
 
 
-def _step(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
+def _render_step(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
     full = workload.activation_checkpointing is Checkpointing.FULL
     batch = workload.micro_batch_size * workload.gradient_accumulation_steps * layout.data_parallel
     values: dict[str, Scalar | None] = {
@@ -47,20 +57,20 @@ def _step(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
         "clip-grad": 1.0 if workload.gradient_clipping else 0.0,
     }
     precision = workload.precision
-    return flags(
+    return render_flags(
         values,
-        switches=chosen(
+        switches=select_enabled(
             {
                 "bf16": precision.param_dtype is DType.BF16,
                 "fp16": precision.param_dtype is DType.FP16,
                 "accumulate-allreduce-grads-in-fp32": precision.grad_dtype is DType.FP32,
                 "cross-entropy-loss-fusion": workload.loss is Loss.FUSED_CROSS_ENTROPY,
-            }
+            },
         ),
     )
 
 
-def _shape(spec: DecoderSpec) -> tuple[str, ...]:
+def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
     grouped = spec.num_key_value_heads != spec.num_attention_heads
     values: dict[str, Scalar | None] = {
         "num-layers": spec.num_hidden_layers,
@@ -77,9 +87,9 @@ def _shape(spec: DecoderSpec) -> tuple[str, ...]:
         "moe-router-topk": spec.num_experts_per_token or None,
         "transformer-impl": "transformer_engine",
     }
-    return flags(
+    return render_flags(
         values,
-        switches=chosen(
+        switches=select_enabled(
             {
                 "group-query-attention": grouped,
                 "swiglu": spec.gated,
@@ -87,6 +97,6 @@ def _shape(spec: DecoderSpec) -> tuple[str, ...]:
                 "add-qkv-bias": spec.attention_bias and not spec.attention_output_bias,
                 "disable-bias-linear": not spec.mlp_bias and not spec.attention_output_bias,
                 "qk-layernorm": spec.query_key_norm,
-            }
+            },
         ),
     )

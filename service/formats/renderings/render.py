@@ -1,39 +1,51 @@
-"""One configuration, said to every scheduler and to the framework that runs it."""
+"""One configuration rendered for every scheduler and its framework."""
 
 from service.estimator.values.workload import ServeWorkload
 from service.formats.renderings.job import Job, Launch
-from service.formats.renderings.kubernetes import kubernetes_objects
-from service.formats.renderings.schedulers import ray_request, skypilot_task, slice_notes, slurm_script
+from service.formats.renderings.kubernetes import render_kubernetes_objects
+from service.formats.renderings.schedulers import (
+    list_slice_notes,
+    render_ray_request,
+    render_skypilot_task,
+    render_slurm_script,
+)
 from service.formats.renderings.serving import launch_serving
-from service.formats.renderings.text import shell_line
+from service.formats.renderings.text import render_shell_line
 from service.formats.renderings.training import launch_training
 
 
 def render(job: Job) -> dict[str, object]:
-    """Return the contract's ``requests`` of a candidate: objects for Kubernetes, Ray and SkyPilot, Slurm's script, flags."""
-    launch = launch_of(job)
+    """Return the contract's ``requests`` of a candidate.
+
+    They are objects for Kubernetes, Ray and SkyPilot, Slurm's script, and flags.
+    """
+    launch = make_launch(job)
     return {
-        "kubernetes": kubernetes_objects(job, launch),
-        "slurm": slurm_script(job, launch),
-        "ray": ray_request(job),
-        "skypilot": skypilot_task(job, launch),
+        "kubernetes": render_kubernetes_objects(job, launch),
+        "slurm": render_slurm_script(job, launch),
+        "ray": render_ray_request(job),
+        "skypilot": render_skypilot_task(job, launch),
         "launch": _as_answer(job, launch),
     }
 
 
-def launch_of(job: Job) -> Launch:
-    """Return how one replica of a job is started."""
+def make_launch(job: Job) -> Launch:
+    """Return the launch of one replica of a job."""
     workload = job.workload
-    return launch_serving(job, workload) if isinstance(workload, ServeWorkload) else launch_training(job, workload)
+    return (
+        launch_serving(job, workload)
+        if isinstance(workload, ServeWorkload)
+        else launch_training(job, workload)
+    )
 
 
 def _as_answer(job: Job, launch: Launch) -> dict[str, object]:
     return {
-        "command": shell_line(launch.command),
+        "command": render_shell_line(launch.command),
         "files": dict(launch.files),
         "environment": dict(launch.environment),
         "objects": dict(launch.objects),
-        "notes": [*launch.notes, *slice_notes(job)],
+        "notes": [*launch.notes, *list_slice_notes(job)],
         "nodes": job.num_nodes,
         "gpus_per_node": job.gpus_per_node,
         "replicas": job.replicas,

@@ -1,4 +1,4 @@
-"""The same job for Slurm, Ray and SkyPilot."""
+"""Slurm, Ray and SkyPilot renderings of a job."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from service.estimator.values.units import GIB
 from service.estimator.values.workload import Engine, ServeWorkload
 from service.formats.renderings.job import Job, Launch
-from service.formats.renderings.text import shell_line
+from service.formats.renderings.text import render_shell_line
 
 _PORTS: Mapping[Engine, int] = MappingProxyType(
     {Engine.VLLM: 8000, Engine.SGLANG: 30000, Engine.TENSORRT_LLM: 8000, Engine.LLAMA_CPP: 8080}
@@ -15,29 +15,45 @@ _PORTS: Mapping[Engine, int] = MappingProxyType(
 _HEAD = 'HEAD_ADDRESS="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
 
 
-def slurm_script(job: Job, launch: Launch) -> str:
-    """Return a batch script of one replica (slurm.schedmd.com/sbatch.html); serving replicas are elements of an array."""
-    gres = f"{_slurm_type(job)}:{job.gpus_per_node}" if _slurm_type(job) else str(job.gpus_per_node)
+def render_slurm_script(job: Job, launch: Launch) -> str:
+    """Return a batch script of one replica.
+
+    slurm.schedmd.com/sbatch.html; serving replicas are elements of an array.
+    """
+    gres = (
+        f"{_get_slurm_type(job)}:{job.gpus_per_node}"
+        if _get_slurm_type(job)
+        else str(job.gpus_per_node)
+    )
     lines = [
         "#!/bin/bash",
         f"#SBATCH --job-name={job.name}",
         f"#SBATCH --nodes={job.num_nodes}",
         "#SBATCH --ntasks-per-node=1",
         f"#SBATCH --gres=gpu:{gres}",
-        "#SBATCH --exclusive" if job.gpus_per_node == job.layout.gpus_per_node and job.mig_profile is None else "",
-        f"#SBATCH --nodelist={','.join(job.nodes)}" if len(job.nodes) == job.num_nodes and job.replicas == 1 else "",
+        "#SBATCH --exclusive"
+        if job.gpus_per_node == job.layout.gpus_per_node and job.mig_profile is None
+        else "",
+        f"#SBATCH --nodelist={','.join(job.nodes)}"
+        if len(job.nodes) == job.num_nodes and job.replicas == 1
+        else "",
         f"#SBATCH --array=0-{job.replicas - 1}" if job.replicas > 1 else "",
     ]
-    return "\n".join([*filter(None, lines), "", *_slurm_body(job, launch)]) + "\n"
+    return "\n".join([*filter(None, lines), "", *_render_slurm_body(job, launch)]) + "\n"
 
 
-def ray_request(job: Job) -> dict[str, object]:
-    """Return a placement group for one replica and the options of each of its actors (docs.ray.io, 2.49).
+def render_ray_request(job: Job) -> dict[str, object]:
+    """Return a replica's placement group and actor options.
 
-    ``A100-80G`` and its like are no resources that Ray finds by itself: an administrator labels such nodes. So they do where
-    GPUs are slices, each of which Ray takes for a GPU.
+    docs.ray.io, 2.49.
+
+    ``A100-80G`` and its like are no resources that Ray finds by itself: an administrator labels
+    such nodes. So they do where GPUs are slices, each of which Ray takes for a GPU.
     """
-    kind, part = _ray_type(job), None if job.mig_profile is None else _ray_slice(job.mig_profile)
+    kind, part = (
+        _get_ray_type(job),
+        None if job.mig_profile is None else _get_ray_slice(job.mig_profile),
+    )
     bundle: dict[str, object] = {"GPU": job.gpus_per_node}
     options: dict[str, object] = {"num_gpus": 1}
     if part is not None:
@@ -48,89 +64,121 @@ def ray_request(job: Job) -> dict[str, object]:
         options["accelerator_type"] = kind
     strategy = "STRICT_PACK" if job.num_nodes == 1 else "STRICT_SPREAD"
     return {
-        "placement_group": {"bundles": [dict(bundle) for _ in range(job.num_nodes)], "strategy": strategy},
+        "placement_group": {
+            "bundles": [dict(bundle) for _ in range(job.num_nodes)],
+            "strategy": strategy,
+        },
         "actor_options": options,
         "num_placement_groups": job.replicas,
     }
 
 
-def slice_notes(job: Job) -> tuple[str, ...]:
-    """Return what schedulers without a word for slices of a GPU ask for in place of one."""
+def list_slice_notes(job: Job) -> tuple[str, ...]:
+    """Return notes on schedulers without a form for MIG slices.
+
+    They say what is asked for in place of a slice.
+    """
     if job.mig_profile is None:
         return ()
-    part, whole = _ray_slice(job.mig_profile), _sky_names(job)[0]
+    part, full_gpu = _get_ray_slice(job.mig_profile), _list_sky_names(job)[0]
     resources = f"--resources='{{\"{part}\": …}}'"
     return (
-        f"Ray takes a slice for a GPU: its nodes are started with the slices in CUDA_VISIBLE_DEVICES and with {resources}",
-        f"SkyPilot has no word for slices: its task asks for a whole {whole}",
+        (
+            "Ray takes a slice for a GPU: its nodes are started with the slices in "
+            f"CUDA_VISIBLE_DEVICES and with {resources}"
+        ),
+        f"SkyPilot has no word for slices: its task asks for a whole {full_gpu}",
     )
 
 
-def skypilot_task(job: Job, launch: Launch) -> dict[str, object]:
-    """Return a task (docs.skypilot.co, YAML specification); several names of one GPU are tried in order."""
-    names = _sky_names(job)
+def render_skypilot_task(job: Job, launch: Launch) -> dict[str, object]:
+    """Return a SkyPilot task.
+
+    docs.skypilot.co, YAML specification; several names of one GPU are tried in order.
+    """
+    names = _list_sky_names(job)
     accelerators = [{"accelerators": f"{name}:{job.gpus_per_node}"} for name in names]
-    resources: dict[str, object] = dict(accelerators[0]) if len(accelerators) == 1 else {"ordered": accelerators}
-    if _port(job) is not None:
-        resources["ports"] = _port(job)
-    several = [
+    resources: dict[str, object] = (
+        dict(accelerators[0]) if len(accelerators) == 1 else {"ordered": accelerators}
+    )
+    if _get_port(job) is not None:
+        resources["ports"] = _get_port(job)
+    exports = [
         'export HEAD_ADDRESS="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"',
         'export NODE_RANK="$SKYPILOT_NODE_RANK"',
     ]
-    run = [*(several if job.num_nodes > 1 else []), *_written(launch), shell_line(launch.command)]
+    run = [
+        *(exports if job.num_nodes > 1 else []),
+        *_render_file_writes(launch),
+        render_shell_line(launch.command),
+    ]
     task: dict[str, object] = {"name": job.name, "num_nodes": job.num_nodes, "resources": resources}
     if launch.environment:
         task["envs"] = dict(launch.environment)
     task["run"] = "\n".join(run) + "\n"
-    return task | _sky_service(job)
+    return task | _render_sky_service(job)
 
 
-def _sky_service(job: Job) -> dict[str, object]:
-    """Return SkyServe's part where there are replicas to balance: all of these servers answer ``GET /health``."""
-    if _port(job) is None or job.replicas == 1:
+def _render_sky_service(job: Job) -> dict[str, object]:
+    """Return SkyServe's part where there are replicas to balance.
+
+    All of these servers answer ``GET /health``.
+    """
+    if _get_port(job) is None or job.replicas == 1:
         return {}
     return {"service": {"readiness_probe": "/health", "replicas": job.replicas}}
 
 
-def _port(job: Job) -> int | None:
-    """Return where an engine listens by default; None of what is no server."""
+def _get_port(job: Job) -> int | None:
+    """Return an engine's default port; None without a server."""
     return _PORTS.get(job.workload.engine) if isinstance(job.workload, ServeWorkload) else None
 
 
-def _slurm_body(job: Job, launch: Launch) -> list[str]:
+def _render_slurm_body(job: Job, launch: Launch) -> list[str]:
     exports = [f"export {name}={value}" for name, value in launch.environment.items()]
-    line = shell_line(launch.command)
+    line = render_shell_line(launch.command)
     if job.num_nodes == 1:
-        return [*exports, *_written(launch), f"srun {line}"]
+        return [*exports, *_render_file_writes(launch), f"srun {line}"]
     inner = line.replace("${NODE_RANK}", "${SLURM_NODEID}").replace("'", "'\\''")
-    return [*exports, f"export {_HEAD}", *_written(launch), f"srun bash -c '{inner}'"]
+    return [*exports, f"export {_HEAD}", *_render_file_writes(launch), f"srun bash -c '{inner}'"]
 
 
-def _written(launch: Launch) -> list[str]:
-    """Return what writes the files that a command reads, into its working directory."""
-    return [f"cat > {name} <<'END'\n{content.rstrip()}\nEND" for name, content in launch.files.items()]
+def _render_file_writes(launch: Launch) -> list[str]:
+    """Return shell commands that write the command's files.
+
+    They are written into its working directory.
+    """
+    return [
+        f"cat > {name} <<'END'\n{content.rstrip()}\nEND" for name, content in launch.files.items()
+    ]
 
 
-def _slurm_type(job: Job) -> str | None:
-    """Return the type that Slurm gives a GPU found through NVML: lower case, underscores (slurm.schedmd.com/gres.html)."""
+def _get_slurm_type(job: Job) -> str | None:
+    """Return Slurm's type of a GPU found through NVML.
+
+    Lower case, underscores (slurm.schedmd.com/gres.html).
+    """
     if job.mig_profile is not None:
         return job.mig_profile
     if job.gpu is None:
         return None
-    found = job.gpu.first("slurm") or job.gpu.first("nvml")
-    return None if found is None else re.sub(r"\s+", "_", found.casefold())
+    name = job.gpu.get_first("slurm") or job.gpu.get_first("nvml")
+    return None if name is None else re.sub(r"\s+", "_", name.casefold())
 
 
-def _ray_slice(profile: str) -> str:
+def _get_ray_slice(profile: str) -> str:
     return f"mig-{profile}"
 
 
-def _ray_type(job: Job) -> str | None:
-    return job.gpu.first("ray") if job.gpu is not None else None
+def _get_ray_type(job: Job) -> str | None:
+    return job.gpu.get_first("ray") if job.gpu is not None else None
 
 
-def _sky_names(job: Job) -> tuple[str, ...]:
-    """Return SkyPilot's names; a GPU of which only the memory is known is any with as much."""
+def _list_sky_names(job: Job) -> tuple[str, ...]:
+    """Return SkyPilot's names of the GPU.
+
+    A GPU of which only the memory is known is any with as much.
+    """
     if job.gpu is None:
         return (f"{job.device.usable_bytes // GIB}GB+",)
     return job.gpu.aliases.get("skypilot", ()) or (job.gpu.family.replace(" ", ""),)

@@ -1,4 +1,7 @@
-"""How a serving replica is started: every number that the estimate rests on is said, engines' defaults among them."""
+"""Launch of serving replicas.
+
+Every number that the estimate rests on is set, engines' defaults among them.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,18 +10,18 @@ from types import MappingProxyType
 
 from service.estimator.backends.llama_cpp import answer as llama_cpp
 from service.estimator.backends.tensorrt_llm import answer as tensorrt_llm
-from service.estimator.backends.vllm.release import FRACTION_PER_MILLE, release_of
-from service.estimator.memory.overheads.gpu_properties import chip_of
-from service.estimator.rules.engines import longest_sequence
+from service.estimator.backends.vllm.release import FRACTION_PER_MILLE, resolve_release
+from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
+from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention, Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
-from service.formats.renderings.text import Scalar, as_json, chosen, flags
+from service.formats.renderings.text import Scalar, as_json, render_flags, select_enabled
 from service.formats.renderings.trainer import TORCH_NAMES
-from service.formats.renderings.weights import checkpoint_of, draft_of, weights_notes
+from service.formats.renderings.weights import get_checkpoint, get_draft, list_weights_notes
 
 PORT = 20000
-"""Where the ranks of an engine meet."""
+"""Port where the ranks of an engine meet."""
 _ALL_LAYERS = 999
 """llama.cpp takes any number beyond the model's layers for all of them."""
 _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
@@ -29,93 +32,126 @@ _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
         Quantization.AWQ_INT4: "awq",
         Quantization.FP8: "fp8",
         Quantization.MXFP4: "mxfp4",
-    }
+    },
 )
-"""What vLLM and SGLang call formats of weights."""
+"""Names of weight formats in vLLM and SGLang."""
 _CACHE_TYPES = {DType.BF16: "bf16", DType.FP16: "f16", DType.FP32: "f32"}
 _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 
 
 def launch_serving(job: Job, workload: ServeWorkload) -> Launch:
-    """Return how one replica is started on each of its nodes."""
+    """Return the launch of one replica on each of its nodes."""
     launch = _LAUNCHES[workload.engine](job, workload)
-    return replace(launch, notes=(*launch.notes, *weights_notes(job, workload)))
+    return replace(launch, notes=(*launch.notes, *list_weights_notes(job, workload)))
 
 
-def _vllm(job: Job, workload: ServeWorkload) -> Launch:
+def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
     """Return vLLM's command (0.19.0, ``vllm/engine/arg_utils.py``)."""
-    release, longest = release_of(workload.engine_version, chip_of(job.device)), longest_sequence(job.model, workload)
-    spread = job.layout.expert_parallel > 1
+    release, longest = (
+        resolve_release(workload.engine_version, get_gpu_properties(job.device)),
+        resolve_max_model_len(job.model, workload),
+    )
+    has_expert_parallel = job.layout.expert_parallel > 1
     values: dict[str, Scalar | None] = {
-        **_degrees(job, "tensor-parallel-size", "pipeline-parallel-size"),
-        "data-parallel-size": job.layout.data_parallel if spread and job.layout.data_parallel > 1 else None,
+        **_make_degrees(job, "tensor-parallel-size", "pipeline-parallel-size"),
+        "data-parallel-size": job.layout.data_parallel
+        if has_expert_parallel and job.layout.data_parallel > 1
+        else None,
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto",
         "max-model-len": longest,
-        "max-num-seqs": workload.max_num_sequences or max(release.max_num_sequences(job.device), workload.num_sequences),
-        "max-num-batched-tokens": workload.max_num_batched_tokens or release.batched_tokens(job.device, longest),
-        "gpu-memory-utilization": _fraction(workload, FRACTION_PER_MILLE / 1000),
-        "speculative-config": _speculative(job, workload),
+        "max-num-seqs": workload.max_num_sequences
+        or max(release.get_max_num_sequences(job.device), workload.num_sequences),
+        "max-num-batched-tokens": workload.max_num_batched_tokens
+        or release.get_batched_tokens(job.device, longest),
+        "gpu-memory-utilization": _get_fraction(workload, FRACTION_PER_MILLE / 1000),
+        "speculative-config": _render_speculative(job, workload),
     }
-    switches = chosen({"enable-expert-parallel": spread, "enforce-eager": workload.enforce_eager})
-    several: dict[str, Scalar | None] = {}
+    switches = select_enabled(
+        {"enable-expert-parallel": has_expert_parallel, "enforce-eager": workload.enforce_eager}
+    )
+    multi_node: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
-        several = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "master-addr": HEAD_ADDRESS}
-    command = ("vllm", "serve", checkpoint_of(job, workload), *flags({**values, **several}, switches=switches))
+        multi_node = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "master-addr": HEAD_ADDRESS}
+    command = (
+        "vllm",
+        "serve",
+        get_checkpoint(job, workload),
+        *render_flags({**values, **multi_node}, switches=switches),
+    )
     return Launch(command=command)
 
 
-def _sglang(job: Job, workload: ServeWorkload) -> Launch:
-    """Return SGLang's command (0.5, ``python/sglang/srt/server_args.py``); what is not said are its own defaults.
+def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
+    """Return SGLang's command.
 
-    Its tensor ranks are all of a server's; with data-parallel attention groups of them attend for themselves.
+    0.5, ``python/sglang/srt/server_args.py``; unset options have its own defaults.
+
+    Its tensor ranks are all of a server's; with data-parallel attention groups of them attend for
+    themselves.
     """
-    spread, attends_apart = job.layout.expert_parallel > 1, _attends_apart(job)
+    has_expert_parallel, has_attention_dp = (
+        job.layout.expert_parallel > 1,
+        _has_data_parallel_attention(job),
+    )
     values: dict[str, Scalar | None] = {
-        "model-path": checkpoint_of(job, workload),
-        **_degrees(job, "tp-size", "pp-size"),
-        "tp-size": _ranks(job),
-        "dp-size": job.layout.data_parallel if attends_apart else None,
-        "ep-size": job.layout.expert_parallel if spread else None,
+        "model-path": get_checkpoint(job, workload),
+        **_make_degrees(job, "tp-size", "pp-size"),
+        "tp-size": _count_ranks(job),
+        "dp-size": job.layout.data_parallel if has_attention_dp else None,
+        "ep-size": job.layout.expert_parallel if has_expert_parallel else None,
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3" if workload.kv_cache_dtype is DType.FP8 else "auto",
-        "context-length": longest_sequence(job.model, workload),
+        "context-length": resolve_max_model_len(job.model, workload),
         "chunked-prefill-size": workload.max_num_batched_tokens,
         "mem-fraction-static": workload.gpu_memory_fraction,
     }
-    several: dict[str, Scalar | None] = {}
+    multi_node: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
-        several = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "dist-init-addr": f"{HEAD_ADDRESS}:{PORT}"}
-    switches = chosen({"enable-dp-attention": attends_apart, "disable-cuda-graph": workload.enforce_eager})
-    arguments = flags({**values, **several}, switches=switches)
+        multi_node = {
+            "nnodes": job.num_nodes,
+            "node-rank": NODE_RANK,
+            "dist-init-addr": f"{HEAD_ADDRESS}:{PORT}",
+        }
+    switches = select_enabled(
+        {"enable-dp-attention": has_attention_dp, "disable-cuda-graph": workload.enforce_eager}
+    )
+    arguments = render_flags({**values, **multi_node}, switches=switches)
     return Launch(command=("python", "-m", "sglang.launch_server", *arguments))
 
 
-def _tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
-    """Return TensorRT-LLM's command (1.0, ``tensorrt_llm/commands/serve.py``) and its further options."""
-    spread = job.layout.expert_parallel > 1
+def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
+    """Return TensorRT-LLM's command and its further options.
+
+    1.0, ``tensorrt_llm/commands/serve.py``.
+    """
+    has_expert_parallel = job.layout.expert_parallel > 1
     values: dict[str, Scalar | None] = {
-        **_degrees(job, "tp_size", "pp_size"),
-        "tp_size": _ranks(job),
-        "ep_size": job.layout.expert_parallel if spread else None,
-        "max_seq_len": longest_sequence(job.model, workload),
-        "max_batch_size": max(workload.max_num_sequences or tensorrt_llm.MAX_BATCH_SIZE, workload.num_sequences),
+        **_make_degrees(job, "tp_size", "pp_size"),
+        "tp_size": _count_ranks(job),
+        "ep_size": job.layout.expert_parallel if has_expert_parallel else None,
+        "max_seq_len": resolve_max_model_len(job.model, workload),
+        "max_batch_size": max(
+            workload.max_num_sequences or tensorrt_llm.MAX_BATCH_SIZE, workload.num_sequences
+        ),
         "max_num_tokens": workload.max_num_batched_tokens or tensorrt_llm.MAX_NUM_TOKENS,
-        "kv_cache_free_gpu_memory_fraction": _fraction(workload, tensorrt_llm.FRACTION_OF_FREE),
+        "kv_cache_free_gpu_memory_fraction": _get_fraction(workload, tensorrt_llm.FRACTION_OF_FREE),
         "extra_llm_api_options": "llm_options.yaml",
     }
-    options: dict[str, object] = {"kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}}
-    if _attends_apart(job):
+    options: dict[str, object] = {
+        "kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}
+    }
+    if _has_data_parallel_attention(job):
         options["enable_attention_dp"] = True
-    command = ("trtllm-serve", checkpoint_of(job, workload), *flags(values))
+    command = ("trtllm-serve", get_checkpoint(job, workload), *render_flags(values))
     if job.num_nodes > 1:
         command = ("trtllm-llmapi-launch", *command)
     return Launch(command=command, files={"llm_options.yaml": as_json(options)})
 
 
-def _llama_server(job: Job, workload: ServeWorkload) -> Launch:
+def _launch_llama_server(job: Job, workload: ServeWorkload) -> Launch:
     """Return llama-server's command (``common/arg.cpp``): its context is shared by all slots."""
     length = workload.max_model_len or workload.prompt_tokens + workload.output_tokens
     cache = _CACHE_TYPES[workload.kv_cache_dtype]
@@ -129,10 +165,10 @@ def _llama_server(job: Job, workload: ServeWorkload) -> Launch:
         "cache-type-v": cache,
         "flash-attn": "off" if workload.attention is Attention.EAGER else "on",
     }
-    return Launch(command=("llama-server", *flags(values)))
+    return Launch(command=("llama-server", *render_flags(values)))
 
 
-def _transformers(job: Job, workload: ServeWorkload) -> Launch:
+def _launch_transformers(job: Job, workload: ServeWorkload) -> Launch:
     """Return a script's calls (transformers 5.23, ``generation/configuration_utils.py``)."""
     loaded: dict[str, object] = {
         "dtype": TORCH_NAMES[workload.weight_dtype],
@@ -149,7 +185,12 @@ def _transformers(job: Job, workload: ServeWorkload) -> Launch:
         "cache_implementation": workload.cache.value,
     }
     script = ("torchrun", "--standalone", f"--nproc-per-node={job.gpus}", "generate.py")
-    notes = (f"the script runs {workload.num_sequences} sequences of {workload.prompt_tokens} tokens at once",)
+    notes = (
+        (
+            f"the script runs {workload.num_sequences} sequences of {workload.prompt_tokens} "
+            "tokens at once"
+        ),
+    )
     return Launch(
         command=script if job.gpus > 1 else ("python", "generate.py"),
         objects={"from_pretrained": loaded, "generate": generated},
@@ -157,39 +198,44 @@ def _transformers(job: Job, workload: ServeWorkload) -> Launch:
     )
 
 
-def _degrees(job: Job, tensor: str, pipeline: str) -> dict[str, Scalar | None]:
+def _make_degrees(job: Job, tensor: str, pipeline: str) -> dict[str, Scalar | None]:
     layout = job.layout
-    return {tensor: layout.tensor_parallel, pipeline: layout.pipeline_parallel if layout.pipeline_parallel > 1 else None}
+    return {
+        tensor: layout.tensor_parallel,
+        pipeline: layout.pipeline_parallel if layout.pipeline_parallel > 1 else None,
+    }
 
 
-def _ranks(job: Job) -> int:
+def _count_ranks(job: Job) -> int:
     """Return the ranks of one server that share layers or experts."""
-    return job.layout.tensor_parallel * (job.layout.data_parallel if job.layout.expert_parallel > 1 else 1)
+    return job.layout.tensor_parallel * (
+        job.layout.data_parallel if job.layout.expert_parallel > 1 else 1
+    )
 
 
-def _attends_apart(job: Job) -> bool:
-    """Tell whether ranks that share experts attend for themselves."""
+def _has_data_parallel_attention(job: Job) -> bool:
+    """Return whether ranks that share experts split attention by data."""
     return job.layout.expert_parallel > 1 and job.layout.data_parallel > 1
 
 
-def _fraction(workload: ServeWorkload, default: float) -> float:
+def _get_fraction(workload: ServeWorkload, default: float) -> float:
     return default if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
 
 
-def _speculative(job: Job, workload: ServeWorkload) -> str | None:
-    asked = workload.speculative
-    if asked is None:
+def _render_speculative(job: Job, workload: ServeWorkload) -> str | None:
+    speculative = workload.speculative
+    if speculative is None:
         return None
-    method = {"method": "ngram"} if asked.config is None else {"model": draft_of(job)}
-    return json.dumps({**method, "num_speculative_tokens": asked.num_tokens})
+    method = {"method": "ngram"} if speculative.config is None else {"model": get_draft(job)}
+    return json.dumps({**method, "num_speculative_tokens": speculative.num_tokens})
 
 
 _LAUNCHES: Mapping[Engine, Callable[[Job, ServeWorkload], Launch]] = MappingProxyType(
     {
-        Engine.VLLM: _vllm,
-        Engine.SGLANG: _sglang,
-        Engine.TENSORRT_LLM: _tensorrt_llm,
-        Engine.LLAMA_CPP: _llama_server,
-        Engine.TRANSFORMERS: _transformers,
-    }
+        Engine.VLLM: _launch_vllm,
+        Engine.SGLANG: _launch_sglang,
+        Engine.TENSORRT_LLM: _launch_tensorrt_llm,
+        Engine.LLAMA_CPP: _launch_llama_server,
+        Engine.TRANSFORMERS: _launch_transformers,
+    },
 )

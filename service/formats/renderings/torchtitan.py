@@ -1,15 +1,24 @@
-"""torchtitan's TOML (0.2, ``torchtitan/config/job_config.py``; later releases take the same names as arguments)."""
+"""torchtitan's TOML.
+
+0.2, ``torchtitan/config/job_config.py``; later releases take the same names as arguments.
+"""
 
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 from service.formats.renderings.text import Scalar
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-_OPTIMIZERS = {"adamw": ("AdamW", "foreach"), "adamw_fused": ("AdamW", "fused"), "adamw_loop": ("AdamW", "for-loop")}
+_OPTIMIZERS = {
+    "adamw": ("AdamW", "foreach"),
+    "adamw_fused": ("AdamW", "fused"),
+    "adamw_loop": ("AdamW", "for-loop"),
+}
 
 
-def torchtitan_tables(workload: TrainWorkload, layout: Layout) -> dict[str, dict[str, Scalar]]:
-    """Return the tables that set the layout, the batch and what is recomputed."""
+def render_torchtitan_tables(
+    workload: TrainWorkload, layout: Layout
+) -> dict[str, dict[str, Scalar]]:
+    """Return the tables of layout, batch and recomputation."""
     shards = layout.shard_size or layout.data_parallel
     micro, steps = workload.micro_batch_size, workload.gradient_accumulation_steps
     precision = workload.precision
@@ -35,26 +44,32 @@ def torchtitan_tables(workload: TrainWorkload, layout: Layout) -> dict[str, dict
     return {
         "training": training,
         "parallelism": parallelism,
-        "activation_checkpoint": _recomputed(workload),
+        "activation_checkpoint": _render_recomputation(workload),
         "compile": {"enable": workload.compile},
         "optimizer": {"name": name, "implementation": implementation},
     }
 
 
-def unsaid(workload: TrainWorkload) -> tuple[str, ...]:
-    """Return what of a workload torchtitan's tables cannot say."""
+def list_unexpressed(workload: TrainWorkload) -> tuple[str, ...]:
+    """Return parts of a workload that torchtitan cannot express."""
     notes = []
     if workload.optimizer not in _OPTIMIZERS:
-        notes.append(f"torchtitan builds AdamW; {workload.optimizer} needs an optimizer of one's own")
+        notes.append(
+            f"torchtitan builds AdamW; {workload.optimizer} needs an optimizer of one's own"
+        )
     if workload.precision.master_dtype is not None:
         notes.append(
-            f"precision {workload.precision.name}: torchtitan casts fp32 weights at gather; masters of 16-bit weights need an "
-            "optimizer of one's own"
+            f"precision {workload.precision.name}: torchtitan casts fp32 weights at gather; "
+            "masters of 16-bit weights need an optimizer of one's own",
         )
     return tuple(notes)
 
 
-def _recomputed(workload: TrainWorkload) -> dict[str, Scalar]:
+def _render_recomputation(workload: TrainWorkload) -> dict[str, Scalar]:
     mode = workload.activation_checkpointing
-    every = {} if mode is not Checkpointing.SELECTIVE else {"selective_ac_option": str(workload.selective_every or "op")}
+    every = (
+        {}
+        if mode is not Checkpointing.SELECTIVE
+        else {"selective_ac_option": str(workload.selective_every or "op")}
+    )
     return {"mode": mode.value, **every}

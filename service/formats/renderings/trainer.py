@@ -1,4 +1,7 @@
-"""transformers' Trainer: its arguments, the model's, PEFT's and bitsandbytes' keywords (transformers 5.23, peft 0.21)."""
+"""Arguments of transformers' Trainer, models, PEFT and bitsandbytes.
+
+transformers 5.23, peft 0.21.
+"""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +10,9 @@ from types import MappingProxyType
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 
-TORCH_NAMES: Mapping[DType, str] = MappingProxyType({DType.FP32: "float32", DType.BF16: "bfloat16", DType.FP16: "float16"})
+TORCH_NAMES: Mapping[DType, str] = MappingProxyType(
+    {DType.FP32: "float32", DType.BF16: "bfloat16", DType.FP16: "float16"}
+)
 OPTIMIZERS: Mapping[str, str] = MappingProxyType(
     {
         "adamw": "adamw_torch",
@@ -27,14 +32,21 @@ OPTIMIZERS: Mapping[str, str] = MappingProxyType(
         "schedule_free_adamw": "schedule_free_adamw",
         "galore_adamw": "galore_adamw",
         "apollo": "apollo_adamw",
-    }
+    },
 )
-"""What ``--optim`` calls each optimizer (``OptimizerNames``); one that is missing is built by the script."""
+"""Names of optimizers for ``--optim`` (``OptimizerNames``); one that is missing is built by the
+script.
+"""
 _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 
 
-def training_arguments(workload: TrainWorkload, *, checkpoints: bool) -> dict[str, str | int | float | bool]:
-    """Return the fields of ``TrainingArguments``; ``checkpoints``: the Trainer recomputes, and not FSDP."""
+def render_training_arguments(
+    workload: TrainWorkload, *, checkpoints: bool
+) -> dict[str, str | int | float | bool]:
+    """Return the fields of ``TrainingArguments``.
+
+    With ``checkpoints`` the Trainer recomputes, and not FSDP.
+    """
     precision = workload.precision
     recomputes = checkpoints and workload.activation_checkpointing is not Checkpointing.NONE
     arguments: dict[str, str | int | float | bool] = {
@@ -44,7 +56,9 @@ def training_arguments(workload: TrainWorkload, *, checkpoints: bool) -> dict[st
         "gradient_checkpointing": recomputes,
     }
     if recomputes:
-        arguments["gradient_checkpointing_kwargs"] = json.dumps({"use_reentrant": workload.reentrant_checkpointing})
+        arguments["gradient_checkpointing_kwargs"] = json.dumps(
+            {"use_reentrant": workload.reentrant_checkpointing}
+        )
     if workload.optimizer in OPTIMIZERS:
         arguments["optim"] = OPTIMIZERS[workload.optimizer]
     if precision.autocast:
@@ -52,7 +66,7 @@ def training_arguments(workload: TrainWorkload, *, checkpoints: bool) -> dict[st
     return arguments
 
 
-def model_keywords(workload: TrainWorkload) -> dict[str, object]:
+def render_model_keywords(workload: TrainWorkload) -> dict[str, object]:
     """Return the keywords of ``from_pretrained``."""
     keywords: dict[str, object] = {
         "dtype": TORCH_NAMES[workload.precision.param_dtype],
@@ -68,7 +82,7 @@ def model_keywords(workload: TrainWorkload) -> dict[str, object]:
     return keywords
 
 
-def adapter_keywords(lora: Lora) -> dict[str, object]:
+def render_adapter_keywords(lora: Lora) -> dict[str, object]:
     """Return the keywords of ``LoraConfig``."""
     variant = {name: True for name in ("dora", "rslora") if lora.variant == name}
     return {
@@ -79,17 +93,25 @@ def adapter_keywords(lora: Lora) -> dict[str, object]:
     }
 
 
-def said_by_the_script(workload: TrainWorkload) -> tuple[str, ...]:
-    """Return what a training script does itself, beyond all arguments."""
+def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
+    """Return notes on settings that only a training script can make."""
     notes = [f"the script makes sequences of {workload.sequence_length} tokens"]
     if workload.optimizer not in OPTIMIZERS:
-        notes.append(f"the script builds the optimizer {workload.optimizer}, which --optim has no word for")
+        notes.append(
+            f"the script builds the optimizer {workload.optimizer}, which --optim has no word for"
+        )
     if workload.precision.master_dtype is not None:
-        notes.append(f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's or the script's")
+        notes.append(
+            f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's "
+            "or the script's"
+        )
     if workload.loss.value != "full_logits":
         notes.append(f"the script computes the loss as {workload.loss.value}")
     if workload.attention in {Attention.EFFICIENT, Attention.MATH}:
-        notes.append(f"the script chooses SDPA's kernel: torch.nn.attention.sdpa_kernel, {workload.attention.value}")
+        notes.append(
+            "the script chooses SDPA's kernel: torch.nn.attention.sdpa_kernel, "
+            f"{workload.attention.value}"
+        )
     if workload.selective_every is not None:
         notes.append(f"the script recomputes one layer in every {workload.selective_every}")
     if workload.frozen:

@@ -1,42 +1,53 @@
-"""How a training job is started: torchrun or accelerate, with the files that fix the layout."""
+"""Launch of training jobs by torchrun or accelerate.
+
+Files fix the layout.
+"""
 
 from collections.abc import Sequence
 
 from service.estimator.values.layout import FULLY_SHARDED, Sharding
 from service.estimator.values.workload import Framework, TrainWorkload
 from service.formats.renderings import deepspeed, torchtitan
-from service.formats.renderings.fsdp import accelerate_config
+from service.formats.renderings.fsdp import render_accelerate_config
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
-from service.formats.renderings.megatron import megatron_arguments
-from service.formats.renderings.text import Scalar, as_json, as_toml, flags
+from service.formats.renderings.megatron import render_megatron_arguments
+from service.formats.renderings.text import Scalar, as_json, as_toml, render_flags
 from service.formats.renderings.trainer import (
-    adapter_keywords,
-    model_keywords,
-    said_by_the_script,
-    training_arguments,
+    list_script_notes,
+    render_adapter_keywords,
+    render_model_keywords,
+    render_training_arguments,
 )
 
 PORT = 29500
 """torchrun's own default for rendezvous."""
-_DEEPSPEED, _ACCELERATE, _TORCHTITAN = "deepspeed_config.json", "accelerate_config.yaml", "torchtitan.toml"
+_DEEPSPEED, _ACCELERATE, _TORCHTITAN = (
+    "deepspeed_config.json",
+    "accelerate_config.yaml",
+    "torchtitan.toml",
+)
 
 
 def launch_training(job: Job, workload: TrainWorkload) -> Launch:
-    """Return how a training job is started on each of its nodes."""
-    allocator = _environment(workload)
+    """Return the launch of a training job on each of its nodes."""
+    allocator = _render_environment(workload)
     if workload.framework is Framework.MEGATRON:
-        arguments = megatron_arguments(job.model.spec, workload, job.layout)
-        return Launch(command=torchrun(job, ("pretrain_gpt.py", *arguments)), environment=allocator)
+        arguments = render_megatron_arguments(job.model.spec, workload, job.layout)
+        return Launch(
+            command=render_torchrun(job, ("pretrain_gpt.py", *arguments)), environment=allocator
+        )
     if workload.framework is Framework.TORCHTITAN:
-        tables = as_toml(torchtitan.torchtitan_tables(workload, job.layout))
-        command = torchrun(job, ("-m", "torchtitan.train", "--job.config_file", _TORCHTITAN))
+        tables = as_toml(torchtitan.render_torchtitan_tables(workload, job.layout))
+        command = render_torchrun(job, ("-m", "torchtitan.train", "--job.config_file", _TORCHTITAN))
         named = job.checkpoints[0] if job.checkpoints else job.model_name
-        notes = (f"add [model] of {named} to {_TORCHTITAN}", *torchtitan.unsaid(workload))
-        return Launch(command=command, files={_TORCHTITAN: tables}, environment=allocator, notes=notes)
-    return _with_trainer(job, workload, allocator)
+        notes = (f"add [model] of {named} to {_TORCHTITAN}", *torchtitan.list_unexpressed(workload))
+        return Launch(
+            command=command, files={_TORCHTITAN: tables}, environment=allocator, notes=notes
+        )
+    return _launch_trainer(job, workload, allocator)
 
 
-def torchrun(job: Job, script: Sequence[str]) -> tuple[str, ...]:
+def render_torchrun(job: Job, script: Sequence[str]) -> tuple[str, ...]:
     """Return torchrun's command of one node (torch 2.13, ``distributed/run.py``)."""
     if job.num_nodes == 1:
         return ("torchrun", "--standalone", f"--nproc-per-node={job.gpus_per_node}", *script)
@@ -52,34 +63,51 @@ def torchrun(job: Job, script: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _with_trainer(job: Job, workload: TrainWorkload, environment: dict[str, str]) -> Launch:
-    fsdp, deeply = job.layout.sharding in FULLY_SHARDED, job.layout.sharding is Sharding.DEEPSPEED
-    arguments = training_arguments(workload, checkpoints=not fsdp or workload.reentrant_checkpointing)
+def _launch_trainer(job: Job, workload: TrainWorkload, environment: dict[str, str]) -> Launch:
+    fsdp, is_deepspeed = (
+        job.layout.sharding in FULLY_SHARDED,
+        job.layout.sharding is Sharding.DEEPSPEED,
+    )
+    arguments = render_training_arguments(
+        workload, checkpoints=not fsdp or workload.reentrant_checkpointing
+    )
     files: dict[str, str] = {}
-    notes = said_by_the_script(workload)
-    if deeply:
-        files[_DEEPSPEED] = as_json(deepspeed.deepspeed_config(workload, job.layout))
-        notes += deepspeed.unsaid(workload.precision)
-    script = ("train.py", *flags({**arguments, "deepspeed": _DEEPSPEED if deeply else None}))
-    command = torchrun(job, script)
+    notes = list_script_notes(workload)
+    if is_deepspeed:
+        files[_DEEPSPEED] = as_json(deepspeed.render_deepspeed_config(workload, job.layout))
+        notes += deepspeed.list_unexpressed(workload.precision)
+    script = (
+        "train.py",
+        *render_flags({**arguments, "deepspeed": _DEEPSPEED if is_deepspeed else None}),
+    )
+    command = render_torchrun(job, script)
     if fsdp:
-        files[_ACCELERATE] = as_json(accelerate_config(job, workload))
-        command = (*_accelerate(job), *script)
-    objects: dict[str, object] = {"from_pretrained": model_keywords(workload)}
+        files[_ACCELERATE] = as_json(render_accelerate_config(job, workload))
+        command = (*_render_accelerate_command(job), *script)
+    objects: dict[str, object] = {"from_pretrained": render_model_keywords(workload)}
     if workload.lora is not None:
-        objects["LoraConfig"] = adapter_keywords(workload.lora)
-    return Launch(command=command, files=files, environment=environment, objects=objects, notes=notes)
+        objects["LoraConfig"] = render_adapter_keywords(workload.lora)
+    return Launch(
+        command=command, files=files, environment=environment, objects=objects, notes=notes
+    )
 
 
-def _accelerate(job: Job) -> tuple[str, ...]:
-    """Return accelerate's command of one node; its configuration is JSON, which is YAML as well."""
-    place: dict[str, Scalar | None] = {}
+def _render_accelerate_command(job: Job) -> tuple[str, ...]:
+    """Return accelerate's command of one node.
+
+    Its configuration is JSON, which is YAML as well.
+    """
+    rendezvous: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
-        place = {"machine_rank": NODE_RANK, "main_process_ip": HEAD_ADDRESS, "main_process_port": PORT}
-    return ("accelerate", "launch", *flags({"config_file": _ACCELERATE, **place}))
+        rendezvous = {
+            "machine_rank": NODE_RANK,
+            "main_process_ip": HEAD_ADDRESS,
+            "main_process_port": PORT,
+        }
+    return ("accelerate", "launch", *render_flags({"config_file": _ACCELERATE, **rendezvous}))
 
 
-def _environment(workload: TrainWorkload) -> dict[str, str]:
+def _render_environment(workload: TrainWorkload) -> dict[str, str]:
     """Return the allocator's settings (torch 2.13, ``docs/source/notes/cuda.rst``)."""
     expandable = workload.allocator.value == "expandable_segments"
     return {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if expandable else {}

@@ -1,4 +1,7 @@
-"""A cluster as it stands: pools of equal nodes, and what others already hold on them."""
+"""Cluster inventory: pools of equal nodes, and their allocations.
+
+Allocations are what others already hold.
+"""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ MAX_NODES_PER_POOL = 100_000
 
 
 class NodeState(StrEnum):
-    """Whether new work may be placed on a node."""
+    """Scheduling state of a node."""
 
     READY = "ready"
     DRAINED = "drained"
@@ -19,7 +22,10 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What one holder has on a node outside of this service; ``gpu_indices`` is None where nobody told them."""
+    """GPUs of one holder on a node, outside of this service.
+
+    ``gpu_indices`` is None where they are unknown.
+    """
 
     holder: str
     num_gpus: int
@@ -30,23 +36,31 @@ class Allocation:
         """Refuse numbers below zero and indices that are not one per GPU."""
         for name in ("num_gpus", "host_memory_bytes"):
             if getattr(self, name) < 0:
-                message = f"{self.holder!r} holds {name} {getattr(self, name)}; it must be 0 or more"
+                message = (
+                    f"{self.holder!r} holds {name} {getattr(self, name)}; it must be 0 or more"
+                )
                 raise InvalidInputError(message, field="allocations")
         if self.gpu_indices is not None and len(set(self.gpu_indices)) != self.num_gpus:
-            message = f"{self.holder!r} holds {self.num_gpus} GPUs, but gpu_indices names {list(self.gpu_indices)}"
+            message = (
+                f"{self.holder!r} holds {self.num_gpus} GPUs, but gpu_indices names "
+                f"{list(self.gpu_indices)}"
+            )
             raise InvalidInputError(message, field="allocations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigSlices:
-    """The slices of one MIG profile that a node is cut into; others hold ``allocated`` of them."""
+    """MIG slices of one profile on a node.
+
+    Others hold ``allocated`` of them.
+    """
 
     profile: str
     total: int
     allocated: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse more slices held than there are."""
+        """Refuse more allocated slices than there are."""
         if not 0 <= self.allocated <= self.total:
             message = f"{self.allocated} of {self.total} slices {self.profile!r} are allocated"
             raise InvalidInputError(message, field="mig_slices")
@@ -54,7 +68,9 @@ class MigSlices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node by name; others hold ``allocated_gpus`` of its GPUs, and ``allocations`` says who, as far as it is known.
+    """A named node with its allocations.
+
+    Others hold ``allocated_gpus`` of its GPUs, and ``allocations`` says who, as far as it is known.
 
     ``mig_gpus`` of its GPUs are cut into ``mig_slices`` and serve as those alone.
     """
@@ -67,17 +83,27 @@ class Node:
     mig_slices: tuple[MigSlices, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse numbers below zero, more GPUs held by name than are held, and an index or a profile that comes twice."""
+        """Refuse inconsistent numbers.
+
+        Numbers below zero, more GPUs held by name than are held, and an index or a profile that
+        comes twice.
+        """
         for name in ("allocated_gpus", "mig_gpus"):
             if getattr(self, name) < 0:
                 self._refuse(name, f"has {name} {getattr(self, name)}; it must be 0 or more")
-        held = sum(allocation.num_gpus for allocation in self.allocations)
-        if held > self.allocated_gpus:
-            self._refuse("allocated_gpus", f"has allocated_gpus {self.allocated_gpus}, but its allocations add up to {held}")
-        indices = [index for allocation in self.allocations for index in allocation.gpu_indices or ()]
+        num_allocated = sum(allocation.num_gpus for allocation in self.allocations)
+        if num_allocated > self.allocated_gpus:
+            self._refuse(
+                "allocated_gpus",
+                f"has allocated_gpus {self.allocated_gpus}, but its allocations add up to "
+                f"{num_allocated}",
+            )
+        indices = [
+            index for allocation in self.allocations for index in allocation.gpu_indices or ()
+        ]
         if len(set(indices)) != len(indices):
             self._refuse("allocations", "has one GPU index in two allocations")
-        if _first_repeated(tuple(slices.profile for slices in self.mig_slices)) is not None:
+        if _find_duplicate(tuple(slices.profile for slices in self.mig_slices)) is not None:
             self._refuse("mig_slices", "names one MIG profile twice")
         if self.mig_slices and not self.mig_gpus:
             self._refuse("mig_gpus", "has MIG slices, but mig_gpus is 0")
@@ -89,11 +115,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Nodes of one kind, either counted (``num_nodes``, all free) or named (``nodes``); price in USD.
+    """Nodes of one kind, counted or named.
 
-    ``nvlink_island_size`` is how many GPUs reach each other over NVLink: those of one node when it is absent, more where a
-    rack is one island; such islands are made of nodes that follow each other. Counted nodes are called ``<pool>-1``,
-    ``<pool>-2`` and so on.
+    Counted nodes (``num_nodes``) are all free; named ones are ``nodes``; the price is in USD.
+
+    ``nvlink_island_size`` is how many GPUs reach each other over NVLink: those of one node when it
+    is absent, more where a rack is one island; such islands are made of nodes that follow each
+    other. Counted nodes are called ``<pool>-1``, ``<pool>-2`` and so on.
     """
 
     name: str
@@ -108,11 +136,19 @@ class Pool:
     price_per_gpu_hour: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no node can have and a pool that does not say its nodes exactly once."""
-        self._between("gpus_per_node", self.gpus_per_node, 1, MAX_GPUS_PER_NODE)
+        """Refuse invalid numbers and missing or doubled nodes.
+
+        A pool says its nodes exactly once, and has only numbers that a node can have.
+        """
+        self._check_range("gpus_per_node", self.gpus_per_node, 1, MAX_GPUS_PER_NODE)
         if self.num_nodes is not None:
-            self._between("num_nodes", self.num_nodes, 0, MAX_NODES_PER_POOL)
-        for name in ("host_memory_bytes", "nvme_bytes", "network_bytes_per_second", "price_per_gpu_hour"):
+            self._check_range("num_nodes", self.num_nodes, 0, MAX_NODES_PER_POOL)
+        for name in (
+            "host_memory_bytes",
+            "nvme_bytes",
+            "network_bytes_per_second",
+            "price_per_gpu_hour",
+        ):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 self._refuse(name, f"has {name} {value}; it must be 0 or more")
@@ -124,40 +160,54 @@ class Pool:
     @property
     def total_gpus(self) -> int:
         """GPUs of all nodes, drained ones too."""
-        return self.gpus_per_node * (len(self.nodes) if self.nodes is not None else self.num_nodes or 0)
+        return self.gpus_per_node * (
+            len(self.nodes) if self.nodes is not None else self.num_nodes or 0
+        )
 
     @property
     def free_gpus(self) -> int:
-        """Whole GPUs that nobody holds, on nodes that take work."""
+        """Whole GPUs free on nodes that take work."""
         if self.nodes is None:
             return self.total_gpus
-        taken = sum(node.allocated_gpus + node.mig_gpus for node in self.nodes if node.state is NodeState.READY)
-        return self.gpus_per_node * sum(node.state is NodeState.READY for node in self.nodes) - taken
+        used_gpus = sum(
+            node.allocated_gpus + node.mig_gpus
+            for node in self.nodes
+            if node.state is NodeState.READY
+        )
+        return (
+            self.gpus_per_node * sum(node.state is NodeState.READY for node in self.nodes)
+            - used_gpus
+        )
 
     @property
     def island_size(self) -> int:
         """GPUs that reach each other over NVLink."""
         return self.nvlink_island_size or self.gpus_per_node
 
-    def members(self) -> tuple[Node, ...]:
-        """Return every node by name, also those that are only counted."""
+    def list_nodes(self) -> tuple[Node, ...]:
+        """Return every node by name, counted ones too."""
         if self.nodes is not None:
             return self.nodes
-        return tuple(Node(name=f"{self.name}-{number}") for number in range(1, (self.num_nodes or 0) + 1))
+        return tuple(
+            Node(name=f"{self.name}-{number}") for number in range(1, (self.num_nodes or 0) + 1)
+        )
 
     def _check_island(self) -> None:
         if self.nvlink_island_size is None:
             return
         smaller, larger = sorted((self.nvlink_island_size, self.gpus_per_node))
         if smaller < 1 or larger % smaller:
-            reason = f"has nvlink_island_size {self.nvlink_island_size} and gpus_per_node {self.gpus_per_node}"
+            reason = (
+                f"has nvlink_island_size {self.nvlink_island_size} and gpus_per_node "
+                f"{self.gpus_per_node}"
+            )
             self._refuse("nvlink_island_size", f"{reason}; one must be a multiple of the other")
 
     def _check_nodes(self) -> None:
         if self.nodes is None:
             return
-        self._between("nodes", len(self.nodes), 0, MAX_NODES_PER_POOL)
-        repeated = _first_repeated(tuple(node.name for node in self.nodes))
+        self._check_range("nodes", len(self.nodes), 0, MAX_NODES_PER_POOL)
+        repeated = _find_duplicate(tuple(node.name for node in self.nodes))
         if repeated is not None:
             self._refuse("nodes", f"names node {repeated!r} twice")
         for node in self.nodes:
@@ -168,13 +218,19 @@ class Pool:
         if node.allocated_gpus > self.gpus_per_node:
             self._refuse("nodes", f"{has} {node.allocated_gpus} are allocated on {node.name!r}")
         if node.allocated_gpus + node.mig_gpus > self.gpus_per_node:
-            self._refuse("nodes", f"{has} {node.allocated_gpus} are allocated and {node.mig_gpus} cut by MIG on {node.name!r}")
-        indices = [index for allocation in node.allocations for index in allocation.gpu_indices or ()]
+            self._refuse(
+                "nodes",
+                f"{has} {node.allocated_gpus} are allocated and {node.mig_gpus} cut by MIG on "
+                f"{node.name!r}",
+            )
+        indices = [
+            index for allocation in node.allocations for index in allocation.gpu_indices or ()
+        ]
         strange = next((index for index in indices if not 0 <= index < self.gpus_per_node), None)
         if strange is not None:
             self._refuse("nodes", f"{has} {node.name!r} has a GPU index {strange}")
 
-    def _between(self, name: str, value: int, low: int, high: int) -> None:
+    def _check_range(self, name: str, value: int, low: int, high: int) -> None:
         if not low <= value <= high:
             self._refuse(name, f"has {name} {value}; it must lie between {low} and {high}")
 
@@ -185,19 +241,19 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterInventory:
-    """The pools of one cluster, in the order in which they were given."""
+    """The pools of one cluster, in their original order."""
 
     pools: tuple[Pool, ...]
 
     def __post_init__(self) -> None:
         """Refuse two pools of one name."""
-        repeated = _first_repeated(tuple(pool.name for pool in self.pools))
+        repeated = _find_duplicate(tuple(pool.name for pool in self.pools))
         if repeated is not None:
             message = f"two pools are named {repeated!r}"
             raise InvalidInputError(message, field="pools")
 
 
-def _first_repeated(names: tuple[str, ...]) -> str | None:
+def _find_duplicate(names: tuple[str, ...]) -> str | None:
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -1,176 +1,275 @@
-"""Finds seats: fewest nodes first, of those the fullest that suffice, the cheapest pool before others."""
+"""Packing of jobs onto nodes.
+
+Fewest nodes first, of those the fullest that suffice, the cheapest pool before others.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import inf
 
-from service.planner.cluster.assignments import Ask, Placement, Seat
+from service.planner.cluster.assignments import Assignment, Placement, PlacementRequest
 from service.planner.cluster.inventory import Pool
-from service.planner.cluster.node_capacity import Room, nodes_per_island, rooms_of
+from service.planner.cluster.node_capacity import (
+    NodeCapacity,
+    count_nodes_per_island,
+    list_node_capacities,
+)
 from service.planner.cluster.supply import PoolSupply, Supply
 
 
-def find_placement(supply: Supply, ask: Ask) -> Placement | None:
-    """Return where the job runs today; None when there is no room for all of it.
+def find_placement(supply: Supply, request: PlacementRequest) -> Placement | None:
+    """Return where the job runs now, or None without room.
 
-    One replica has equally many GPUs on each of its nodes, as launchers want it, and never more than one SKU. Nodes of
-    several pools are taken together only where no single pool suffices, and only of pools of the same kind.
+    All of it must have room.
+
+    One replica has equally many GPUs on each of its nodes, as launchers want it, and never more
+    than one SKU. Nodes of several pools are taken together only where no single pool suffices, and
+    only of pools of the same kind.
     """
-    seats: list[Seat] = []
-    for sku in ask.gpus:
-        pools = sorted((pool for pool in supply.pools if pool.pool.gpu == sku), key=_price)
-        missing = range(_num_replicas(seats), ask.num_replicas)
-        seats += _slices(pools, ask, missing) if ask.mig_profile else _whole_gpus(pools, ask, missing)
-        if _num_replicas(seats) == ask.num_replicas:
-            return _placement(tuple(seats), supply, ask)
+    assignments: list[Assignment] = []
+    for sku in request.gpus:
+        pools = sorted((pool for pool in supply.pools if pool.pool.gpu == sku), key=_get_price)
+        missing = range(_count_replicas(assignments), request.num_replicas)
+        assignments += (
+            _assign_slices(pools, request, missing)
+            if request.mig_profile
+            else _assign_gpus(pools, request, missing)
+        )
+        if _count_replicas(assignments) == request.num_replicas:
+            return _build_placement(tuple(assignments), supply, request)
     return None
 
 
-def shapes(pool: Pool, ask: Ask) -> tuple[int, ...]:
-    """Return how many GPUs per node a replica can have, the most first, so that no group leaves its NVLink island."""
-    per_replica, group = ask.gpus_per_replica, ask.island_group
-    most = min(pool.gpus_per_node, per_replica)
+def list_gpus_per_node(pool: Pool, request: PlacementRequest) -> tuple[int, ...]:
+    """Return the possible GPUs per node of a replica, most first.
+
+    No group may leave its NVLink island.
+    """
+    per_replica, group = request.gpus_per_replica, request.island_group
+    max_gpus = min(pool.gpus_per_node, per_replica)
     if group > pool.island_size:
         return ()
     return tuple(
-        per_node for per_node in range(most, 0, -1) if per_replica % per_node == 0 and _groups_stay(pool, group, per_node)
+        per_node
+        for per_node in range(max_gpus, 0, -1)
+        if per_replica % per_node == 0 and _keeps_groups(pool, group, per_node)
     )
 
 
-def _groups_stay(pool: Pool, group: int, per_node: int) -> bool:
-    """Whether whole groups fit on a node, or whole nodes make up a group inside an island of several nodes."""
-    return per_node % group == 0 or (group % per_node == 0 and group // per_node <= nodes_per_island(pool))
+def _keeps_groups(pool: Pool, group: int, per_node: int) -> bool:
+    """Return whether groups stay on nodes or within an island.
+
+    Whole groups fit on a node, or whole nodes make up a group inside an island of several nodes.
+    """
+    return per_node % group == 0 or (
+        group % per_node == 0 and group // per_node <= count_nodes_per_island(pool)
+    )
 
 
-def _whole_gpus(pools: Sequence[PoolSupply], ask: Ask, replicas: range) -> list[Seat]:
-    if sum(pool.free_gpus for pool in pools) < ask.gpus_per_replica:
+def _assign_gpus(
+    pools: Sequence[PoolSupply], request: PlacementRequest, replicas: range
+) -> list[Assignment]:
+    if sum(pool.free_gpus for pool in pools) < request.gpus_per_replica:
         return []
-    rooms = {pool.pool.name: rooms_of([pool]) for pool in pools}
-    seats: list[Seat] = []
-    for per_node in sorted({shape for pool in pools for shape in shapes(pool.pool, ask)}, reverse=True):
-        for scope in _scopes([pool.pool for pool in pools if per_node in shapes(pool.pool, ask)]):
-            missing = replicas[_num_replicas(seats) :]
+    nodes_by_pool = {pool.pool.name: list_node_capacities([pool]) for pool in pools}
+    assignments: list[Assignment] = []
+    for per_node in sorted(
+        {
+            gpus_per_node
+            for pool in pools
+            for gpus_per_node in list_gpus_per_node(pool.pool, request)
+        },
+        reverse=True,
+    ):
+        for scope in _iter_scopes(
+            [pool.pool for pool in pools if per_node in list_gpus_per_node(pool.pool, request)]
+        ):
+            missing = replicas[_count_replicas(assignments) :]
             if not missing:
-                return seats
-            seats += _fill([room for pool in scope for room in rooms[pool.name]], per_node, ask, missing)
-    return seats
+                return assignments
+            assignments += _fill_nodes(
+                [node for pool in scope for node in nodes_by_pool[pool.name]],
+                per_node,
+                request,
+                missing,
+            )
+    return assignments
 
 
-def _scopes(pools: Sequence[Pool]) -> Iterator[Sequence[Pool]]:
+def _iter_scopes(pools: Sequence[Pool]) -> Iterator[Sequence[Pool]]:
     """Yield each pool alone, then those of one kind together."""
     yield from ([pool] for pool in pools)
-    kinds = groupby(sorted(pools, key=_kind), key=_kind)
-    yield from (together for together in (list(found) for _, found in kinds) if len(together) > 1)
+    kinds = groupby(sorted(pools, key=_get_kind), key=_get_kind)
+    yield from (together for together in (list(group) for _, group in kinds) if len(together) > 1)
 
 
-def _kind(pool: Pool) -> tuple[int, int]:
+def _get_kind(pool: Pool) -> tuple[int, int]:
     return pool.gpus_per_node, pool.island_size
 
 
-def _fill(rooms: Sequence[Room], per_node: int, ask: Ask, replicas: range) -> list[Seat]:
-    """Seat as many of the replicas as there is room for with so many GPUs per node."""
-    if per_node == ask.gpus_per_replica:
-        capacities = [(room.capacity(ask, per_node) // per_node, room.free, room) for room in rooms]
-        chosen = _fewest(capacities, len(replicas))
-        return [room.take(per_node, ask, replica) for replica, room in zip(replicas, chosen, strict=False)]
-    seats: list[Seat] = []
-    islands = _by_island([room for room in rooms if room.capacity(ask, per_node) >= per_node])
+def _fill_nodes(
+    nodes: Sequence[NodeCapacity], per_node: int, request: PlacementRequest, replicas: range
+) -> list[Assignment]:
+    """Assign as many replicas as have room.
+
+    Each has so many GPUs per node.
+    """
+    if per_node == request.gpus_per_replica:
+        capacities = [
+            (node.count_available_gpus(request, per_node) // per_node, node.free, node)
+            for node in nodes
+        ]
+        chosen = _choose_fewest(capacities, len(replicas))
+        return [
+            node.take(per_node, request, replica)
+            for replica, node in zip(replicas, chosen, strict=False)
+        ]
+    assignments: list[Assignment] = []
+    islands = _group_by_island(
+        [node for node in nodes if node.count_available_gpus(request, per_node) >= per_node]
+    )
     for replica in replicas:
-        chosen = _across(islands, ask.gpus_per_replica // per_node, max(ask.island_group // per_node, 1))
+        chosen = _take_across(
+            islands, request.gpus_per_replica // per_node, max(request.island_group // per_node, 1)
+        )
         if not chosen:
-            return seats
-        seats += [room.take(per_node, ask, replica) for room in chosen]
-    return seats
+            return assignments
+        assignments += [node.take(per_node, request, replica) for node in chosen]
+    return assignments
 
 
-def _fewest(capacities: Sequence[tuple[int, int, Room]], num_wanted: int) -> list[Room]:
-    """Return a room for each of so many equal jobs, or for as many as fit: full nodes first, the last on the fullest."""
-    left = sorted((entry for entry in capacities if entry[0]), key=lambda entry: entry[:2])
-    chosen: list[Room] = []
-    while left and len(chosen) < num_wanted:
-        enough = bisect_left(left, num_wanted - len(chosen), key=lambda entry: entry[0])
-        capacity, _, room = left.pop(enough if enough < len(left) else -1)
-        chosen += [room] * min(capacity, num_wanted - len(chosen))
+def _choose_fewest(
+    capacities: Sequence[tuple[int, int, NodeCapacity]], count: int
+) -> list[NodeCapacity]:
+    """Choose a node for each of so many equal jobs.
+
+    For as many as fit: full nodes first, the last on the fullest.
+    """
+    candidates = sorted((entry for entry in capacities if entry[0]), key=lambda entry: entry[:2])
+    chosen: list[NodeCapacity] = []
+    while candidates and len(chosen) < count:
+        enough = bisect_left(candidates, count - len(chosen), key=lambda entry: entry[0])
+        capacity, _, node = candidates.pop(enough if enough < len(candidates) else -1)
+        chosen += [node] * min(capacity, count - len(chosen))
     return chosen
 
 
-def _by_island(rooms: Sequence[Room]) -> list[list[Room]]:
-    """Return rooms that reach each other over NVLink together, else all of them, each list with the fullest node first."""
-    found: dict[object, list[Room]] = {}
-    for room in rooms:
-        span = nodes_per_island(room.pool)
-        found.setdefault((room.pool.name, room.position // span) if span > 1 else None, []).append(room)
+def _group_by_island(nodes: Sequence[NodeCapacity]) -> list[list[NodeCapacity]]:
+    """Group nodes that reach each other over NVLink.
+
+    Else all of them are one group; each list has the fullest node first.
+    """
+    islands: dict[object, list[NodeCapacity]] = {}
+    for node in nodes:
+        span = count_nodes_per_island(node.pool)
+        islands.setdefault(
+            (node.pool.name, node.position // span) if span > 1 else None, []
+        ).append(node)
     # Nodes are popped from the end.
-    return [sorted(island, key=lambda room: (room.free, room.position), reverse=True) for island in found.values()]
+    return [
+        sorted(island, key=lambda node: (node.free, node.position), reverse=True)
+        for island in islands.values()
+    ]
 
 
-def _across(islands: list[list[Room]], num_nodes: int, group_nodes: int) -> list[Room]:
-    """Take nodes out of the fullest island that has enough, else out of as few as possible; nothing when there are too few."""
+def _take_across(
+    islands: list[list[NodeCapacity]], num_nodes: int, group_nodes: int
+) -> list[NodeCapacity]:
+    """Take nodes from the fullest sufficient island.
+
+    Else they come from as few islands as possible; nothing when there are too few.
+    """
     enough = [island for island in islands if len(island) >= num_nodes]
     if enough:
-        return _pop(min(enough, key=len), num_nodes)
+        return _pop_nodes(min(enough, key=len), num_nodes)
     if sum(len(island) // group_nodes * group_nodes for island in islands) < num_nodes:
         return []
-    chosen: list[Room] = []
+    chosen: list[NodeCapacity] = []
     for island in sorted(islands, key=len, reverse=True):
-        chosen += _pop(island, min(len(island), num_nodes - len(chosen)) // group_nodes * group_nodes)
+        chosen += _pop_nodes(
+            island, min(len(island), num_nodes - len(chosen)) // group_nodes * group_nodes
+        )
     return chosen
 
 
-def _pop(island: list[Room], num_nodes: int) -> list[Room]:
+def _pop_nodes(island: list[NodeCapacity], num_nodes: int) -> list[NodeCapacity]:
     return [island.pop() for _ in range(num_nodes)]
 
 
-def _slices(pools: Sequence[PoolSupply], ask: Ask, replicas: range) -> list[Seat]:
-    chosen = _fewest([(room.slices(ask), room.free, room) for room in rooms_of(pools)], len(replicas))
-    return [room.take_slice(ask, replica) for replica, room in zip(replicas, chosen, strict=False)]
+def _assign_slices(
+    pools: Sequence[PoolSupply], request: PlacementRequest, replicas: range
+) -> list[Assignment]:
+    chosen = _choose_fewest(
+        [(node.count_slices(request), node.free, node) for node in list_node_capacities(pools)],
+        len(replicas),
+    )
+    return [
+        node.take_slice(request, replica) for replica, node in zip(replicas, chosen, strict=False)
+    ]
 
 
-def _placement(seats: tuple[Seat, ...], supply: Supply, ask: Ask) -> Placement:
+def _build_placement(
+    assignments: tuple[Assignment, ...], supply: Supply, request: PlacementRequest
+) -> Placement:
     pools = {pool.pool.name: pool.pool for pool in supply.pools}
-    used = [pools[name] for name in dict.fromkeys(seat.share.pool for seat in seats)]
-    counts = {seat.share.num_gpus for seat in seats}
+    used = [
+        pools[name] for name in dict.fromkeys(assignment.share.pool for assignment in assignments)
+    ]
+    counts = {assignment.share.num_gpus for assignment in assignments}
     return Placement(
-        seats=seats,
+        assignments=assignments,
         gpus_per_node=counts.pop() if len(counts) == 1 else None,
-        cost_per_hour=None if ask.mig_profile else _cost_per_hour(seats, pools),
-        notes=tuple(_notes(used, seats, ask)),
+        cost_per_hour=None if request.mig_profile else _compute_cost_per_hour(assignments, pools),
+        notes=tuple(_iter_notes(used, assignments, request)),
     )
 
 
-def _cost_per_hour(seats: Sequence[Seat], pools: dict[str, Pool]) -> float | None:
+def _compute_cost_per_hour(
+    assignments: Sequence[Assignment], pools: dict[str, Pool]
+) -> float | None:
     cost = 0.0
-    for seat in seats:
-        price = pools[seat.share.pool].price_per_gpu_hour
+    for assignment in assignments:
+        price = pools[assignment.share.pool].price_per_gpu_hour
         if price is None:
             return None
-        cost += price * seat.share.num_gpus
+        cost += price * assignment.share.num_gpus
     return cost
 
 
-def _notes(used: Sequence[Pool], seats: Sequence[Seat], ask: Ask) -> Iterator[str]:
+def _iter_notes(
+    used: Sequence[Pool], assignments: Sequence[Assignment], request: PlacementRequest
+) -> Iterator[str]:
     silent = [pool.name for pool in used if pool.host_memory_bytes is None]
-    if ask.host_bytes_per_gpu and silent:
-        yield f"the host memory of {' and '.join(silent)} is not known, so that offload was not held against it"
-    if _spans_pools(seats):
-        yield f"it spans the pools {' and '.join(pool.name for pool in used)}, which must reach each other over the network"
-    per_node = max(seat.share.num_gpus for seat in seats)
-    most = min(ask.gpus_per_replica, *(pool.gpus_per_node for pool in used))
-    if per_node < most:
-        yield f"it has {per_node} GPUs per node where {most} would do on fewer nodes: more of its traffic crosses the network"
+    if request.host_bytes_per_gpu and silent:
+        yield (
+            f"the host memory of {' and '.join(silent)} is not known, so that offload was not held "
+            "against it"
+        )
+    if _spans_pools(assignments):
+        yield (
+            f"it spans the pools {' and '.join(pool.name for pool in used)}, which must reach each "
+            "other over the network"
+        )
+    per_node = max(assignment.share.num_gpus for assignment in assignments)
+    max_gpus = min(request.gpus_per_replica, *(pool.gpus_per_node for pool in used))
+    if per_node < max_gpus:
+        yield (
+            f"it has {per_node} GPUs per node where {max_gpus} would do on fewer nodes: more of "
+            "its traffic crosses the network"
+        )
 
 
-def _spans_pools(seats: Sequence[Seat]) -> bool:
-    pools_of: dict[int, set[str]] = {}
-    for seat in seats:
-        pools_of.setdefault(seat.replica, set()).add(seat.share.pool)
-    return any(len(pools) > 1 for pools in pools_of.values())
+def _spans_pools(assignments: Sequence[Assignment]) -> bool:
+    pools_by_replica: dict[int, set[str]] = {}
+    for assignment in assignments:
+        pools_by_replica.setdefault(assignment.replica, set()).add(assignment.share.pool)
+    return any(len(pools) > 1 for pools in pools_by_replica.values())
 
 
-def _num_replicas(seats: Sequence[Seat]) -> int:
-    return len({seat.replica for seat in seats})
+def _count_replicas(assignments: Sequence[Assignment]) -> int:
+    return len({assignment.replica for assignment in assignments})
 
 
-def _price(pool: PoolSupply) -> float:
+def _get_price(pool: PoolSupply) -> float:
     return inf if pool.pool.price_per_gpu_hour is None else pool.pool.price_per_gpu_hour

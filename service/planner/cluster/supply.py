@@ -1,4 +1,7 @@
-"""A cluster as it stands: each node with what is free on it, and who holds the rest."""
+"""Supply of a cluster: free capacity of each node, and its claims.
+
+Claims say who holds the rest.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,11 +15,11 @@ from service.planner.cluster.reservation import Reservation, Share
 
 _NO_INDEX: frozenset[int] = frozenset()
 _NO_SLICES: Mapping[str, int] = MappingProxyType({})
-Promised = Mapping[tuple[str, str], Sequence[tuple[Reservation, Share]]]
+SharesByNode = Mapping[tuple[str, str], Sequence[tuple[Reservation, Share]]]
 
 
 class Hold(StrEnum):
-    """Why GPUs are not free."""
+    """Reasons for GPUs that are not free."""
 
     USED = "used"
     RESERVED = "reserved"
@@ -27,7 +30,10 @@ class Hold(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """GPUs that are not free; ``holder`` is None where nobody told who uses them, ``until`` where it has no end."""
+    """GPUs that are not free.
+
+    ``holder`` is None where it is unknown who uses them, ``until`` where the claim has no end.
+    """
 
     hold: Hold
     num_gpus: int
@@ -39,8 +45,8 @@ class Claim:
 class NodeSupply:
     """One node: its free whole GPUs, host memory and MIG slices.
 
-    ``named_indices`` are taken for certain, and all that are taken if ``is_known``; ``free_host_bytes`` is None where the
-    memory is not known.
+    ``named_indices`` are taken for certain, and all that are taken if ``is_known``;
+    ``free_host_bytes`` is None where the memory is not known.
     """
 
     name: str
@@ -76,15 +82,18 @@ class PoolSupply:
 
     @property
     def whole_gpus(self) -> int:
-        """GPUs that an empty pool could give: all that MIG has not cut."""
+        """GPUs of the empty pool that MIG has not cut."""
         return self.pool.total_gpus - sum(node.mig_gpus for node in self.pool.nodes or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindSupply:
-    """Pools whose nodes are all alike and cost the same, so that a job may span them.
+    """Pools of identical nodes at the same price.
 
-    ``total_gpus`` are the whole GPUs of the empty pools: a plan for more can never run here. ``free_gpus`` are free now.
+    A job may span them.
+
+    ``total_gpus`` are the whole GPUs of the empty pools: a plan for more can never run here.
+    ``free_gpus`` are free now.
     """
 
     pools: tuple[str, ...]
@@ -104,62 +113,83 @@ class KindSupply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supply:
-    """A cluster less what is reserved, and what that was reckoned from."""
+    """A cluster less what is reserved, with its inputs."""
 
     inventory: ClusterInventory
     reservations: tuple[Reservation, ...]
     pools: tuple[PoolSupply, ...]
 
-    def kinds(self) -> tuple[KindSupply, ...]:
-        """Return what a search may plan with: pools of one kind together, in the order of the inventory."""
-        found: dict[Pool, list[PoolSupply]] = {}
+    def list_kinds(self) -> tuple[KindSupply, ...]:
+        """Return the supply by kind of pool.
+
+        Pools of one kind are together, in the order of the inventory; a search may plan with each.
+        """
+        pools_by_kind: dict[Pool, list[PoolSupply]] = {}
         for pool in self.pools:
-            found.setdefault(_kind(pool.pool), []).append(pool)
-        return tuple(_kind_supply(pools) for pools in found.values())
+            pools_by_kind.setdefault(_get_kind(pool.pool), []).append(pool)
+        return tuple(_build_kind_supply(pools) for pools in pools_by_kind.values())
 
 
-def clusters_as_supply(cluster: ClusterInventory, reservations: Iterable[Reservation] = ()) -> Supply:
-    """Return what a cluster can give beside ``reservations``, all of which count as live."""
+def build_supply(cluster: ClusterInventory, reservations: Iterable[Reservation] = ()) -> Supply:
+    """Build a cluster's supply beside ``reservations``.
+
+    All of them count as live.
+    """
     live = tuple(reservations)
-    promised = _promised(live)
-    pools = tuple(_pool_supply(pool, promised) for pool in cluster.pools)
+    shares_by_node = _index_shares(live)
+    pools = tuple(_build_pool_supply(pool, shares_by_node) for pool in cluster.pools)
     return Supply(inventory=cluster, reservations=live, pools=pools)
 
 
-def released(supply: Supply, moment: datetime) -> Supply:
-    """Return the same cluster at a later moment, when reservations will have expired and nothing else has changed."""
-    left = tuple(reservation for reservation in supply.reservations if reservation.expires_at > moment)
-    promised = _promised(left)
-    ended = _promised(reservation for reservation in supply.reservations if reservation.expires_at <= moment)
+def release_expired(supply: Supply, moment: datetime) -> Supply:
+    """Return the same cluster at a later moment.
+
+    Reservations will have expired by then, and nothing else has changed.
+    """
+    remaining = tuple(
+        reservation for reservation in supply.reservations if reservation.expires_at > moment
+    )
+    shares_by_node = _index_shares(remaining)
+    expired = _index_shares(
+        reservation for reservation in supply.reservations if reservation.expires_at <= moment
+    )
     pools = (
         replace(
             pool,
             nodes=tuple(
-                _node_supply(pool.pool, node, promised.get((pool.pool.name, node.name), ()))
-                if (pool.pool.name, node.name) in ended
-                else before
-                for node, before in zip(pool.pool.members(), pool.nodes, strict=True)
+                _build_node_supply(
+                    pool.pool, node, shares_by_node.get((pool.pool.name, node.name), ())
+                )
+                if (pool.pool.name, node.name) in expired
+                else previous
+                for node, previous in zip(pool.pool.list_nodes(), pool.nodes, strict=True)
             ),
         )
         for pool in supply.pools
     )
-    return replace(supply, reservations=left, pools=tuple(pools))
+    return replace(supply, reservations=remaining, pools=tuple(pools))
 
 
-def emptied(supply: Supply) -> Supply:
-    """Return the same cluster with every node ready and nobody on it."""
+def clear_supply(supply: Supply) -> Supply:
+    """Return the same cluster with every node ready and unused."""
     pools = (
-        replace(pool, nodes=tuple(_emptied(pool.pool, *pair) for pair in zip(pool.pool.members(), pool.nodes, strict=True)))
+        replace(
+            pool,
+            nodes=tuple(
+                _clear_node(pool.pool, *pair)
+                for pair in zip(pool.pool.list_nodes(), pool.nodes, strict=True)
+            ),
+        )
         for pool in supply.pools
     )
     return replace(supply, reservations=(), pools=tuple(pools))
 
 
-def _kind(pool: Pool) -> Pool:
+def _get_kind(pool: Pool) -> Pool:
     return replace(pool, name="", nodes=None, num_nodes=0)
 
 
-def _kind_supply(pools: Sequence[PoolSupply]) -> KindSupply:
+def _build_kind_supply(pools: Sequence[PoolSupply]) -> KindSupply:
     first = pools[0].pool
     return KindSupply(
         pools=tuple(pool.pool.name for pool in pools),
@@ -172,41 +202,54 @@ def _kind_supply(pools: Sequence[PoolSupply]) -> KindSupply:
         nvme_bytes=first.nvme_bytes,
         network_bytes_per_second=first.network_bytes_per_second,
         price_per_gpu_hour=first.price_per_gpu_hour,
-        free_slices=_added(node.free_slices for pool in pools for node in pool.nodes),
-        total_slices=_added(
-            {one.profile: one.total for one in node.mig_slices} for pool in pools for node in pool.pool.nodes or ()
+        free_slices=_add_counts(node.free_slices for pool in pools for node in pool.nodes),
+        total_slices=_add_counts(
+            {slices.profile: slices.total for slices in node.mig_slices}
+            for pool in pools
+            for node in pool.pool.nodes or ()
         ),
     )
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+def _add_counts(counts: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
     total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
+    for count in counts:
+        total.update(count)
     return dict(total)
 
 
-def _promised(reservations: Iterable[Reservation]) -> Promised:
-    promised: dict[tuple[str, str], list[tuple[Reservation, Share]]] = {}
+def _index_shares(reservations: Iterable[Reservation]) -> SharesByNode:
+    shares_by_node: dict[tuple[str, str], list[tuple[Reservation, Share]]] = {}
     for reservation in reservations:
         for share in reservation.shares:
-            promised.setdefault((share.pool, share.node), []).append((reservation, share))
-    return promised
+            shares_by_node.setdefault((share.pool, share.node), []).append((reservation, share))
+    return shares_by_node
 
 
-def _emptied(pool: Pool, node: Node, now: NodeSupply) -> NodeSupply:
-    if not now.claims and not node.mig_slices and now.free_host_bytes == pool.host_memory_bytes:
-        return now
+def _clear_node(pool: Pool, node: Node, supply: NodeSupply) -> NodeSupply:
+    if (
+        not supply.claims
+        and not node.mig_slices
+        and supply.free_host_bytes == pool.host_memory_bytes
+    ):
+        return supply
     slices = tuple(replace(slices, allocated=0) for slices in node.mig_slices)
-    return _node_supply(pool, Node(name=node.name, mig_gpus=node.mig_gpus, mig_slices=slices), ())
+    return _build_node_supply(
+        pool, Node(name=node.name, mig_gpus=node.mig_gpus, mig_slices=slices), ()
+    )
 
 
-def _pool_supply(pool: Pool, promised: Promised) -> PoolSupply:
-    nodes = (_node_supply(pool, node, promised.get((pool.name, node.name), ())) for node in pool.members())
+def _build_pool_supply(pool: Pool, shares_by_node: SharesByNode) -> PoolSupply:
+    nodes = (
+        _build_node_supply(pool, node, shares_by_node.get((pool.name, node.name), ()))
+        for node in pool.list_nodes()
+    )
     return PoolSupply(pool=pool, nodes=tuple(nodes))
 
 
-def _node_supply(pool: Pool, node: Node, promised: Sequence[tuple[Reservation, Share]]) -> NodeSupply:
+def _build_node_supply(
+    pool: Pool, node: Node, reserved: Sequence[tuple[Reservation, Share]]
+) -> NodeSupply:
     if node.state is NodeState.DRAINED:
         return NodeSupply(
             name=node.name,
@@ -217,47 +260,67 @@ def _node_supply(pool: Pool, node: Node, promised: Sequence[tuple[Reservation, S
             free_slices={},
             claims=(Claim(hold=Hold.DRAINED, num_gpus=pool.gpus_per_node - node.mig_gpus),),
         )
-    shares = [share for _, share in promised]
-    named = _named_indices(node, shares)
-    taken = node.allocated_gpus + node.mig_gpus + sum(share.num_gpus for share in shares if share.mig_profile is None)
+    shares = [share for _, share in reserved]
+    known_indices = _collect_indices(node, shares)
+    num_taken = (
+        node.allocated_gpus
+        + node.mig_gpus
+        + sum(share.num_gpus for share in shares if share.mig_profile is None)
+    )
     return NodeSupply(
         name=node.name,
-        # An inventory that counts a job which its reservation counts as well must not make the node owe GPUs.
-        free_gpus=max(pool.gpus_per_node - taken, 0),
-        named_indices=named,
-        is_known=len(named) == taken,
-        free_host_bytes=_free_host_bytes(pool, node, shares),
-        free_slices=_free_slices(node, shares),
-        claims=(*_used(node), *(_reserved(reservation, share) for reservation, share in promised if share.mig_profile is None)),
+        # An inventory that counts a job which its reservation counts as well must not make the node
+        # owe GPUs.
+        free_gpus=max(pool.gpus_per_node - num_taken, 0),
+        named_indices=known_indices,
+        is_known=len(known_indices) == num_taken,
+        free_host_bytes=_count_free_host_bytes(pool, node, shares),
+        free_slices=_count_free_slices(node, shares),
+        claims=(
+            *_iter_used_claims(node),
+            *(
+                _make_reserved_claim(reservation, share)
+                for reservation, share in reserved
+                if share.mig_profile is None
+            ),
+        ),
     )
 
 
-def _named_indices(node: Node, shares: Sequence[Share]) -> frozenset[int]:
+def _collect_indices(node: Node, shares: Sequence[Share]) -> frozenset[int]:
     if not node.allocations and not shares:
         return _NO_INDEX
-    held = (allocation.gpu_indices for allocation in node.allocations)
-    promised = (share.gpu_indices for share in shares)
-    return frozenset(index for indices in (*held, *promised) for index in indices or ())
+    allocated_indices = (allocation.gpu_indices for allocation in node.allocations)
+    reserved_indices = (share.gpu_indices for share in shares)
+    return frozenset(
+        index for indices in (*allocated_indices, *reserved_indices) for index in indices or ()
+    )
 
 
-def _free_host_bytes(pool: Pool, node: Node, shares: Sequence[Share]) -> int | None:
+def _count_free_host_bytes(pool: Pool, node: Node, shares: Sequence[Share]) -> int | None:
     if pool.host_memory_bytes is None:
         return None
-    held = sum(allocation.host_memory_bytes for allocation in node.allocations)
-    return max(pool.host_memory_bytes - held - sum(share.host_memory_bytes for share in shares), 0)
+    allocated_bytes = sum(allocation.host_memory_bytes for allocation in node.allocations)
+    return max(
+        pool.host_memory_bytes - allocated_bytes - sum(share.host_memory_bytes for share in shares),
+        0,
+    )
 
 
-def _free_slices(node: Node, shares: Sequence[Share]) -> Mapping[str, int]:
+def _count_free_slices(node: Node, shares: Sequence[Share]) -> Mapping[str, int]:
     if not node.mig_slices:
         return _NO_SLICES
-    held = dict.fromkeys((slices.profile for slices in node.mig_slices), 0)
+    reserved_slices = dict.fromkeys((slices.profile for slices in node.mig_slices), 0)
     for share in shares:
-        if share.mig_profile in held:
-            held[share.mig_profile] += share.num_gpus
-    return {one.profile: max(one.total - one.allocated - held[one.profile], 0) for one in node.mig_slices}
+        if share.mig_profile in reserved_slices:
+            reserved_slices[share.mig_profile] += share.num_gpus
+    return {
+        item.profile: max(item.total - item.allocated - reserved_slices[item.profile], 0)
+        for item in node.mig_slices
+    }
 
 
-def _used(node: Node) -> Iterator[Claim]:
+def _iter_used_claims(node: Node) -> Iterator[Claim]:
     for allocation in node.allocations:
         yield Claim(hold=Hold.USED, num_gpus=allocation.num_gpus, holder=allocation.holder)
     unnamed = node.allocated_gpus - sum(allocation.num_gpus for allocation in node.allocations)
@@ -267,5 +330,10 @@ def _used(node: Node) -> Iterator[Claim]:
         yield Claim(hold=Hold.MIG, num_gpus=node.mig_gpus)
 
 
-def _reserved(reservation: Reservation, share: Share) -> Claim:
-    return Claim(hold=Hold.RESERVED, num_gpus=share.num_gpus, holder=reservation.holder, until=reservation.expires_at)
+def _make_reserved_claim(reservation: Reservation, share: Share) -> Claim:
+    return Claim(
+        hold=Hold.RESERVED,
+        num_gpus=share.num_gpus,
+        holder=reservation.holder,
+        until=reservation.expires_at,
+    )

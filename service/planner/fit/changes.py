@@ -1,4 +1,4 @@
-"""What differs between two configurations, in the words of the HTTP contract."""
+"""Differences between two configurations, in terms of the HTTP contract."""
 
 import json
 from collections.abc import Mapping
@@ -13,35 +13,51 @@ from service.estimator.values.workload import Lora, Offload, Speculative, TrainW
 Config = TypeVar("Config", Workload, Layout)
 
 
-def changes(before: tuple[Workload, Layout], after: tuple[Workload, Layout]) -> Mapping[str, object]:
-    """Return the fields that differ, each with its new value; workload and layout share no field name."""
-    return _differing(before[0], after[0]) | _differing(before[1], after[1])
+def list_changes(
+    before: tuple[Workload, Layout], after: tuple[Workload, Layout]
+) -> Mapping[str, object]:
+    """Return the fields that differ, with their new values.
+
+    Workload and layout share no field name.
+    """
+    return _collect_differences(before[0], after[0]) | _collect_differences(before[1], after[1])
 
 
-def _differing(before: Config, after: Config) -> dict[str, object]:
-    words = {
-        field.name: in_words(getattr(after, field.name))
+def _collect_differences(before: Config, after: Config) -> dict[str, object]:
+    changed_fields = {
+        field.name: to_json_value(getattr(after, field.name))
         for field in fields(before)
         if getattr(before, field.name) != getattr(after, field.name)
     }
-    if isinstance(after, TrainWorkload) and "selective_every" in words:  # the contract says both fields in one word
-        every = words.pop("selective_every")
-        words["activation_checkpointing"] = {"selective": every} if every else after.activation_checkpointing.value
-    return words
+    if (
+        isinstance(after, TrainWorkload) and "selective_every" in changed_fields
+    ):  # the contract says both fields in one word
+        every = changed_fields.pop("selective_every")
+        changed_fields["activation_checkpointing"] = (
+            {"selective": every} if every else after.activation_checkpointing.value
+        )
+    return changed_fields
 
 
-def in_words(value: object) -> object:
-    """Return a value of a workload or a layout as JSON says it."""
+def to_json_value(value: object) -> object:
+    """Convert a value of a workload or a layout to JSON."""
     match value:
         case Enum():
             return value.value
         case Precision():
             return value.name
         case Offload():
-            return {field.name: in_words(getattr(value, field.name)) for field in fields(value)}
+            return {
+                field.name: to_json_value(getattr(value, field.name)) for field in fields(value)
+            }
         case Lora():
             targets = "all-linear" if value.targets is None else list(value.targets)
-            return {"rank": value.rank, "target_modules": targets, "dtype": value.dtype.value, "variant": value.variant}
+            return {
+                "rank": value.rank,
+                "target_modules": targets,
+                "dtype": value.dtype.value,
+                "variant": value.variant,
+            }
         case Speculative():
             draft = value.name or (value.config and {"hf_config": json.loads(value.config)})
             return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {})

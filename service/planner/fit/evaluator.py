@@ -1,4 +1,4 @@
-"""What a plan is about: a model on a kind of GPU, and how to ask what it needs there."""
+"""Evaluators: estimate functions for a model on a kind of GPU."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,27 +7,33 @@ from functools import partial
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
-from service.estimator.speed.throughput import WorkCache, throughput_of
-from service.estimator.values.corrections import NOTHING, Corrections
+from service.estimator.speed.throughput import WorkCache, estimate_throughput
+from service.estimator.values.corrections import NO_CORRECTION, Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Detail, Estimate, Throughput
 from service.estimator.values.workload import ServeWorkload, Workload
-from service.planner.fit.hardware import check_hardware, kernel_warnings, with_kernel_of
-from service.planner.legality.on_device import Unmet
+from service.planner.fit.hardware import (
+    check_hardware,
+    list_kernel_warnings,
+    select_attention_kernel,
+)
+from service.planner.legality.on_device import UnmetNeeds
 
 Evaluate = Callable[[Workload, Layout], Estimate]
-Bound = Callable[[Workload, Layout], Estimate | None]
+LowerBound = Callable[[Workload, Layout], Estimate | None]
 CorrectionsFor = Callable[[Workload, Layout], Corrections | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A model on a GPU; ``evaluate`` and ``answer`` raise EstimatorError for what cannot run or has no term yet.
+class Evaluator:
+    """A model on a GPU with its estimate functions.
 
-    Searches ask for ``numbers`` of what they try, and ``evaluate`` what they explain; what is shown is an ``answer``, which
-    replays the allocator as well.
+    ``evaluate`` and ``answer`` raise EstimatorError for what cannot run or has no term yet.
+
+    Searches ask ``estimate_numbers`` of what they try, and ``evaluate`` what they explain; what is
+    shown is an ``answer``, which replays the allocator as well.
     """
 
     architecture: Architecture
@@ -35,98 +41,118 @@ class Subject:
     evaluate: Evaluate
     replayed: Evaluate | None = None
     outlined: Evaluate | None = None
-    least: Bound = lambda _workload, _layout: None
-    """The numbers below which no answer that is replayed can be; None where nothing tells."""
+    lower_bound: LowerBound = lambda _workload, _layout: None
+    """Lower bound of the numbers of any replayed answer; None where it is unknown."""
     works: WorkCache = field(default_factory=WorkCache)
 
     def answer(self, workload: Workload, layout: Layout) -> Estimate:
-        """Return everything that is known of one configuration."""
+        """Return the full estimate of one configuration."""
         return (self.replayed or self.evaluate)(workload, layout)
 
-    def numbers(self, workload: Workload, layout: Layout) -> Estimate:
-        """Return the bytes of one configuration, without what they are made of."""
+    def estimate_numbers(self, workload: Workload, layout: Layout) -> Estimate:
+        """Return the bytes of one configuration, without components."""
         return (self.outlined or self.evaluate)(workload, layout)
 
-    def throughput(self, workload: Workload, layout: Layout, estimate: Estimate) -> Throughput | None:
-        """Return how long a step takes; None where nobody told the GPU's rates."""
-        return throughput_of(self.architecture, workload, layout, self.device, estimate, self.works)
+    def get_throughput(
+        self, workload: Workload, layout: Layout, estimate: Estimate
+    ) -> Throughput | None:
+        """Return the throughput of a configuration.
+
+        None where the GPU's rates are unknown.
+        """
+        return estimate_throughput(
+            self.architecture, workload, layout, self.device, estimate, self.works
+        )
 
 
-def asked_once(subject: Subject) -> Subject:
-    """Return a subject that answers each configuration of a replica once: nothing is replayed, its numbers are the answer."""
-    known: dict[tuple[Workload, Layout], Estimate] = {}
+def memoize_evaluator(evaluator: Evaluator) -> Evaluator:
+    """Return an evaluator that caches estimates of serving configurations.
+
+    Nothing of a replica is replayed: its numbers are the answer.
+    """
+    cache: dict[tuple[Workload, Layout], Estimate] = {}
 
     def evaluate(workload: Workload, layout: Layout) -> Estimate:
-        found = known.get((workload, layout))
-        if found is None:
-            found = known[workload, layout] = subject.evaluate(workload, layout)
-        return found
+        result = cache.get((workload, layout))
+        if result is None:
+            result = cache[workload, layout] = evaluator.evaluate(workload, layout)
+        return result
 
-    return replace(subject, evaluate=evaluate, replayed=None, outlined=None)
+    return replace(evaluator, evaluate=evaluate, replayed=None, outlined=None)
 
 
-def check_alone(device: Device, workload: Workload, layout: Layout) -> None:
-    """Refuse a job of several MIG slices, but of replicas that stand alone.
+def check_mig_slices(device: Device, workload: Workload, layout: Layout) -> None:
+    """Refuse a job of several MIG slices.
 
-    Slices have neither peer-to-peer copies nor NVLink, and a process sees one of them (NVIDIA MIG User Guide, "Deployment
-    Considerations" and "CUDA Device Enumeration").
+    Replicas that stand alone are allowed.
+
+    Slices have neither peer-to-peer copies nor NVLink, and a process sees one of them (NVIDIA MIG
+    User Guide, "Deployment Considerations" and "CUDA Device Enumeration").
     """
     together = layout.num_gpus
     if isinstance(workload, ServeWorkload) and layout.expert_parallel == 1:
         together //= layout.data_parallel
     if device.mig_profile is not None and together > 1:
-        message = f"{together} MIG slices {device.mig_profile} cannot work together: a job, or a served replica, has one slice"
+        message = (
+            f"{together} MIG slices {device.mig_profile} cannot work together: a job, or a served "
+            "replica, has one slice"
+        )
         raise InvalidInputError(message, field="layout")
 
 
-def make_subject(
+def make_evaluator(
     architecture: Architecture,
     device: Device,
     *,
     corrections_for: CorrectionsFor = lambda _workload, _layout: None,
     plans: PlanCache | None = None,
     level: float = LEVEL,
-) -> Subject:
-    """Return the subject that the estimator answers for, with intervals of a level.
+) -> Evaluator:
+    """Make an evaluator on the estimator, with intervals of a level.
 
-    ``corrections_for`` says what was learnt about a configuration.
+    ``corrections_for`` returns what was learnt about a configuration.
     """
     recordings = PlanCache() if plans is None else plans
-    unmet = Unmet(architecture, device)
+    unmet = UnmetNeeds(architecture, device)
 
     def evaluate(workload: Workload, layout: Layout, detail: Detail = Detail.FULL) -> Estimate:
-        check_alone(device, workload, layout)
+        check_mig_slices(device, workload, layout)
         check_hardware(device, workload)
         unmet.check(workload)
-        runs = with_kernel_of(device, architecture, workload)
-        known = corrections_for(workload, layout)
-        found = estimate(
+        effective = select_attention_kernel(device, architecture, workload)
+        corrections = corrections_for(workload, layout)
+        result = estimate(
             architecture,
-            runs,
+            effective,
             layout=layout,
             device=device,
-            corrections=known,
+            corrections=corrections,
             plans=recordings,
             detail=detail,
             level=level,
         )
         if detail is Detail.NUMBERS:
-            return found
-        said = (*unmet.warnings(workload), *kernel_warnings(device, workload, runs))
-        return replace(found, warnings=(*found.warnings, *said)) if said else found
+            return result
+        warnings = (
+            *unmet.list_warnings(workload),
+            *list_kernel_warnings(device, workload, effective),
+        )
+        return replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
-    def least(workload: Workload, layout: Layout) -> Estimate | None:
-        known = corrections_for(workload, layout)
-        if known is not None and (known.reserved != NOTHING or known.device_at_least_bytes):
+    def estimate_lower_bound(workload: Workload, layout: Layout) -> Estimate | None:
+        corrections = corrections_for(workload, layout)
+        if corrections is not None and (
+            corrections.reserved != NO_CORRECTION or corrections.device_at_least_bytes
+        ):
             return None  # what was measured of the reserved bytes may make less of more
         return evaluate(workload, layout, Detail.LEAST)
 
-    return Subject(
+    return Evaluator(
         architecture=architecture,
         device=device,
         evaluate=evaluate,
         replayed=partial(evaluate, detail=Detail.REPLAYED),
         outlined=partial(evaluate, detail=Detail.NUMBERS),
-        least=least,
+        lower_bound=estimate_lower_bound,
         works=recordings.works,
     )

@@ -1,22 +1,24 @@
-"""Does it fit: the estimate, the verdict, what the rules of thumb would have said, and what would help."""
+"""Fit question: estimate, verdict, rules of thumb and remedies."""
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.answer.corrections import as_timed
-from service.estimator.speed.throughput import untimed
+from service.estimator.memory.answer.corrections import correct_throughput
+from service.estimator.speed.throughput import find_untimed_reason
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import Workload
-from service.planner.fit.evaluator import Subject
+from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.remedies import Remedy, find_remedies
-from service.planner.fit.rules_of_thumb import RuleOfThumb, rules_of_thumb
+from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
 from service.planner.fit.verdict import Verdict, judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """The whole answer to one fit question; remedies are empty when it fits.
+    """Answer to one fit question.
+
+    Remedies are empty when it fits.
 
     ``warnings`` are the estimate's and those of its time.
     """
@@ -32,31 +34,41 @@ class FitReport:
     throughput: Throughput | None = None
 
 
-def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
-    """Return the answer for one workload in one layout; raises EstimatorError for what cannot run or has no term yet."""
-    return with_remedies(judged(subject, workload, layout), subject, workload, layout)
+def fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
+    """Answer a fit question for one workload in one layout.
+
+    Raises EstimatorError for what cannot run or has no term yet.
+    """
+    return add_remedies(assess_fit(evaluator, workload, layout), evaluator, workload, layout)
 
 
-def with_remedies(report: FitReport, subject: Subject, workload: Workload, layout: Layout) -> FitReport:
-    """Return a report with what would help where it does not fit: dozens of questions, which take up to half a second."""
+def add_remedies(
+    report: FitReport, evaluator: Evaluator, workload: Workload, layout: Layout
+) -> FitReport:
+    """Add remedies to a report that does not fit.
+
+    They are dozens of questions, which take up to half a second.
+    """
     if report.verdict is Verdict.FITS:
         return report
-    return replace(report, remedies=find_remedies(subject, workload, layout, report.estimate))
+    return replace(report, remedies=find_remedies(evaluator, workload, layout, report.estimate))
 
 
-def judged(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
-    """Return the answer without remedies."""
-    estimate = subject.answer(workload, layout)
-    reason = untimed(subject.architecture, subject.device)
-    judgement = judge(estimate, subject.device)
+def assess_fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
+    """Answer a fit question without remedies."""
+    estimate = evaluator.answer(workload, layout)
+    reason = find_untimed_reason(evaluator.architecture, evaluator.device)
+    judgement = judge(estimate, evaluator.device)
     return FitReport(
         estimate=estimate,
-        device=subject.device,
+        device=evaluator.device,
         verdict=judgement.verdict,
         headroom_bytes=judgement.headroom_bytes,
         deficit_bytes=judgement.deficit_bytes,
-        rules_of_thumb=rules_of_thumb(subject, workload, layout, estimate),
+        rules_of_thumb=list_rules_of_thumb(evaluator, workload, layout, estimate),
         remedies=(),
         warnings=estimate.warnings if reason is None else (*estimate.warnings, reason),
-        throughput=as_timed(subject.throughput(workload, layout, estimate), estimate.step_time_ratio),
+        throughput=correct_throughput(
+            evaluator.get_throughput(workload, layout, estimate), estimate.step_time_ratio
+        ),
     )

@@ -1,4 +1,7 @@
-"""What runs on whose GPUs, and in which formats: engines and frameworks that are made for some hardware alone."""
+"""Hardware support of engines and frameworks, and their number formats.
+
+Some engines and frameworks are made for some hardware alone.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,67 +13,105 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.workload import Attention, Engine, Framework, ServeWorkload, TrainWorkload, Workload
-from service.planner.legality.legal import legal
+from service.estimator.values.workload import (
+    Attention,
+    Engine,
+    Framework,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from service.planner.legality.legal import find_violation
 from service.planner.legality.on_device import has_capability
 
 _MAKERS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel Gaudi"}
-"""Makers of the catalogue; of a GPU that is only a number of bytes nobody knows what runs on it."""
+"""Makers of the catalogue.
+
+Of a GPU that is only a number of bytes nobody knows what runs on it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _MadeFor:
-    """Whose GPUs a program runs on, and where that is said."""
+class _SupportedVendors:
+    """Vendors whose GPUs a program runs on, with the source."""
 
     name: str
     vendors: frozenset[str]
     source: str
 
 
-_MADE_FOR: Mapping[Engine | Framework, _MadeFor] = {
-    Engine.TENSORRT_LLM: _MadeFor(
+_SUPPORTED_VENDORS: Mapping[Engine | Framework, _SupportedVendors] = {
+    Engine.TENSORRT_LLM: _SupportedVendors(
         name="TensorRT-LLM",
         vendors=frozenset({"nvidia"}),
         source="https://nvidia.github.io/TensorRT-LLM/supported-hardware.html",
     ),
-    Framework.MEGATRON: _MadeFor(
+    Framework.MEGATRON: _SupportedVendors(
         name="Megatron-LM with the Transformer Engine, as it is modelled,",
         vendors=frozenset({"nvidia", "amd"}),
-        source="Megatron-LM's README, Quick Start: transformer-engine[pytorch]; github.com/ROCm/TransformerEngine",
+        source=(
+            "Megatron-LM's README, Quick Start: transformer-engine[pytorch]; "
+            "github.com/ROCm/TransformerEngine"
+        ),
     ),
 }
 
 
 def check_hardware(device: Device, workload: Workload) -> None:
-    """Refuse an engine or a framework on GPUs of a maker that it is not made for."""
+    """Refuse an engine or framework on unsupported hardware.
+
+    Raises InvalidInputError for GPUs of a maker that it is not made for.
+    """
     serves = isinstance(workload, ServeWorkload)
-    made = _MADE_FOR.get(workload.engine if isinstance(workload, ServeWorkload) else workload.framework)
-    if made is None or device.vendor not in _MAKERS or device.vendor in made.vendors:
+    supported = _SUPPORTED_VENDORS.get(
+        workload.engine if isinstance(workload, ServeWorkload) else workload.framework
+    )
+    if supported is None or device.vendor not in _MAKERS or device.vendor in supported.vendors:
         return
-    makers = " and ".join(_MAKERS[vendor] for vendor in _MAKERS if vendor in made.vendors)
-    message = f"{made.name} runs on GPUs of {makers}, and {device.name} is one of {_MAKERS[device.vendor]}"
+    makers = " and ".join(_MAKERS[vendor] for vendor in _MAKERS if vendor in supported.vendors)
+    message = (
+        f"{supported.name} runs on GPUs of {makers}, and {device.name} is one of "
+        f"{_MAKERS[device.vendor]}"
+    )
     raise InvalidInputError(message, field="workload.engine" if serves else "workload.framework")
 
 
-def in_format_of(
-    device: Device, model: Architecture, workload: Workload, layout: Layout, *, fixed: frozenset[str] = frozenset()
+def select_format(
+    device: Device,
+    model: Architecture,
+    workload: Workload,
+    layout: Layout,
+    *,
+    fixed: frozenset[str] = frozenset(),
 ) -> Workload:
-    """Return a workload whose format nobody asked for in one that a GPU has: fp16, with as many bytes, where it has no bf16.
+    """Return the workload in a number format that the GPU has.
 
-    ``fixed`` are the words that the request says. Trainers that know a GPU do the same (vLLM 0.19.0, ``_resolve_auto_dtype``).
+    A format that the request does not fix becomes fp16, with as many bytes, where the GPU has no
+    bf16.
+
+    ``fixed`` are the fields that the request sets. Trainers that know a GPU do the same (vLLM
+    0.19.0, ``_resolve_auto_dtype``).
     """
     if not lacks_bf16(device):
         return workload
-    changed = _in_fp16(workload, fixed)
-    return workload if changed is workload or legal(model, changed, layout) is not None else changed
+    changed = _switch_to_fp16(workload, fixed)
+    return (
+        workload
+        if changed is workload or find_violation(model, changed, layout) is not None
+        else changed
+    )
 
 
 def lacks_bf16(device: Device) -> bool:
-    """Tell whether a GPU computes in fp16 and not in bf16."""
-    return bool(device.peak_flops) and DType.BF16.value not in device.peak_flops and DType.FP16.value in device.peak_flops
+    """Return whether a GPU computes in fp16 but not in bf16."""
+    return (
+        bool(device.peak_flops)
+        and DType.BF16.value not in device.peak_flops
+        and DType.FP16.value in device.peak_flops
+    )
 
 
-def _in_fp16(workload: Workload, fixed: frozenset[str]) -> Workload:
+def _switch_to_fp16(workload: Workload, fixed: frozenset[str]) -> Workload:
     if isinstance(workload, TrainWorkload):
         is_open = "precision" not in fixed and workload.precision == POLICIES["bf16_mixed"]
         return replace(workload, precision=POLICIES["fp16_mixed"]) if is_open else workload
@@ -80,17 +121,24 @@ def _in_fp16(workload: Workload, fixed: frozenset[str]) -> Workload:
     return replace(workload, weight_dtype=DType.FP16, kv_cache_dtype=cache)
 
 
-def with_kernel_of(device: Device, model: Architecture, workload: Workload) -> Workload:
-    """Return a workload whose ``sdpa`` is the kernel that PyTorch chooses on a GPU without flash attention.
+def select_attention_kernel(device: Device, model: Architecture, workload: Workload) -> Workload:
+    """Return the workload with the SDPA kernel that PyTorch chooses.
 
-    Below compute capability 8.0 no flash kernel runs, and the memory-efficient one takes fp16 and fp32 alone (PyTorch 2.13,
-    ``cuda/sdp_utils.cpp``); heads that are grouped without a mask leave the math kernel, as on any GPU in fp32.
+    It differs on a GPU without flash attention.
+
+    Below compute capability 8.0 no flash kernel runs, and the memory-efficient one takes fp16 and
+    fp32 alone (PyTorch 2.13, ``cuda/sdp_utils.cpp``); heads that are grouped without a mask leave
+    the math kernel, as on any GPU in fp32.
     """
-    if workload.attention is not Attention.SDPA or has_capability(device.compute_capability, FLASH) or model.only_eager:
+    if (
+        workload.attention is not Attention.SDPA
+        or has_capability(device.compute_capability, FLASH)
+        or model.only_eager
+    ):
         return workload
     if isinstance(model, EncoderDecoder):
         return workload  # where scores get a bias, sdpa is never flash
-    dtype, masked = _attends(workload)
+    dtype, masked = _get_sdpa_inputs(workload)
     if dtype is None or dtype is DType.FP32:
         return workload
     grouped = model.spec.num_key_value_heads < model.spec.num_attention_heads
@@ -99,19 +147,27 @@ def with_kernel_of(device: Device, model: Architecture, workload: Workload) -> W
 
 
 FLASH = "8.0"
-"""The least compute capability of flash attention (PyTorch 2.13, ``check_flash_attention_hardware_support``)."""
+"""The least compute capability of flash attention (PyTorch 2.13,
+``check_flash_attention_hardware_support``).
+"""
 
 
-def kernel_warnings(device: Device, asked: Workload, runs: Workload) -> tuple[str, ...]:
-    """Return what to say of a kernel that a GPU leaves to ``sdpa``."""
-    if runs is asked:
+def list_kernel_warnings(device: Device, requested: Workload, runs: Workload) -> tuple[str, ...]:
+    """Return warnings about a kernel that a GPU leaves to ``sdpa``."""
+    if runs is requested:
         return ()
-    where = f"{device.name} has compute capability {device.compute_capability}, and flash attention needs {FLASH}"
-    return (f"attention sdpa is PyTorch's {runs.attention.value} kernel here: {where}",)
+    capability = (
+        f"{device.name} has compute capability {device.compute_capability}, and flash attention "
+        f"needs {FLASH}"
+    )
+    return (f"attention sdpa is PyTorch's {runs.attention.value} kernel here: {capability}",)
 
 
-def _attends(workload: Workload) -> tuple[DType | None, bool]:
-    """Return the dtype in which PyTorch's SDPA gets queries, and whether under a mask; None where other code attends."""
+def _get_sdpa_inputs(workload: Workload) -> tuple[DType | None, bool]:
+    """Return the dtype and the mask of PyTorch's SDPA inputs.
+
+    The dtype is that of the queries, and None where other code attends.
+    """
     if isinstance(workload, ServeWorkload):
         return (workload.weight_dtype if workload.engine is Engine.TRANSFORMERS else None), False
     is_pytorch = workload.framework is Framework.TRANSFORMERS

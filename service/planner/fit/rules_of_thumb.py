@@ -1,4 +1,7 @@
-"""What the usual rules of thumb say about the same question, and why they differ from our answer."""
+"""Common rules of thumb, compared with the estimate.
+
+Each says why it differs.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,8 +11,15 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import Checkpointing, Method, Quantization, ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.evaluator import Subject
+from service.estimator.values.workload import (
+    Checkpointing,
+    Method,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from service.planner.fit.evaluator import Evaluator
 
 HALF_BYTES = 2
 """Bytes of a parameter in 16 bits."""
@@ -22,16 +32,28 @@ POLICIES = (
 )
 INFERENCE_TENTHS = 12
 _PURE_BYTES = 8
-_LLAMA_FACTORY = {"full, bf16 or fp16": 36, "full, pure_bf16": 16, "LoRA, 16 bit": 4, "QLoRA, 4 bit": 1}
-"""Half bytes per parameter: 18x, 8x, 2x and x/2 GB for x billion parameters (hiyouga/LLaMA-Factory, README, hardware)."""
+_LLAMA_FACTORY = {
+    "full, bf16 or fp16": 36,
+    "full, pure_bf16": 16,
+    "LoRA, 16 bit": 4,
+    "QLoRA, 4 bit": 1,
+}
+"""Half bytes per parameter: 18x, 8x, 2x and x/2 GB for x billion parameters (hiyouga/LLaMA-Factory,
+README, hardware).
+"""
 DENSE, QUADRATIC, CHECKPOINTED, REPLICATED = 34, 5, 2, 10
-"""Bytes per token and hidden unit, per attention score and head, and per token and hidden unit when layers are recomputed;
-of the 34, 10 are norms and dropouts that tensor parallelism alone does not split."""
+"""Bytes per token and hidden unit, per attention score and head, and per token and hidden unit when
+layers are recomputed; of the 34, 10 are norms and dropouts that tensor parallelism alone does not
+split.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOfThumb:
-    """What a rule says about one GPU; ``off_by`` is the rule over our figure less one, ``why`` says which figure and why."""
+    """A rule's bytes for one GPU, beside the estimate.
+
+    ``off_by`` is the rule over our figure less one, ``why`` says which figure and why.
+    """
 
     name: str
     bytes: int
@@ -39,77 +61,123 @@ class RuleOfThumb:
     why: str
 
 
-def rules_of_thumb(subject: Subject, workload: Workload, layout: Layout, estimate: Estimate) -> tuple[RuleOfThumb, ...]:
-    """Return the rules that people would use for this workload, beside our answer."""
+def list_rules_of_thumb(
+    evaluator: Evaluator, workload: Workload, layout: Layout, estimate: Estimate
+) -> tuple[RuleOfThumb, ...]:
+    """Return the rules that people would use for this workload.
+
+    Each is compared with the estimate.
+    """
     match workload:
         case ServeWorkload():
-            return (_inference(subject, workload, layout, estimate),)
+            return (_estimate_inference(evaluator, workload, layout, estimate),)
         case TrainWorkload(method=Method.FULL):
-            states = _bytes_per_parameter(subject, workload.precision, layout, estimate)
+            states = _iter_bytes_per_parameter(evaluator, workload.precision, layout, estimate)
         case _:
-            states = iter((_frozen(subject, workload, estimate),))
-    spread = _llama_factory(subject, workload, estimate)
-    return (*states, spread, *_activations(subject, workload, layout, estimate))
+            states = iter((_estimate_frozen(evaluator, workload, estimate),))
+    spread = _estimate_llama_factory(evaluator, workload, estimate)
+    return (*states, spread, *_iter_activations(evaluator, workload, layout, estimate))
 
 
-def _inference(subject: Subject, workload: ServeWorkload, layout: Layout, estimate: Estimate) -> RuleOfThumb:
-    weights = subject.architecture.weight_bytes(workload.weight_dtype) // _split(layout)
-    if workload.quantization is not Quantization.NONE or subject.architecture.quantization is not None:
+def _estimate_inference(
+    evaluator: Evaluator, workload: ServeWorkload, layout: Layout, estimate: Estimate
+) -> RuleOfThumb:
+    weights = evaluator.architecture.weight_bytes(workload.weight_dtype) // _count_weight_ranks(
+        layout
+    )
+    if (
+        workload.quantization is not Quantization.NONE
+        or evaluator.architecture.quantization is not None
+    ):
         weights = sum(part.bytes for part in estimate.components if part.name == "weights")
     why = (
-        "a fifth on top of the weights stands for everything else; the cache grows with sequences and tokens, the rule does not"
+        "a fifth on top of the weights stands for everything else; the cache grows with sequences "
+        "and tokens, the rule does not"
     )
-    return _against_device("1.2 x weights", weights * INFERENCE_TENTHS // 10, why, estimate)
+    return _compare_to_device("1.2 x weights", weights * INFERENCE_TENTHS // 10, why, estimate)
 
 
-def _frozen(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> RuleOfThumb:
-    total = subject.architecture.parameter_counts().total
-    why = "it counts the frozen base model and neither adapters, nor activations and logits, which decide the peak"
+def _estimate_frozen(
+    evaluator: Evaluator, workload: TrainWorkload, estimate: Estimate
+) -> RuleOfThumb:
+    total = evaluator.architecture.parameter_counts().total
+    why = (
+        "it counts the frozen base model and neither adapters, nor activations and logits, which "
+        "decide the peak"
+    )
     if workload.method is Method.QLORA:
-        return _against_device("0.5 bytes per parameter (QLoRA)", total // 2, why, estimate)
-    return _against_device("2 bytes per parameter (LoRA)", total * HALF_BYTES, why, estimate)
+        return _compare_to_device("0.5 bytes per parameter (QLoRA)", total // 2, why, estimate)
+    return _compare_to_device("2 bytes per parameter (LoRA)", total * HALF_BYTES, why, estimate)
 
 
-def _llama_factory(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> RuleOfThumb:
-    """Return what LLaMA-Factory's table of hardware says in its last column: so many GB for x billion parameters."""
-    halves = _LLAMA_FACTORY[_row(workload)]
-    says = subject.architecture.parameter_counts().total * halves // 2 // estimate.num_gpus
+def _estimate_llama_factory(
+    evaluator: Evaluator, workload: TrainWorkload, estimate: Estimate
+) -> RuleOfThumb:
+    """Return the estimate of LLaMA-Factory's hardware table.
+
+    Its last column: so many GB for x billion parameters.
+    """
+    halves = _LLAMA_FACTORY[_get_table_row(workload)]
+    rule_bytes = evaluator.architecture.parameter_counts().total * halves // 2 // estimate.num_gpus
     where = "" if estimate.num_gpus == 1 else f", spread over {estimate.num_gpus} GPUs"
-    why = f"its README's estimate for {_row(workload)}{where}, whatever the batch, the sequence or the vocabulary"
-    return _against_device("LLaMA-Factory's table", says, why, estimate)
+    why = (
+        f"its README's estimate for {_get_table_row(workload)}{where}, whatever the batch, the "
+        "sequence or the vocabulary"
+    )
+    return _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate)
 
 
-def _row(workload: TrainWorkload) -> str:
+def _get_table_row(workload: TrainWorkload) -> str:
     match workload.method:
         case Method.FULL:
-            return "full, pure_bf16" if workload.precision.bytes_per_param <= _PURE_BYTES else "full, bf16 or fp16"
+            return (
+                "full, pure_bf16"
+                if workload.precision.bytes_per_param <= _PURE_BYTES
+                else "full, bf16 or fp16"
+            )
         case Method.QLORA:
             return "QLoRA, 4 bit"
         case _:
             return "LoRA, 16 bit"
 
 
-def _bytes_per_parameter(subject: Subject, precision: Precision, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
-    total, shards = ceil_div(subject.architecture.parameter_counts().total, _split(layout)), Shards.of(layout)
-    held = precision.bytes_per_param
-    shared = ceil_div(total * HALF_BYTES, shards.weights) + ceil_div(total * OPTIMIZER_BYTES, shards.optimizer)
+def _iter_bytes_per_parameter(
+    evaluator: Evaluator, precision: Precision, layout: Layout, estimate: Estimate
+) -> Iterator[RuleOfThumb]:
+    total, shards = (
+        ceil_div(evaluator.architecture.parameter_counts().total, _count_weight_ranks(layout)),
+        Shards.from_layout(layout),
+    )
+    bytes_per_param = precision.bytes_per_param
+    shared = ceil_div(total * HALF_BYTES, shards.weights) + ceil_div(
+        total * OPTIMIZER_BYTES, shards.optimizer
+    )
     for num_bytes, policy in POLICIES:
         gradients = num_bytes - HALF_BYTES - OPTIMIZER_BYTES
-        says = shared + ceil_div(total * gradients, shards.gradients)
-        here = "the sum of" if num_bytes == held else f"{precision.name} has {held}, not"
-        why = f"{here} {policy}; activations, logits, temporaries and the context come on top"
-        yield _against_device(f"{num_bytes} bytes per parameter", says, why, estimate)
+        rule_bytes = shared + ceil_div(total * gradients, shards.gradients)
+        prefix = (
+            "the sum of"
+            if num_bytes == bytes_per_param
+            else f"{precision.name} has {bytes_per_param}, not"
+        )
+        why = f"{prefix} {policy}; activations, logits, temporaries and the context come on top"
+        yield _compare_to_device(f"{num_bytes} bytes per parameter", rule_bytes, why, estimate)
 
 
-def _activations(subject: Subject, workload: TrainWorkload, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
-    """Yield Korthikanti's formulas against our activations, where the peak has any (arXiv:2205.05198, equations 1, 2 and 4).
+def _iter_activations(
+    evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
+) -> Iterator[RuleOfThumb]:
+    """Yield Korthikanti's formulas against the estimated activations.
 
-    A pipeline's first stage holds as many micro-batches as there are stages, if the step has as many.
+    Only where the peak has any (arXiv:2205.05198, equations 1, 2 and 4).
+
+    A pipeline's first stage holds as many micro-batches as there are stages, if the step has as
+    many.
     """
-    ours = sum(part.bytes for part in estimate.components if part.name == "activations")
-    if not ours:
+    activation_bytes = sum(part.bytes for part in estimate.components if part.name == "activations")
+    if not activation_bytes:
         return
-    spec, ranks = subject.architecture.spec, layout.tensor_parallel
+    spec, ranks = evaluator.architecture.spec, layout.tensor_parallel
     tokens = workload.micro_batch_size * workload.sequence_length // layout.context_parallel
     in_flight = min(layout.pipeline_parallel, workload.gradient_accumulation_steps)
     if workload.activation_checkpointing is Checkpointing.FULL:
@@ -118,21 +186,41 @@ def _activations(subject: Subject, workload: TrainWorkload, layout: Layout, esti
     else:
         name = "34sbh + 5as²b per layer"
         scores = QUADRATIC * spec.num_attention_heads * workload.sequence_length * tokens // ranks
-        whole = 0 if layout.sequence_parallel or ranks == 1 else REPLICATED
-        per_layer = (whole + (DENSE - whole) // ranks) * tokens * spec.hidden_size + scores
-        why = "it counts GPT layers with dropout and stored scores; flash stores no scores, norms in fp32 store more"
-    says = per_layer * subject.architecture.num_hidden_layers * in_flight // layout.pipeline_parallel
-    yield RuleOfThumb(name=name, bytes=says, off_by=_off_by(says, ours), why=f"against our activations at the peak: {why}")
+        replicated = 0 if layout.sequence_parallel or ranks == 1 else REPLICATED
+        per_layer = (
+            replicated + (DENSE - replicated) // ranks
+        ) * tokens * spec.hidden_size + scores
+        why = (
+            "it counts GPT layers with dropout and stored scores; flash stores no scores, norms in "
+            "fp32 store more"
+        )
+    rule_bytes = (
+        per_layer * evaluator.architecture.num_hidden_layers * in_flight // layout.pipeline_parallel
+    )
+    yield RuleOfThumb(
+        name=name,
+        bytes=rule_bytes,
+        off_by=_compute_deviation(rule_bytes, activation_bytes),
+        why=f"against our activations at the peak: {why}",
+    )
 
 
-def _split(layout: Layout) -> int:
-    """Return over how many ranks the weights of one copy are spread without ZeRO."""
+def _count_weight_ranks(layout: Layout) -> int:
+    """Return the ranks that split one copy of the weights.
+
+    ZeRO is left out.
+    """
     return layout.tensor_parallel * layout.pipeline_parallel
 
 
-def _against_device(name: str, num_bytes: int, why: str, estimate: Estimate) -> RuleOfThumb:
-    return RuleOfThumb(name=name, bytes=num_bytes, off_by=_off_by(num_bytes, estimate.device_bytes), why=why)
+def _compare_to_device(name: str, num_bytes: int, why: str, estimate: Estimate) -> RuleOfThumb:
+    return RuleOfThumb(
+        name=name,
+        bytes=num_bytes,
+        off_by=_compute_deviation(num_bytes, estimate.device_bytes),
+        why=why,
+    )
 
 
-def _off_by(rule: int, ours: int) -> float:
-    return round(rule / ours - 1, 4)
+def _compute_deviation(rule: int, estimated: int) -> float:
+    return round(rule / estimated - 1, 4)

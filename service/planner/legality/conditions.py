@@ -1,8 +1,8 @@
-"""The few conditions that rules are made of, read from data and turned into tests of a case.
+"""Conditions of legality rules, read from data into predicates of a case.
 
 ``{"value": PATH, "is": [...]}``, ``is_not``, ``above``, ``at_most``, ``divides``, ``multiple_of``,
-``divides_or_is_multiple_of``, ``same_as``; ``{"any": [...]}`` and ``{"all": [...]}`` join them.
-A PATH is a dotted name, a number, or a list of them: their product.
+``divides_or_is_multiple_of``, ``same_as``; ``{"any": [...]}`` and ``{"all": [...]}`` join them. A
+PATH is a dotted name, a number, or a list of them: their product.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,130 +13,143 @@ from typing import Any
 
 from service.planner.legality.facts import Case
 
-Test = Callable[[Case], bool]
-Get = Callable[[Case], Any]
+Predicate = Callable[[Case], bool]
+Getter = Callable[[Case], Any]
 Path = str | int | list[str | int]
-MOST = 1024
-"""Values that are tried when what is allowed is listed."""
+MAX_TRIED_VALUE = 1024
+"""Largest value that is tried when allowed values are listed."""
 
 
-def read_condition(raw: Mapping[str, Any]) -> Test:
-    """Return the test that a condition stands for; raise ValueError for one that says nothing known."""
+def read_condition(raw: Mapping[str, Any]) -> Predicate:
+    """Return the predicate of a condition.
+
+    Raises ValueError for one without a known relation.
+    """
     if "any" in raw:
-        return partial(_any_of, tuple(map(read_condition, raw["any"])))
+        return partial(_holds_any, tuple(map(read_condition, raw["any"])))
     if "all" in raw:
-        return partial(_all_of, tuple(map(read_condition, raw["all"])))
+        return partial(_holds_all, tuple(map(read_condition, raw["all"])))
     value = read_path(raw["value"])
-    word, operand = _relation(raw)
+    word, operand = _get_relation(raw)
     if word in _SETS:
         return partial(_SETS[word], value, frozenset(operand))
     return partial(_COMPARISONS[word], value, read_path(operand))
 
 
-def read_path(path: Path) -> Get:
-    """Return what fetches a value from a case."""
+def read_path(path: Path) -> Getter:
+    """Return the getter of a path."""
     if isinstance(path, int):
-        return partial(_constant, path)
+        return partial(_get_constant, path)
     if isinstance(path, list):
-        return partial(_product, tuple(map(read_path, path)))
+        return partial(_compute_product, tuple(map(read_path, path)))
     return attrgetter(path)
 
 
-def paths_of(raw: Mapping[str, Any]) -> frozenset[str]:
-    """Return the dotted names that a condition speaks of."""
+def collect_paths(raw: Mapping[str, Any]) -> frozenset[str]:
+    """Return the dotted names in a condition."""
     parts = [*raw.get("any", ()), *raw.get("all", ())]
-    found = frozenset[str]().union(*map(paths_of, parts))
+    paths = frozenset[str]().union(*map(collect_paths, parts))
     if parts:
-        return found
-    word, operand = _relation(raw)
-    operands = () if word in _SETS else _names(operand)
-    return found | frozenset(_names(raw["value"])) | frozenset(operands)
+        return paths
+    word, operand = _get_relation(raw)
+    operands = () if word in _SETS else _list_names(operand)
+    return paths | frozenset(_list_names(raw["value"])) | frozenset(operands)
 
 
-def allowed_by(raw: Mapping[str, Any], field: str, case: Case) -> tuple[object, ...]:
-    """Return the values of a field that a condition allows, the rest of the case as it is; none where it lists no values."""
+def list_allowed_values(raw: Mapping[str, Any], field: str, case: Case) -> tuple[object, ...]:
+    """Return the values of a field that a condition allows.
+
+    The rest of the case stays as it is; none where it lists no values.
+    """
     if "any" in raw or "all" in raw:
         return ()
-    word, operand = _relation(raw)
-    names = _names(raw["value"])
+    word, operand = _get_relation(raw)
+    names = _list_names(raw["value"])
     if word == "is" and names == (field,):
         return tuple(operand)
     if word in {"is", "is_not", "same_as"} or field not in names:
         return ()
     now = attrgetter(field)(case)
-    rest = read_path(raw["value"])(case) // now
+    other_factors = read_path(raw["value"])(case) // now
     test, other = _COMPARISONS[word], read_path(operand)(case)
-    return tuple(n for n in range(1, MOST + 1) if test(partial(_constant, n * rest), partial(_constant, other), case))
+    return tuple(
+        n
+        for n in range(1, MAX_TRIED_VALUE + 1)
+        if test(partial(_get_constant, n * other_factors), partial(_get_constant, other), case)
+    )
 
 
-def _relation(raw: Mapping[str, Any]) -> tuple[str, Any]:
-    words = [word for word in raw if word in _SETS or word in _COMPARISONS]
-    if len(words) != 1:
-        message = f"a condition has one relation, not {words or 'none'}: {dict(raw)}"
+def _get_relation(raw: Mapping[str, Any]) -> tuple[str, Any]:
+    relations = [word for word in raw if word in _SETS or word in _COMPARISONS]
+    if len(relations) != 1:
+        message = f"a condition has one relation, not {relations or 'none'}: {dict(raw)}"
         raise ValueError(message)
-    return words[0], raw[words[0]]
+    return relations[0], raw[relations[0]]
 
 
-def _names(path: Path) -> tuple[str, ...]:
+def _list_names(path: Path) -> tuple[str, ...]:
     parts = path if isinstance(path, list) else [path]
     return tuple(part for part in parts if isinstance(part, str))
 
 
-def _constant(value: int, _case: Case) -> int:
+def _get_constant(value: int, _case: Case) -> int:
     return value
 
 
-def _product(factors: tuple[Get, ...], case: Case) -> int:
+def _compute_product(factors: tuple[Getter, ...], case: Case) -> int:
     return prod(factor(case) for factor in factors)
 
 
-def _any_of(tests: tuple[Test, ...], case: Case) -> bool:
+def _holds_any(tests: tuple[Predicate, ...], case: Case) -> bool:
     return any(test(case) for test in tests)
 
 
-def _all_of(tests: tuple[Test, ...], case: Case) -> bool:
+def _holds_all(tests: tuple[Predicate, ...], case: Case) -> bool:
     return all(test(case) for test in tests)
 
 
-def _is(value: Get, words: frozenset[object], case: Case) -> bool:
-    return value(case) in words
+def _is_in(value: Getter, values: frozenset[object], case: Case) -> bool:
+    return value(case) in values
 
 
-def _is_not(value: Get, words: frozenset[object], case: Case) -> bool:
-    return value(case) not in words
+def _is_not_in(value: Getter, values: frozenset[object], case: Case) -> bool:
+    return value(case) not in values
 
 
-def _above(value: Get, other: Get, case: Case) -> bool:
+def _is_above(value: Getter, other: Getter, case: Case) -> bool:
     return bool(value(case) > other(case))
 
 
-def _at_most(value: Get, other: Get, case: Case) -> bool:
+def _is_at_most(value: Getter, other: Getter, case: Case) -> bool:
     return bool(value(case) <= other(case))
 
 
-def _divides(value: Get, other: Get, case: Case) -> bool:
+def _divides(value: Getter, other: Getter, case: Case) -> bool:
     return bool(other(case) % value(case) == 0)
 
 
-def _multiple_of(value: Get, other: Get, case: Case) -> bool:
+def _is_multiple_of(value: Getter, other: Getter, case: Case) -> bool:
     return bool(value(case) % other(case) == 0)
 
 
-def _divides_or_is_multiple_of(value: Get, other: Get, case: Case) -> bool:
-    ours, theirs = value(case), other(case)
-    return bool(theirs % ours == 0 or (theirs and ours % theirs == 0))
+def _divides_or_is_multiple(value: Getter, other: Getter, case: Case) -> bool:
+    left, right = value(case), other(case)
+    return bool(right % left == 0 or (right and left % right == 0))
 
 
-def _same_as(value: Get, other: Get, case: Case) -> bool:
+def _is_same(value: Getter, other: Getter, case: Case) -> bool:
     return bool(value(case) == other(case))
 
 
-_SETS: Mapping[str, Callable[[Get, frozenset[object], Case], bool]] = {"is": _is, "is_not": _is_not}
-_COMPARISONS: Mapping[str, Callable[[Get, Get, Case], bool]] = {
-    "above": _above,
-    "at_most": _at_most,
+_SETS: Mapping[str, Callable[[Getter, frozenset[object], Case], bool]] = {
+    "is": _is_in,
+    "is_not": _is_not_in,
+}
+_COMPARISONS: Mapping[str, Callable[[Getter, Getter, Case], bool]] = {
+    "above": _is_above,
+    "at_most": _is_at_most,
     "divides": _divides,
-    "multiple_of": _multiple_of,
-    "divides_or_is_multiple_of": _divides_or_is_multiple_of,
-    "same_as": _same_as,
+    "multiple_of": _is_multiple_of,
+    "divides_or_is_multiple_of": _divides_or_is_multiple,
+    "same_as": _is_same,
 }

@@ -1,4 +1,7 @@
-"""What a rule can speak of: a model's numbers, the workload and the layout, by dotted names."""
+"""Facts that legality rules refer to, by dotted names.
+
+They are a model's numbers, the workload and the layout.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +12,7 @@ from service.estimator.model.weights.scheme import Packing
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Method, Quantization, ServeWorkload, Workload
 
-_WORDS = {
+_PACKING_NAMES = {
     Packing.BLOCKS_4BIT: Quantization.NF4,
     Packing.INT8_ROWS: Quantization.INT8,
     Packing.GPTQ: Quantization.GPTQ_INT4,
@@ -17,12 +20,12 @@ _WORDS = {
     Packing.FP8: Quantization.FP8,
     Packing.MXFP4: Quantization.MXFP4,
 }
-"""What requests call the formats that a config's own weights may have."""
+"""Request names of the formats that a config's own weights may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """The numbers and properties of a model that frameworks look at before they run it."""
+    """Numbers and properties of a model that frameworks check before running."""
 
     family: str
     num_attention_heads: int
@@ -33,13 +36,16 @@ class ModelFacts:
     vocab_size: int
     num_experts: int
     num_positions: int
-    """Positions that the model was made for; 0 where nobody says."""
+    """Positions that the model was made for; 0 where unknown."""
     learned_positions: int
     """Positions that the model has a table of; 0 where any number will do."""
     tied: bool
     quantized: bool
     packed_as: str
-    """The word for the format of the config's own weights; ``none`` where they are not quantised or no word names it."""
+    """Name of the format of the config's own weights.
+
+    ``none`` where they are not quantised or no name fits.
+    """
     converts: bool
     """Whether llama.cpp makes a file of the weights as they are stored."""
     recurrent: bool
@@ -58,7 +64,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One question of legality."""
+    """Model, workload and layout of one legality check."""
 
     model: ModelFacts
     workload: Workload
@@ -66,27 +72,43 @@ class Case:
 
     @property
     def tokens(self) -> int:
-        """Tokens of one sequence, those that are generated among them."""
-        asked = self.workload
-        return asked.prompt_tokens + asked.output_tokens if isinstance(asked, ServeWorkload) else asked.sequence_length
+        """Tokens of one sequence, generated ones included."""
+        workload = self.workload
+        return (
+            workload.prompt_tokens + workload.output_tokens
+            if isinstance(workload, ServeWorkload)
+            else workload.sequence_length
+        )
 
     @property
     def stored_as(self) -> str:
-        """The word for the format that the weights are in: what is asked, or else the config's own."""
-        asked = self.workload
-        if not isinstance(asked, ServeWorkload):
-            return Quantization.NF4 if asked.method is Method.QLORA else self.model.packed_as
-        return self.model.packed_as if asked.quantization is Quantization.NONE and not asked.unquantised else asked.quantization
+        """Name of the weights' storage format.
+
+        It is what the request says, or else the config's own.
+        """
+        workload = self.workload
+        if not isinstance(workload, ServeWorkload):
+            return Quantization.NF4 if workload.method is Method.QLORA else self.model.packed_as
+        return (
+            self.model.packed_as
+            if workload.quantization is Quantization.NONE and not workload.unquantised
+            else workload.quantization
+        )
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence that an engine accepts: what is asked, or as many as the model has positions."""
-        asked = self.workload.max_model_len if isinstance(self.workload, ServeWorkload) else None
-        return asked or self.model.num_positions or self.tokens
+        """Length limit of an engine in tokens.
+
+        What the request says, or as many as the model has positions.
+        """
+        max_model_len = (
+            self.workload.max_model_len if isinstance(self.workload, ServeWorkload) else None
+        )
+        return max_model_len or self.model.num_positions or self.tokens
 
 
-def facts_of(model: Architecture) -> ModelFacts:
-    """Return what rules ask of a model."""
+def collect_facts(model: Architecture) -> ModelFacts:
+    """Collect the facts of a model for the rules."""
     spec = model.spec
     return ModelFacts(
         family=spec.family,
@@ -103,7 +125,7 @@ def facts_of(model: Architecture) -> ModelFacts:
         quantized=model.quantization is not None,
         packed_as=Quantization.NONE
         if model.quantization is None
-        else _WORDS.get(model.quantization.packing, Quantization.NONE),
+        else _PACKING_NAMES.get(model.quantization.packing, Quantization.NONE),
         converts=model.quantization is None or model.quantization.packing in CONVERTED,
         recurrent=model.recurrent,
         decoder=model.shifts_labels,

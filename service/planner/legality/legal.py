@@ -1,4 +1,7 @@
-"""Whether a framework or an engine can run a workload of a model in a layout, and what it could run instead."""
+"""Legality of a workload and a layout in its framework or engine.
+
+A violation lists what could run instead.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -6,14 +9,16 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import Workload
-from service.planner.legality.conditions import allowed_by
-from service.planner.legality.facts import Case, ModelFacts, facts_of
-from service.planner.legality.rules import Rule, stack_of
+from service.planner.legality.conditions import list_allowed_values
+from service.planner.legality.facts import Case, ModelFacts, collect_facts
+from service.planner.legality.rules import Rule, get_rule_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Illegal:
-    """The first rule that a configuration breaks; ``allowed`` lists values of ``field``, where the rule says any.
+class Violation:
+    """The first rule that a configuration breaks.
+
+    ``allowed`` lists values of ``field``, where the rule says any.
 
     ``modelled`` False: nobody could run it. True: it may run, but the estimator has no term for it.
     """
@@ -25,60 +30,82 @@ class Illegal:
     modelled: bool
 
 
-def legal(model: Architecture, workload: Workload, layout: Layout) -> Illegal | None:
-    """Return what forbids a configuration; None is that nothing does."""
+def find_violation(model: Architecture, workload: Workload, layout: Layout) -> Violation | None:
+    """Return the rule that a configuration breaks, if any."""
     return Legality(model).check(workload, layout)
 
 
-def shardings(workload: Workload) -> tuple[tuple[Sharding, int], ...]:
-    """Return who may shard the states of a workload and how far: what a search has to try."""
-    return tuple((way.sharding, stage) for way in stack_of(workload).ways for stage in way.zero_stages)
+def list_shardings(workload: Workload) -> tuple[tuple[Sharding, int], ...]:
+    """Return the sharding implementations and stages of a workload.
+
+    A search has to try them.
+    """
+    return tuple(
+        (strategy.sharding, stage)
+        for strategy in get_rule_table(workload).sharding_options
+        for stage in strategy.zero_stages
+    )
 
 
 class Legality:
-    """The rules of all frameworks for one model: those that cannot apply to it are dropped once."""
+    """Legality rules of all frameworks for one model.
+
+    Rules that cannot apply to the model are dropped once.
+    """
 
     def __init__(self, model: Architecture) -> None:
-        """Know the model."""
-        self.facts = facts_of(model)
+        """Collect the facts of the model."""
+        self.facts = collect_facts(model)
 
-    def check(self, workload: Workload, layout: Layout) -> Illegal | None:
+    def check(self, workload: Workload, layout: Layout) -> Violation | None:
         """Return the first rule that a configuration breaks."""
-        return self.of(workload).check(layout)
+        return self.get_layout_rules(workload).check(layout)
 
-    def of(self, workload: Workload) -> "Layouts":
-        """Return the rules for layouts of one workload: who asks for many of them has the others judged once."""
-        return Layouts(self.facts, workload)
+    def get_layout_rules(self, workload: Workload) -> "LayoutRules":
+        """Return the layout rules of one workload.
+
+        A caller with many layouts has the other rules checked once.
+        """
+        return LayoutRules(self.facts, workload)
 
 
-class Layouts:
-    """What is left of the rules once model and workload are known."""
+class LayoutRules:
+    """Legality rules that are left once model and workload are known."""
 
     def __init__(self, facts: ModelFacts, workload: Workload) -> None:
-        """Judge what no layout changes."""
+        """Check the rules that no layout changes."""
         self.facts, self.workload = facts, workload
         case = Case(facts, workload, Layout())
-        rules = [rule for rule in stack_of(workload).rules if _can_apply(rule, case)]
+        rules = [rule for rule in get_rule_table(workload).rules if _can_apply(rule, case)]
         decided = [rule for rule in rules if not rule.depends]
-        self.broken = next((_broken(rule, case) for rule in decided if not rule.holds(case)), None)
+        self.violation = next(
+            (_make_violation(rule, case) for rule in decided if not rule.holds(case)), None
+        )
         """The rule that the workload breaks in every layout."""
-        self._rules = tuple((rule.applies if rule.situational else None, rule) for rule in rules if rule.depends)
+        self._rules = tuple(
+            (rule.applies if rule.situational else None, rule) for rule in rules if rule.depends
+        )
 
-    def check(self, layout: Layout) -> Illegal | None:
+    def check(self, layout: Layout) -> Violation | None:
         """Return the first rule that a layout breaks."""
-        if self.broken is not None:
-            return self.broken
+        if self.violation is not None:
+            return self.violation
         case = Case(self.facts, self.workload, layout)
         for applies, rule in self._rules:
             if (applies is None or applies(case)) and not rule.holds(case):
-                return _broken(rule, case)
+                return _make_violation(rule, case)
         return None
 
-    def degrees(self, layout: Layout, name: str, *, most: int) -> tuple[int, ...]:
-        """Return the values of one degree up to ``most`` that are legal, everything else as it is."""
-        return tuple(value for value in range(1, most + 1) if self._runs_with(layout, name, value))
+    def list_degrees(self, layout: Layout, name: str, *, max_degree: int) -> tuple[int, ...]:
+        """Return the legal values of one degree up to ``max_degree``.
 
-    def _runs_with(self, layout: Layout, name: str, value: int) -> bool:
+        Everything else stays as it is.
+        """
+        return tuple(
+            value for value in range(1, max_degree + 1) if self._is_legal_with(layout, name, value)
+        )
+
+    def _is_legal_with(self, layout: Layout, name: str, value: int) -> bool:
         try:
             changed = replace(layout, **{name: value})  # type: ignore[arg-type]  # a degree is an integer
         except InvalidInputError:
@@ -87,16 +114,16 @@ class Layouts:
 
 
 def _can_apply(rule: Rule, case: Case) -> bool:
-    """Whether a rule can apply to a model and a workload in any layout."""
+    """Return whether a rule can apply in any layout."""
     return rule.applies is None or rule.situational or rule.applies(case)
 
 
-def _broken(rule: Rule, case: Case) -> Illegal:
+def _make_violation(rule: Rule, case: Case) -> Violation:
     reason = rule.reason.format(model=case.model, workload=case.workload, layout=case.layout)
-    return Illegal(
+    return Violation(
         reason=reason,
         field=rule.field,
-        allowed=allowed_by(rule.require, rule.field, case),
+        allowed=list_allowed_values(rule.require, rule.field, case),
         source=rule.source,
         modelled=rule.modelled,
     )

@@ -1,4 +1,7 @@
-"""What programs need of a GPU, read from a table: a CUDA compute capability at least, or one of AMD's targets."""
+"""Hardware requirements of programs, read from a table.
+
+A program needs a CUDA compute capability at least, or one of AMD's targets.
+"""
 
 import json
 from collections.abc import Mapping
@@ -12,19 +15,22 @@ from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
-from service.planner.legality.conditions import Test, read_condition
-from service.planner.legality.facts import Case, ModelFacts, facts_of
+from service.planner.legality.conditions import Predicate, read_condition
+from service.planner.legality.facts import Case, ModelFacts, collect_facts
 
 _TABLE = Path(__file__).with_name("tables") / "hardware.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What holds ``applies`` only on some GPUs; ``warns``: elsewhere it runs in another way, which is told."""
+class HardwareNeed:
+    """A feature that only some GPUs support.
+
+    It matters where ``applies`` holds. ``warns``: elsewhere it runs in another way, with a warning.
+    """
 
     field: str
     serves: bool
-    applies: Test
+    applies: Predicate
     what: str
     cuda: str | None
     gfx: tuple[str, ...]
@@ -32,74 +38,96 @@ class Need:
     warns: bool
     source: str
 
-    def met_by(self, compute_capability: str | None, gfx_target: str | None) -> bool:
-        """Tell whether a GPU has what is needed; of one that nobody told anything about, nothing is said."""
+    def is_met_by(self, compute_capability: str | None, gfx_target: str | None) -> bool:
+        """Return whether a GPU meets the requirement.
+
+        A GPU without known properties passes.
+        """
         if compute_capability is not None and self.cuda is not None:
             return has_capability(compute_capability, self.cuda)
         return gfx_target is None or not self.gfx or gfx_target in self.gfx
 
-    def said_of(self, device: Device, case: Case) -> str:
-        """Return what a GPU lacks, and what would be right."""
+    def describe_gap(self, device: Device, case: Case) -> str:
+        """Describe the missing capability of a GPU and the remedy."""
         what = self.what.format(workload=case.workload)
         if device.compute_capability is not None:
-            lacks = f"needs compute capability {self.cuda}, and {device.name} has {device.compute_capability}"
+            lacks = (
+                f"needs compute capability {self.cuda}, and {device.name} has "
+                f"{device.compute_capability}"
+            )
         else:
             lacks = f"needs {' or '.join(self.gfx)}, and {device.name} is {device.gfx_target}"
         return f"{what} {lacks}: {self.instead}"
 
 
-class Unmet:
-    """What one GPU lacks for one model: most GPUs lack little, and then nothing is asked of a workload."""
+class UnmetNeeds:
+    """Requirements of one model that one GPU does not meet.
+
+    Most GPUs meet nearly all, and then nothing of a workload is checked.
+    """
 
     def __init__(self, model: Architecture, device: Device) -> None:
-        """Drop the needs that the GPU meets."""
+        """Select the requirements that the GPU does not meet."""
         self._device, self._model = device, model
-        self._needs = unmet_needs(device.compute_capability, device.gfx_target)
+        self._needs = group_unmet_needs(device.compute_capability, device.gfx_target)
 
     def check(self, workload: Workload) -> None:
-        """Raise InvalidInputError for what does not run on the GPU, saying what would."""
-        for need, case in self._of(workload, warns=False):
-            raise InvalidInputError(need.said_of(self._device, case), field=need.field)
+        """Raise InvalidInputError for a workload that cannot run on the GPU.
 
-    def warnings(self, workload: Workload) -> tuple[str, ...]:
-        """Return what runs on the GPU in another way than the request's words say."""
-        return tuple(need.said_of(self._device, case) for need, case in self._of(workload, warns=True))
+        The message says what would.
+        """
+        for need, case in self._find_applicable(workload, warns=False):
+            raise InvalidInputError(need.describe_gap(self._device, case), field=need.field)
 
-    def _of(self, workload: Workload, *, warns: bool) -> list[tuple[Need, Case]]:
+    def list_warnings(self, workload: Workload) -> tuple[str, ...]:
+        """Return warnings about what runs differently on the GPU."""
+        return tuple(
+            need.describe_gap(self._device, case)
+            for need, case in self._find_applicable(workload, warns=True)
+        )
+
+    def _find_applicable(
+        self, workload: Workload, *, warns: bool
+    ) -> list[tuple[HardwareNeed, Case]]:
         needs = self._needs.get((isinstance(workload, ServeWorkload), warns))
         if needs is None:
             return []
-        case = Case(self._facts, workload, _ALONE)
+        case = Case(self._facts, workload, _DEFAULT_LAYOUT)
         return [(need, case) for need in needs if need.applies(case)]
 
     @cached_property
     def _facts(self) -> ModelFacts:
-        return facts_of(self._model)
+        return collect_facts(self._model)
 
 
-_ALONE = Layout()
+_DEFAULT_LAYOUT = Layout()
 """No layout changes what a GPU can do."""
 
 
 @cache
-def unmet_needs(compute_capability: str | None, gfx_target: str | None) -> Mapping[tuple[bool, bool], tuple[Need, ...]]:
-    """Return what a kind of GPU lacks, by whether it is of serving and whether it only warns."""
-    found: dict[tuple[bool, bool], tuple[Need, ...]] = {}
+def group_unmet_needs(
+    compute_capability: str | None, gfx_target: str | None
+) -> Mapping[tuple[bool, bool], tuple[HardwareNeed, ...]]:
+    """Return the unmet requirements of a kind of GPU.
+
+    They are by whether it is of serving and whether it only warns.
+    """
+    unmet: dict[tuple[bool, bool], tuple[HardwareNeed, ...]] = {}
     for need in list_needs():
-        if not need.met_by(compute_capability, gfx_target):
+        if not need.is_met_by(compute_capability, gfx_target):
             key = need.serves, need.warns
-            found[key] = (*found.get(key, ()), need)
-    return found
+            unmet[key] = (*unmet.get(key, ()), need)
+    return unmet
 
 
 @cache
-def list_needs() -> tuple[Need, ...]:
-    """Return the whole table."""
-    return tuple(_need(raw) for raw in json.loads(_TABLE.read_bytes())["rules"])
+def list_needs() -> tuple[HardwareNeed, ...]:
+    """Return all requirements of the table."""
+    return tuple(_parse_need(raw) for raw in json.loads(_TABLE.read_bytes())["rules"])
 
 
-def _need(raw: Mapping[str, Any]) -> Need:
-    return Need(
+def _parse_need(raw: Mapping[str, Any]) -> HardwareNeed:
+    return HardwareNeed(
         field=raw["field"],
         serves=raw["task"] == "serve",
         applies=read_condition(raw["when"]),
@@ -113,10 +141,13 @@ def _need(raw: Mapping[str, Any]) -> Need:
 
 
 @cache
-def has_capability(of_device: str | None, needed: str) -> bool:
-    """Tell whether a GPU has a compute capability; of one that nobody told anything about, nothing is doubted."""
-    return of_device is None or _version(of_device) >= _version(needed)
+def has_capability(available: str | None, needed: str) -> bool:
+    """Return whether a GPU has a compute capability.
+
+    An unknown capability passes.
+    """
+    return available is None or _parse_version(available) >= _parse_version(needed)
 
 
-def _version(text: str) -> tuple[int, ...]:
+def _parse_version(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(".")))

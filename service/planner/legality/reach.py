@@ -1,4 +1,8 @@
-"""The rules as a search asks them: each as soon as everything that it speaks of is known, and none that is settled already."""
+"""Legality rules for searches, each checked as early as possible.
+
+A rule is checked as soon as everything that it refers to is known, and never when it is settled
+already.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -7,111 +11,175 @@ from typing import Any, cast
 
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
-from service.planner.legality.conditions import Test, paths_of, read_condition
+from service.planner.legality.conditions import Predicate, collect_paths, read_condition
 from service.planner.legality.facts import Case, ModelFacts
-from service.planner.legality.rules import Rule, stack_of
+from service.planner.legality.rules import Rule, get_rule_table
 
-DEGREES = frozenset(f"layout.{name}_parallel" for name in ("tensor", "pipeline", "context", "expert"))
+DEGREES = frozenset(
+    f"layout.{name}_parallel" for name in ("tensor", "pipeline", "context", "expert")
+)
 SPLIT = DEGREES | {"layout.sharding", "layout.sequence_parallel"}
-ALLOWED = frozenset({"workload.offload.optimizer", "workload.offload.parameters", "workload.quantization"})
-"""What stays as it is asked unless a question allows more."""
+ALLOWED = frozenset(
+    {"workload.offload.optimizer", "workload.offload.parameters", "workload.quantization"}
+)
+"""Fields that stay as they are unless a question allows more."""
 PLACED = SPLIT | ALLOWED | {"layout.data_parallel", "layout.zero_stage"}
 _SIZES = frozenset({"workload.micro_batch_size", "workload.gradient_accumulation_steps"})
 VARIED = PLACED | _SIZES | {"workload.activation_checkpointing"}
-"""What a search varies: the degrees one by one, then together, then over ranks and stages, then by batch."""
+"""What a search varies: the degrees one by one, then together, then over ranks and stages, then by
+batch.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Open:
-    """A rule that something varied decides; ``applies`` None is always, ``only`` lists all that a rule of one name allows."""
+class _OpenRule:
+    """A rule that depends on something that the search varies.
+
+    ``applies`` None is always, ``allowed_values`` lists all that a rule of one name allows.
+    """
 
     names: frozenset[str]
-    applies: Test | None
-    holds: Test
-    only: frozenset[object] | None
+    applies: Predicate | None
+    holds: Predicate
+    allowed_values: frozenset[object] | None
 
     def allows(self, case: Case) -> bool:
-        """Whether a case keeps the rule."""
+        """Return whether a case keeps the rule."""
         return (self.applies is not None and not self.applies(case)) or self.holds(case)
 
 
-def _allowed(rules: Iterable[_Open], case: Case) -> bool:
-    """Whether a case keeps every rule; a loop, because a search asks thousands of times."""
+def _allows_all(rules: Iterable[_OpenRule], case: Case) -> bool:
+    """Return whether a case keeps every rule.
+
+    It is a loop, because a search asks thousands of times.
+    """
     for rule in rules:  # noqa: SIM110 - a generator would cost more than what it asks
         if not rule.allows(case):
             return False
     return True
 
 
-class Reach:
-    """What a framework lets a search combine for one model and workload; what nothing varied decides is settled here."""
+class SearchRules:
+    """Legality rules of one model and workload in a search.
 
-    def __init__(self, facts: ModelFacts, workload: Workload, layout: Layout, *, stays: frozenset[str] = frozenset()) -> None:
-        """Drop the rules that are settled; ``layout`` holds the words that are not varied, and ``stays`` names more of them."""
+    Rules that nothing varied decides are settled here.
+    """
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        workload: Workload,
+        layout: Layout,
+        *,
+        stays: frozenset[str] = frozenset(),
+    ) -> None:
+        """Drop the settled rules.
+
+        ``layout`` holds the fields that are not varied, and ``stays`` names more of them.
+        """
         self._facts, self._workload = facts, workload
-        self._words: Mapping[str, object] = {field.name: getattr(layout, field.name) for field in fields(layout)}
-        rules = tuple(_undecided(stack_of(workload).rules, Case(facts, workload, layout), VARIED - stays))
-        self._alone = {name: tuple(rule for rule in rules if rule.names == {name}) for name in DEGREES}
-        several = tuple(rule for rule in rules if not (len(rule.names) == 1 and rule.names <= DEGREES))
-        self._split = tuple(rule for rule in several if rule.names <= SPLIT)
-        self._placed = tuple(rule for rule in several if rule.names <= PLACED and not rule.names <= SPLIT)
-        self._batched = tuple(rule for rule in several if not rule.names <= PLACED)
-        self.sizes_matter = any(rule.names & _SIZES for rule in self._batched)
+        self._layout_fields: Mapping[str, object] = {
+            field.name: getattr(layout, field.name) for field in fields(layout)
+        }
+        rules = tuple(
+            _iter_open_rules(
+                get_rule_table(workload).rules, Case(facts, workload, layout), VARIED - stays
+            ),
+        )
+        self._degree_rules = {
+            name: tuple(rule for rule in rules if rule.names == {name}) for name in DEGREES
+        }
+        several = tuple(
+            rule for rule in rules if not (len(rule.names) == 1 and rule.names <= DEGREES)
+        )
+        self._split_rules = tuple(rule for rule in several if rule.names <= SPLIT)
+        self._layout_rules = tuple(
+            rule for rule in several if rule.names <= PLACED and not rule.names <= SPLIT
+        )
+        self._batch_rules = tuple(rule for rule in several if not rule.names <= PLACED)
+        self.sizes_matter = any(rule.names & _SIZES for rule in self._batch_rules)
         """Whether a rule speaks of micro batches or of accumulation."""
-        self.ranks_matter = any("layout.data_parallel" in rule.names for rule in self._batched)
+        self.ranks_matter = any("layout.data_parallel" in rule.names for rule in self._batch_rules)
         """Whether a rule about batches speaks of data-parallel ranks."""
 
-    def degrees(self, name: str, values: Iterable[int]) -> tuple[int, ...]:
-        """Return the values of one degree that no rule about it alone forbids."""
-        rules, proposed = self._alone[f"layout.{name}"], SimpleNamespace(**self._words)
-        case = Case(self._facts, self._workload, cast("Layout", proposed))  # other degrees may contradict it still
-        found = []
-        listed = [rule.only for rule in rules if rule.only is not None]
+    def list_degrees(self, name: str, values: Iterable[int]) -> tuple[int, ...]:
+        """Return the values of one degree that its own rules allow."""
+        rules, proposed = (
+            self._degree_rules[f"layout.{name}"],
+            SimpleNamespace(**self._layout_fields),
+        )
+        case = Case(
+            self._facts, self._workload, cast("Layout", proposed)
+        )  # other degrees may contradict it still
+        legal_values = []
+        listed = [rule.allowed_values for rule in rules if rule.allowed_values is not None]
         for value in values if not listed else sorted(frozenset(values).intersection(*listed)):
             setattr(proposed, name, value)
-            if _allowed(rules, case):
-                found.append(value)
-        return tuple(found)
+            if _allows_all(rules, case):
+                legal_values.append(value)
+        return tuple(legal_values)
 
-    def splits(self, words: Mapping[str, object]) -> bool:
-        """Whether degrees can be had together, in a way to shard."""
-        if not self._split:
+    def allows_split(self, split_fields: Mapping[str, object]) -> bool:
+        """Return whether degrees are legal together with a sharding."""
+        if not self._split_rules:
             return True
-        proposed = SimpleNamespace(**{**self._words, **words})
-        case = Case(self._facts, self._workload, cast("Layout", proposed))  # its ranks are not known yet
-        return _allowed(self._split, case)
+        proposed = SimpleNamespace(**{**self._layout_fields, **split_fields})
+        case = Case(
+            self._facts, self._workload, cast("Layout", proposed)
+        )  # its ranks are not known yet
+        return _allows_all(self._split_rules, case)
 
-    def places(self, workload: Workload, layout: Layout) -> bool:
-        """Whether a layout can be had; what has been asked of its degrees is not asked again."""
+    def allows_layout(self, workload: Workload, layout: Layout) -> bool:
+        """Return whether a layout is legal.
+
+        The rules about its degrees are not checked again.
+        """
         case = Case(self._facts, workload, layout)
-        return _allowed(self._placed, case)
+        return _allows_all(self._layout_rules, case)
 
-    def runs(self, workload: Workload, layout: Layout) -> bool:
-        """Whether a batch and a recomputation can be had; what has been asked of the layout is not asked again."""
+    def allows_batch(self, workload: Workload, layout: Layout) -> bool:
+        """Return whether a batch and a recomputation are legal.
+
+        The rules about the layout are not checked again.
+        """
         case = Case(self._facts, workload, layout)
-        return _allowed(self._batched, case)
+        return _allows_all(self._batch_rules, case)
 
 
-def _undecided(rules: Iterable[Rule], case: Case, varied: frozenset[str]) -> Iterator[_Open]:
-    """Yield the rules that something varied may break, or that are broken whatever it is."""
+def _iter_open_rules(
+    rules: Iterable[Rule], case: Case, varied: frozenset[str]
+) -> Iterator[_OpenRule]:
+    """Yield the rules that something varied may break.
+
+    A rule that is broken in any case is yielded too.
+    """
     for rule in rules:
-        applies = True if rule.when is None else _settled(rule.when, case, varied)
-        if applies is False or _settled(rule.require, case, varied) is True:
+        applies = True if rule.when is None else _evaluate_settled(rule.when, case, varied)
+        if applies is False or _evaluate_settled(rule.require, case, varied) is True:
             continue
-        names = paths_of(rule.require) | (frozenset() if rule.when is None else paths_of(rule.when))
+        names = collect_paths(rule.require) | (
+            frozenset() if rule.when is None else collect_paths(rule.when)
+        )
         only = frozenset(rule.require["is"]) if rule.when is None and "is" in rule.require else None
-        yield _Open(names=names & VARIED, applies=rule.applies, holds=rule.holds, only=only)
+        yield _OpenRule(
+            names=names & VARIED, applies=rule.applies, holds=rule.holds, allowed_values=only
+        )
 
 
-def _settled(condition: Mapping[str, Any], case: Case, varied: frozenset[str]) -> bool | None:
-    """Return what a condition says of every value of what is varied; None where they decide."""
+def _evaluate_settled(
+    condition: Mapping[str, Any], case: Case, varied: frozenset[str]
+) -> bool | None:
+    """Return the truth of a condition, where it is settled.
+
+    None where varied fields decide.
+    """
     for word, decides in (("any", True), ("all", False)):
         if word in condition:
-            found: bool | None = not decides
+            outcome: bool | None = not decides
             for part in condition[word]:
-                settled = _settled(part, case, varied)
+                settled = _evaluate_settled(part, case, varied)
                 if settled is decides:
                     return decides
-                found = None if settled is None else found
-            return found
-    return None if paths_of(condition) & varied else read_condition(condition)(case)
+                outcome = None if settled is None else outcome
+            return outcome
+    return None if collect_paths(condition) & varied else read_condition(condition)(case)

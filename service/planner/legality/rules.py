@@ -1,4 +1,7 @@
-"""The tables of what frameworks and engines can combine, read once."""
+"""Tables of the combinations that frameworks and engines support.
+
+They are read once.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,22 +12,24 @@ from typing import Any
 
 from service.estimator.values.layout import Sharding
 from service.estimator.values.workload import ServeWorkload, Workload
-from service.planner.legality.conditions import Test, paths_of, read_condition
+from service.planner.legality.conditions import Predicate, collect_paths, read_condition
 
 _TABLES = Path(__file__).with_name("tables")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What must hold of ``field``, where ``applies``; ``reason`` quotes the case in braces.
+    """A requirement on ``field``, where ``applies`` holds.
 
-    ``modelled``: the framework could run it, but the estimator has no term for it. ``when`` and ``require`` are as the table
-    says them.
+    ``reason`` quotes the case in braces.
+
+    ``modelled``: the framework could run it, but the estimator has no term for it. ``when`` and
+    ``require`` are as in the table.
     """
 
     field: str
-    applies: Test | None
-    holds: Test
+    applies: Predicate | None
+    holds: Predicate
     when: Mapping[str, Any] | None
     require: Mapping[str, Any]
     situational: bool
@@ -37,8 +42,8 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
-    """Who may shard, and how far."""
+class ShardingOption:
+    """A sharding implementation and its ZeRO stages."""
 
     sharding: Sharding
     zero_stages: tuple[int, ...]
@@ -46,41 +51,52 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
-    """One framework or engine: how it shards, and its rules in the order in which they are asked."""
+class RuleTable:
+    """Sharding options and rules of one framework or engine.
+
+    Rules are in the order in which they are checked.
+    """
 
     name: str
-    ways: tuple[Ways, ...]
+    sharding_options: tuple[ShardingOption, ...]
     rules: tuple[Rule, ...]
 
 
-def stack_of(workload: Workload) -> Stack:
-    """Return the table of who runs a workload."""
+def get_rule_table(workload: Workload) -> RuleTable:
+    """Return the table of a workload's framework or engine."""
     if isinstance(workload, ServeWorkload):
-        return load_stack(f"serve_{workload.engine.value}")
-    return load_stack(f"train_{workload.framework.value}")
+        return load_rule_table(f"serve_{workload.engine.value}")
+    return load_rule_table(f"train_{workload.framework.value}")
 
 
 @cache
-def load_stack(name: str) -> Stack:
+def load_rule_table(name: str) -> RuleTable:
     """Return the table of that name."""
-    raw = _read(name)
-    ways = tuple(
-        Ways(sharding=Sharding(way["sharding"]), zero_stages=tuple(way["zero_stages"]), source=way["source"])
-        for way in raw["ways"]
+    raw = _read_table(name)
+    sharding_options = tuple(
+        ShardingOption(
+            sharding=Sharding(option["sharding"]),
+            zero_stages=tuple(option["zero_stages"]),
+            source=option["source"],
+        )
+        for option in raw["ways"]
     )
-    rules = [rule for part in raw["includes"] for rule in _read(part)["rules"]]
-    return Stack(name=name, ways=ways, rules=tuple(_rule(rule) for rule in (*rules, *raw["rules"])))
+    rules = [rule for part in raw["includes"] for rule in _read_table(part)["rules"]]
+    return RuleTable(
+        name=name,
+        sharding_options=sharding_options,
+        rules=tuple(_parse_rule(rule) for rule in (*rules, *raw["rules"])),
+    )
 
 
-def _read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((_TABLES / f"{name}.json").read_bytes())
-    return found
+def _read_table(name: str) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads((_TABLES / f"{name}.json").read_bytes())
+    return table
 
 
-def _rule(raw: Mapping[str, Any]) -> Rule:
+def _parse_rule(raw: Mapping[str, Any]) -> Rule:
     when = raw.get("when")
-    situational = when is not None and _of_layout(when)
+    situational = when is not None and _depends_on_layout(when)
     return Rule(
         field=raw["field"],
         applies=None if when is None else read_condition(when),
@@ -88,12 +104,12 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
         when=when,
         require=raw["require"],
         situational=situational,
-        depends=situational or _of_layout(raw["require"]),
+        depends=situational or _depends_on_layout(raw["require"]),
         reason=raw["reason"],
         source=raw["source"],
         modelled=raw.get("modelled", False),
     )
 
 
-def _of_layout(condition: Mapping[str, Any]) -> bool:
-    return any(path.startswith("layout.") for path in paths_of(condition))
+def _depends_on_layout(condition: Mapping[str, Any]) -> bool:
+    return any(path.startswith("layout.") for path in collect_paths(condition))

@@ -1,4 +1,4 @@
-"""What may be made as large as it goes: where it starts and ends, by how much it grows, and what it does to a workload."""
+"""Quantities that can be maximized, with range, step and effect."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -11,7 +11,7 @@ from service.planner.fit.remedy_steps import Config
 
 
 class Maximized(StrEnum):
-    """What is made as large as it goes."""
+    """Quantities that a ceiling question maximizes."""
 
     MICRO_BATCH_SIZE = "micro_batch_size"
     GLOBAL_BATCH_SIZE = "global_batch_size"
@@ -22,7 +22,7 @@ class Maximized(StrEnum):
     NUM_PARAMETERS = "num_parameters"
 
 
-MOST = {
+MAX_VALUES = {
     Maximized.MICRO_BATCH_SIZE: 2**16,
     Maximized.GLOBAL_BATCH_SIZE: 2**26,
     Maximized.SEQUENCE_LENGTH: 2**24,
@@ -31,9 +31,9 @@ MOST = {
     Maximized.LORA_RANK: 2**14,
     Maximized.NUM_PARAMETERS: 2 * 10**12,
 }
-"""Beyond this nobody asks; a search that reaches it says so."""
+"""Largest values that a search tries; one that reaches them says so."""
 TENTH_OF_A_BILLION = 10**8
-"""Sizes of models are asked in steps of these, and start there."""
+"""Step and least value of model sizes."""
 _TRAINED = frozenset({Maximized.MICRO_BATCH_SIZE, Maximized.GLOBAL_BATCH_SIZE})
 _SERVED = frozenset({Maximized.NUM_SEQUENCES, Maximized.MAX_MODEL_LEN})
 
@@ -45,27 +45,42 @@ def check_maximized(workload: Workload, maximized: Maximized) -> None:
         task = "train" if serving else "serve"
         message = f"{maximized.value} is a word of task {task!r}, and this workload is another"
         raise InvalidInputError(message, field="maximize")
-    if maximized is Maximized.LORA_RANK and (isinstance(workload, ServeWorkload) or workload.lora is None):
+    if maximized is Maximized.LORA_RANK and (
+        isinstance(workload, ServeWorkload) or workload.lora is None
+    ):
         message = 'lora_rank needs adapters: set task "train" and method "lora" or "qlora"'
         raise InvalidInputError(message, field="maximize")
-    if maximized is Maximized.MAX_MODEL_LEN and isinstance(workload, ServeWorkload) and workload.engine is Engine.TRANSFORMERS:
-        message = "max_model_len bounds nothing in engine 'transformers', whose cache has the tokens that are asked for"
+    if (
+        maximized is Maximized.MAX_MODEL_LEN
+        and isinstance(workload, ServeWorkload)
+        and workload.engine is Engine.TRANSFORMERS
+    ):
+        message = (
+            "max_model_len bounds nothing in engine 'transformers', whose cache has the tokens "
+            "that are asked for"
+        )
         raise InvalidInputError(message, field="maximize")
 
 
-def most_of(maximized: Maximized, positions: int | None) -> tuple[int, str]:
-    """Return the largest value that is asked for and why no larger one is; ``positions`` are the model's, where it has an end.
+def get_max_value(maximized: Maximized, positions: int | None) -> tuple[int, str]:
+    """Return the largest value to try and the reason for it.
 
-    vLLM refuses a longer ``max_model_len`` unless its environment allows that (vllm-project/vllm, pull request 19660).
+    ``positions`` are the model's, where it has an end.
+
+    vLLM refuses a longer ``max_model_len`` unless its environment allows that (vllm-project/vllm,
+    pull request 19660).
     """
-    most = MOST[maximized]
-    if maximized is Maximized.MAX_MODEL_LEN and positions is not None and positions < most:
+    max_value = MAX_VALUES[maximized]
+    if maximized is Maximized.MAX_MODEL_LEN and positions is not None and positions < max_value:
         return positions, f"{positions:,} are all positions that the model has"
-    return most, f"{most:,} is the largest value that is asked for"
+    return max_value, f"{max_value:,} is the largest value that is asked for"
 
 
-def step_of(config: Config, maximized: Maximized) -> int:
-    """Return by how much values grow: sequences that are split stay divisible, and every rank gets as much of a batch."""
+def get_step(config: Config, maximized: Maximized) -> int:
+    """Return the step between values.
+
+    Sequences that are split stay divisible, and every rank gets as much of a batch.
+    """
     workload, layout = config
     match maximized, workload:
         case Maximized.NUM_PARAMETERS, _:
@@ -74,13 +89,16 @@ def step_of(config: Config, maximized: Maximized) -> int:
             return layout.data_parallel * workload.gradient_accumulation_steps
         case Maximized.SEQUENCE_LENGTH, TrainWorkload():
             slices = 2 * layout.context_parallel if layout.context_parallel > 1 else 1
-            return lcm(slices, layout.context_parallel * layout.tensor_parallel if layout.sequence_parallel else 1)
+            return lcm(
+                slices,
+                layout.context_parallel * layout.tensor_parallel if layout.sequence_parallel else 1,
+            )
         case _:
             return 1
 
 
-def least_of(config: Config, maximized: Maximized) -> int:
-    """Return the least value that can be asked."""
+def get_min_value(config: Config, maximized: Maximized) -> int:
+    """Return the smallest value to try."""
     workload = config[0]
     if maximized is Maximized.NUM_PARAMETERS:
         return TENTH_OF_A_BILLION
@@ -89,19 +107,21 @@ def least_of(config: Config, maximized: Maximized) -> int:
     return 1
 
 
-def with_value(config: Config, maximized: Maximized, value: int) -> Workload:
+def set_value(config: Config, maximized: Maximized, value: int) -> Workload:
     """Return the workload of a configuration at a value."""
     workload, layout = config
-    words: dict[str, Any] = {}
+    changed_fields: dict[str, Any] = {}
     match maximized, workload:
         case Maximized.NUM_PARAMETERS, _:
             pass  # another model, and the same work
         case Maximized.SEQUENCE_LENGTH, ServeWorkload():
-            words["prompt_tokens"] = value
+            changed_fields["prompt_tokens"] = value
         case Maximized.GLOBAL_BATCH_SIZE, TrainWorkload():
-            words["micro_batch_size"] = value // (layout.data_parallel * workload.gradient_accumulation_steps)
+            changed_fields["micro_batch_size"] = value // (
+                layout.data_parallel * workload.gradient_accumulation_steps
+            )
         case Maximized.LORA_RANK, TrainWorkload(lora=lora) if lora is not None:
-            words["lora"] = replace(lora, rank=value)
+            changed_fields["lora"] = replace(lora, rank=value)
         case _:
-            words[maximized.value] = value
-    return replace(workload, **words)
+            changed_fields[maximized.value] = value
+    return replace(workload, **changed_fields)

@@ -1,6 +1,9 @@
-"""The largest value up to which all that are tried fit, proved from both sides: the answer there, and what one more lacks.
+"""The largest value up to which all that are tried fit.
 
-What an allocator reserves does not grow evenly: beyond the next value, which does not fit, larger ones may fit again.
+It is proved from both sides: the answer there, and what one more lacks.
+
+What an allocator reserves does not grow evenly: beyond the next value, which does not fit, larger
+ones may fit again.
 """
 
 from collections.abc import Callable
@@ -11,29 +14,42 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Framework, ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.evaluator import Subject
+from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.remedy_steps import Config
 from service.planner.fit.time_lower_bound import seconds_per_token
 from service.planner.fit.verdict import Judgement, Verdict, judge, missing_bytes
-from service.planner.plans.ceiling_values import Maximized, check_maximized, least_of, most_of, step_of, with_value
+from service.planner.plans.ceiling_values import (
+    Maximized,
+    check_maximized,
+    get_max_value,
+    get_min_value,
+    get_step,
+    set_value,
+)
 from service.planner.search.layout_options import Batch
-from service.planner.search.layouts import Space
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Question
 
 SIZES = (10**8, 10**9, 10**10, 10**11)
-"""Models whose layouts are tried: scaled families divide by other degrees the larger they are."""
+"""Models whose layouts are tried.
+
+Scaled families divide by other degrees the larger they are.
+"""
 DIVISIBLE = 2**20
-"""Tokens that every degree which is a power of two divides: what layouts are listed for where a length is asked."""
+"""Tokens that every degree which is a power of two divides.
+
+Layouts are listed for this length where a length is maximized.
+"""
 MAX_ANSWERED = 2
-"""Layouts of the largest values by their numbers whose answers are asked."""
+"""Layouts of the largest values by their numbers that are answered in full."""
 MAX_PROBED = 8
-"""Smaller values whose answers are asked beside the ceiling's, where a replay may reserve more for less."""
+"""Smaller values that are answered beside the ceiling, where a replay may reserve more for less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One value in one configuration, and what came of it."""
+    """One value in one configuration, with its estimate and verdict."""
 
     value: int
     workload: Workload
@@ -45,10 +61,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The largest value that fits with its answer, and the next one with what it lacks; no value when not even the least fits.
+    """The largest value that fits, and the next one that does not.
 
-    ``next`` is None when the largest value that anybody asks for fits, or when the next one cannot run at all: then
-    ``refusal`` says why.
+    Each has its answer or what it lacks; there is no value when not even the least fits.
+
+    ``next`` is None when the largest value that anybody asks for fits, or when the next one cannot
+    run at all: then ``refusal`` says why.
     """
 
     value: int | None
@@ -58,165 +76,231 @@ class Ceiling:
     num_evaluated: int
 
 
-SubjectOf = Callable[[int], Subject]
+EvaluatorFor = Callable[[int], Evaluator]
 
 
-def find_ceiling(question: Question, maximized: Maximized, subject_of: SubjectOf) -> Ceiling:
-    """Return the ceiling over every layout that the request leaves open; equal ceilings go to the faster configuration.
+def find_ceiling(question: Question, maximized: Maximized, evaluator_for: EvaluatorFor) -> Ceiling:
+    """Find the ceiling over every layout that the request leaves open.
 
-    The GPUs are as many as ``max_gpus``. ``subject_of`` returns the model at a value: the same for all, but for the number of
-    parameters. Numbers alone rank the layouts, and the best few are answered in full. Raises EstimatorError when no
-    configuration can run at the least value.
+    Equal ceilings go to the faster configuration.
+
+    The GPUs are as many as ``max_gpus``. ``evaluator_for`` returns the evaluator at a value: the
+    same for all, but for the number of parameters. Numbers alone rank the layouts, and the best few
+    are answered in full. Raises EstimatorError when no configuration can run at the least value.
     """
     check_maximized(question.workload, maximized)
-    search = _Search(question, maximized, subject_of)
-    candidates = _listed(question, maximized, subject_of)
-    ranked = search.ranked(candidates)
-    found = [
-        (config, reached) for config, start in ranked[:MAX_ANSWERED] if (reached := search.near(config, start)) is not None
+    search = _CeilingSearch(question, maximized, evaluator_for)
+    candidates = _list_configs(question, maximized, evaluator_for)
+    ranked = search.rank_configs(candidates)
+    trials = [
+        (config, reached)
+        for config, start in ranked[:MAX_ANSWERED]
+        if (reached := search.find_near(config, start)) is not None
     ]
-    if not found:
-        return search.nothing([config for config, _ in ranked[:MAX_ANSWERED]])
-    best_config, best = max(found, key=lambda pair: (pair[1].value, -search.cost(pair[1])))
-    following, refusal = search.following(best_config, best)
-    return Ceiling(value=best.value, best=best, next=following, refusal=refusal, num_evaluated=search.num_evaluated)
+    if not trials:
+        return search.make_empty_ceiling([config for config, _ in ranked[:MAX_ANSWERED]])
+    best_config, best = max(trials, key=lambda pair: (pair[1].value, -search.get_cost(pair[1])))
+    following, refusal = search.try_next(best_config, best)
+    return Ceiling(
+        value=best.value,
+        best=best,
+        next=following,
+        refusal=refusal,
+        num_evaluated=search.num_evaluated,
+    )
 
 
-def _listed(question: Question, maximized: Maximized, subject_of: SubjectOf) -> list[Config]:
-    """Return every configuration on so many GPUs, at its smallest micro batch and with its pipeline kept busy."""
-    found: dict[Config, None] = {}
+def _list_configs(
+    question: Question, maximized: Maximized, evaluator_for: EvaluatorFor
+) -> list[Config]:
+    """Return every configuration to try on so many GPUs.
+
+    Each is at its smallest micro batch and with its pipeline kept busy.
+    """
+    configs: dict[Config, None] = {}
     refused: Config | None = None
     workload = question.workload
     if maximized is Maximized.SEQUENCE_LENGTH and isinstance(workload, TrainWorkload):
         question = replace(question, workload=replace(workload, sequence_length=DIVISIBLE))
     for size in SIZES if maximized is Maximized.NUM_PARAMETERS else (1,):
-        subject = subject_of(size)
-        space = Space(subject.architecture, question, Offer(device=subject.device))
-        for slot in space.slots(question.limits.max_gpus):
-            kept = {batch.recomputed: batch for batch in sorted(space.batches(slot), key=_preferred, reverse=True)}
-            found.update(dict.fromkeys(space.config(slot, batch) for batch in kept.values()))
-        refused = refused or space.refused
-    if not found and refused is not None:
-        found[refused] = None
-    return list(found)
+        evaluator = evaluator_for(size)
+        space = SearchSpace(evaluator.architecture, question, Offer(device=evaluator.device))
+        for option in space.list_options(question.limits.max_gpus):
+            best_batches = {
+                batch.checkpointing_index: batch
+                for batch in sorted(space.list_batches(option), key=_rank_batch, reverse=True)
+            }
+            configs.update(
+                dict.fromkeys(space.build_config(option, batch) for batch in best_batches.values())
+            )
+        refused = refused or space.first_refused
+    if not configs and refused is not None:
+        configs[refused] = None
+    return list(configs)
 
 
-def _preferred(batch: Batch) -> tuple[int, int]:
-    return batch.micro_batch_size, -batch.steps
+def _rank_batch(batch: Batch) -> tuple[int, int]:
+    return batch.micro_batch_size, -batch.gradient_accumulation_steps
 
 
-class _Search:
+class _CeilingSearch:
     """Evaluates values of one quantity in the configurations of one question."""
 
-    def __init__(self, question: Question, maximized: Maximized, subject_of: SubjectOf) -> None:
-        self._question, self._maximized, self._subject_of = question, maximized, subject_of
+    def __init__(
+        self, question: Question, maximized: Maximized, evaluator_for: EvaluatorFor
+    ) -> None:
+        self._question, self._maximized, self._evaluator_for = question, maximized, evaluator_for
         self.num_evaluated = 0
-        self._confident = question.limits.confidence is not None
+        self._is_confident = question.limits.confidence is not None
         self._refusal: EstimatorError | None = None
-        of_one_model = maximized is not Maximized.NUM_PARAMETERS
-        positions = subject_of(1).architecture.spec.max_position_embeddings if of_one_model else None
-        self._most, self._end = most_of(maximized, positions)
+        is_one_model = maximized is not Maximized.NUM_PARAMETERS
+        positions = (
+            evaluator_for(1).architecture.spec.max_position_embeddings if is_one_model else None
+        )
+        self._max_value, self._end_reason = get_max_value(maximized, positions)
 
-    def ranked(self, configs: list[Config]) -> list[tuple[Config, int]]:
-        """Return configurations with the largest value that their numbers allow, the largest first; 0 where none is.
+    def rank_configs(self, configs: list[Config]) -> list[tuple[Config, int]]:
+        """Rank configurations by the largest value that their numbers allow.
 
-        One is looked into only where it beats the best few before it.
+        The largest comes first; 0 where none is allowed. A configuration is evaluated only where it
+        beats the best few before it.
         """
-        found: list[tuple[int, int, Config]] = []
+        ranked_configs: list[tuple[int, int, Config]] = []
         for index, config in enumerate(configs):
-            floor = found[MAX_ANSWERED - 1][0] if len(found) >= MAX_ANSWERED else -1
-            if floor > 0 and not self._suffices(config, self._up(config, floor + 1)):
+            floor = (
+                ranked_configs[MAX_ANSWERED - 1][0] if len(ranked_configs) >= MAX_ANSWERED else -1
+            )
+            if floor > 0 and not self._suffices(config, self._round_up(config, floor + 1)):
                 continue
-            found.append((self._largest(config, floor), -index, config))
-            found.sort(key=lambda one: one[:2], reverse=True)
-        return [(config, value) for value, _, config in found]
+            ranked_configs.append((self._find_largest(config, floor), -index, config))
+            ranked_configs.sort(key=lambda entry: entry[:2], reverse=True)
+        return [(config, value) for value, _, config in ranked_configs]
 
-    def near(self, config: Config, start: int) -> Trial | None:
-        """Return the largest value whose answer fits: near the one that numbers allow, whose reserve a replay may change."""
-        step, least = self._step(config), self._least(config)
-        value = max(start, least)
-        low, high, jump = self._fits(config, value), value, step
-        while low is None and value > least:
-            high, value = value, max(value - jump, least)
-            low, jump = self._fits(config, value), jump * 2
+    def find_near(self, config: Config, start: int) -> Trial | None:
+        """Find the largest value whose answer fits, near ``start``.
+
+        ``start`` is the one that numbers allow, whose reserve a replay may change.
+        """
+        step, min_value = self._get_step(config), self._get_min_value(config)
+        value = max(start, min_value)
+        low, high, jump = self._try_fitting(config, value), value, step
+        while low is None and value > min_value:
+            high, value = value, max(value - jump, min_value)
+            low, jump = self._try_fitting(config, value), jump * 2
         if low is None:
             return None
         if high == value:
-            low, high = self._above(config, low)
-        return self._without_gaps(config, self._between(config, low, high))
+            low, high = self._double_up(config, low)
+        return self._find_gapless(config, self._bisect(config, low, high))
 
-    def _between(self, config: Config, low: Trial, high: int) -> Trial:
-        """Return a value that fits below one that does not, with nothing between them and the next one."""
-        step = self._step(config)
+    def _bisect(self, config: Config, low: Trial, high: int) -> Trial:
+        """Bisect between a value that fits and one that does not.
+
+        Nothing lies between the result and the next value.
+        """
+        step = self._get_step(config)
         while high - low.value > step:
             middle = low.value + (high - low.value) // (2 * step) * step
-            tried = self._fits(config, middle)
+            tried = self._try_fitting(config, middle)
             low, high = (tried, high) if tried is not None else (low, middle)
         return low
 
-    def _without_gaps(self, config: Config, found: Trial) -> Trial | None:
-        """Return a value below which every one that is tried fits as well: an allocator may reserve less for more.
+    def _find_gapless(self, config: Config, trial: Trial) -> Trial | None:
+        """Find a value below which every one that is tried fits.
 
-        All are tried where they are few, and else as many of the last quarter: below it holes would have to be a third of what
-        is allocated.
+        An allocator may reserve less for more.
+
+        All are tried where they are few, and else as many of the last quarter: below it holes would
+        have to be a third of what is allocated.
         """
-        workload, step, least = config[0], self._step(config), self._least(config)
-        if not isinstance(workload, TrainWorkload) or workload.framework is not Framework.TRANSFORMERS:
-            return found  # nothing else is replayed, and numbers grow
-        first = least if found.value - least <= MAX_PROBED * step else self._up(config, found.value * 3 // 4)
+        workload, step, min_value = config[0], self._get_step(config), self._get_min_value(config)
+        if (
+            not isinstance(workload, TrainWorkload)
+            or workload.framework is not Framework.TRANSFORMERS
+        ):
+            return trial  # nothing else is replayed, and numbers grow
+        first = (
+            min_value
+            if trial.value - min_value <= MAX_PROBED * step
+            else self._round_up(config, trial.value * 3 // 4)
+        )
         low: Trial | None = None
-        for value in range(first, found.value, self._up(config, ceil_div(max(found.value - first, 1), MAX_PROBED))):
-            tried = self._fits(config, value)
+        for value in range(
+            first,
+            trial.value,
+            self._round_up(config, ceil_div(max(trial.value - first, 1), MAX_PROBED)),
+        ):
+            tried = self._try_fitting(config, value)
             if tried is None:
-                if value == least:
+                if value == min_value:
                     return None
                 return (
-                    self.near(config, value - step)
+                    self.find_near(config, value - step)
                     if low is None
-                    else self._without_gaps(config, self._between(config, low, value))
+                    else self._find_gapless(config, self._bisect(config, low, value))
                 )
             low = tried
-        return found
+        return trial
 
-    def _above(self, config: Config, low: Trial) -> tuple[Trial, int]:
-        """Return a value that fits, and a larger one that does not or that nobody asks for."""
-        jump = self._step(config)
-        while low.value + jump <= self._most:
-            tried = self._fits(config, low.value + jump)
+    def _double_up(self, config: Config, low: Trial) -> tuple[Trial, int]:
+        """Double the step until a value does not fit.
+
+        Returns a value that fits, and a larger one that does not or that is beyond the largest.
+        """
+        jump = self._get_step(config)
+        while low.value + jump <= self._max_value:
+            tried = self._try_fitting(config, low.value + jump)
             if tried is None:
                 return low, low.value + jump
             low, jump = tried, jump * 2
         return low, low.value + jump
 
-    def following(self, config: Config, best: Trial) -> tuple[Trial | None, str | None]:
+    def try_next(self, config: Config, best: Trial) -> tuple[Trial | None, str | None]:
         """Return the next value's trial, or the reason that it cannot run."""
-        following = best.value + self._step(config)
-        if following > self._most:
-            return None, self._end
+        following = best.value + self._get_step(config)
+        if following > self._max_value:
+            return None, self._end_reason
         try:
-            return self._trial(config, following), None
+            return self._evaluate_value(config, following), None
         except EstimatorError as refusal:
             return None, str(refusal)
 
-    def nothing(self, candidates: list[Config]) -> Ceiling:
-        """Return that not even the least value fits, with the configuration that comes nearest."""
-        tried = [trial for config in candidates if (trial := self._tried(config, self._least(config))) is not None]
-        if not tried:
-            raise self._refusal or InvalidInputError("no layout of so many GPUs can be had", field="layout")
-        nearest = min(tried, key=lambda trial: trial.missing_bytes)
-        return Ceiling(value=None, best=None, next=nearest, refusal=None, num_evaluated=self.num_evaluated)
+    def make_empty_ceiling(self, candidates: list[Config]) -> Ceiling:
+        """Return a ceiling without a value.
 
-    def _largest(self, config: Config, floor: int) -> int:
-        """Return the largest value that numbers allow, by doubling and bisection; 0 where the least is too large."""
-        step, low = self._step(config), self._up(config, max(floor + 1, self._least(config)))
+        Not even the least value fits; the configuration that comes nearest is shown.
+        """
+        tried = [
+            trial
+            for config in candidates
+            if (trial := self._try_value(config, self._get_min_value(config))) is not None
+        ]
+        if not tried:
+            raise self._refusal or InvalidInputError(
+                "no layout of so many GPUs can be had", field="layout"
+            )
+        nearest = min(tried, key=lambda trial: trial.missing_bytes)
+        return Ceiling(
+            value=None, best=None, next=nearest, refusal=None, num_evaluated=self.num_evaluated
+        )
+
+    def _find_largest(self, config: Config, floor: int) -> int:
+        """Find the largest value that numbers allow.
+
+        By doubling and bisection; 0 where the least is too large.
+        """
+        step, low = (
+            self._get_step(config),
+            self._round_up(config, max(floor + 1, self._get_min_value(config))),
+        )
         if not self._suffices(config, low):
             return 0
         high = low
-        while high < self._most:
-            low, high = high, min(high * 2, self._most // step * step)
+        while high < self._max_value:
+            low, high = high, min(high * 2, self._max_value // step * step)
             if not self._suffices(config, high):
                 break
-            if high + step > self._most:
+            if high + step > self._max_value:
                 return high
         while high - low > step:
             middle = low + (high - low) // (2 * step) * step
@@ -224,50 +308,55 @@ class _Search:
         return low
 
     def _suffices(self, config: Config, value: int) -> bool:
-        subject, workload = self._subject_of(value), with_value(config, self._maximized, value)
+        evaluator, workload = self._evaluator_for(value), set_value(config, self._maximized, value)
         self.num_evaluated += 1
         try:
-            estimate = subject.numbers(workload, config[1])
+            estimate = evaluator.estimate_numbers(workload, config[1])
         except EstimatorError as refusal:
             self._refusal = self._refusal or refusal
             return False
-        return not missing_bytes(estimate, subject.device, confident=self._confident)
+        return not missing_bytes(estimate, evaluator.device, confident=self._is_confident)
 
-    def _up(self, config: Config, value: int) -> int:
-        return ceil_div(value, self._step(config)) * self._step(config)
+    def _round_up(self, config: Config, value: int) -> int:
+        return ceil_div(value, self._get_step(config)) * self._get_step(config)
 
-    def _step(self, config: Config) -> int:
-        return step_of(config, self._maximized)
+    def _get_step(self, config: Config) -> int:
+        return get_step(config, self._maximized)
 
-    def _least(self, config: Config) -> int:
-        return self._up(config, least_of(config, self._maximized))
+    def _get_min_value(self, config: Config) -> int:
+        return self._round_up(config, get_min_value(config, self._maximized))
 
-    def cost(self, trial: Trial) -> float:
+    def get_cost(self, trial: Trial) -> float:
         """Return the time per token; serving has one configuration."""
         if isinstance(trial.workload, ServeWorkload):
             return 0.0
-        return seconds_per_token(self._subject_of(trial.value), trial.workload, trial.layout)
+        return seconds_per_token(self._evaluator_for(trial.value), trial.workload, trial.layout)
 
-    def _fits(self, config: Config, value: int) -> Trial | None:
-        trial = self._tried(config, value)
+    def _try_fitting(self, config: Config, value: int) -> Trial | None:
+        trial = self._try_value(config, value)
         return trial if trial is not None and trial.missing_bytes == 0 else None
 
-    def _tried(self, config: Config, value: int) -> Trial | None:
+    def _try_value(self, config: Config, value: int) -> Trial | None:
         try:
-            return self._trial(config, value)
+            return self._evaluate_value(config, value)
         except EstimatorError as refusal:
             self._refusal = self._refusal or refusal
             return None
 
-    def _trial(self, config: Config, value: int) -> Trial:
-        subject = self._subject_of(value)
-        workload, layout = with_value(config, self._maximized, value), config[1]
+    def _evaluate_value(self, config: Config, value: int) -> Trial:
+        evaluator = self._evaluator_for(value)
+        workload, layout = set_value(config, self._maximized, value), config[1]
         self.num_evaluated += 1
-        estimate = subject.answer(workload, layout)
-        judgement = judge(estimate, subject.device)
-        missing = missing_bytes(estimate, subject.device, confident=self._confident)
+        estimate = evaluator.answer(workload, layout)
+        judgement = judge(estimate, evaluator.device)
+        missing = missing_bytes(estimate, evaluator.device, confident=self._is_confident)
         if judgement.verdict is Verdict.DOES_NOT_FIT:
             missing = max(missing, 1)
         return Trial(
-            value=value, workload=workload, layout=layout, estimate=estimate, judgement=judgement, missing_bytes=missing
+            value=value,
+            workload=workload,
+            layout=layout,
+            estimate=estimate,
+            judgement=judgement,
+            missing_bytes=missing,
         )

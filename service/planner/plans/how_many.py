@@ -1,19 +1,37 @@
-"""How many GPUs of one kind: the fewest on which something that the request allows is enough, and why fewer are not."""
+"""The fewest GPUs of one kind that are enough for a question.
 
-from service.planner.fit.evaluator import Subject
+The answer also says why fewer are not.
+"""
+
+from service.planner.fit.evaluator import Evaluator
 from service.planner.plans.objectives import Objective
-from service.planner.plans.offered import Offered, Plan
-from service.planner.plans.plans import helped, in_its_format, plan_on, widen
-from service.planner.plans.relaxations import Larger, none_larger
-from service.planner.search.layouts import Space
+from service.planner.plans.offered import OfferPlan, Plan
+from service.planner.plans.plans import (
+    add_candidates,
+    add_smallest_change,
+    plan_offer,
+    select_question_format,
+)
+from service.planner.plans.relaxations import LargerGpus, list_no_larger_gpus
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Question
 
 
-def how_many(subject: Subject, question: Question, *, larger: Larger = none_larger) -> Plan:
-    """Return the fewest GPUs; raises EstimatorError when no configuration can run or has a term."""
-    offer = Offer(device=subject.device)
-    search = Search(subject, Space(subject.architecture, in_its_format(subject, question), offer))
-    plan = widen(plan_on(offer, search, Objective.FEWEST_GPUS), search)
-    return helped(Offered(offer=offer, subject=subject, plan=plan), search, larger)
+def find_fewest_gpus(
+    evaluator: Evaluator, question: Question, *, larger_gpus: LargerGpus = list_no_larger_gpus
+) -> Plan:
+    """Return the plan with the fewest GPUs.
+
+    Raises EstimatorError when no configuration can run or has a term.
+    """
+    offer = Offer(device=evaluator.device)
+    search = Search(
+        evaluator,
+        SearchSpace(evaluator.architecture, select_question_format(evaluator, question), offer),
+    )
+    plan = add_candidates(plan_offer(offer, search, Objective.FEWEST_GPUS), search)
+    return add_smallest_change(
+        OfferPlan(offer=offer, evaluator=evaluator, plan=plan), search, larger_gpus
+    )

@@ -1,4 +1,7 @@
-"""Why no layout fills a number of GPUs: the request's own words, its bounds, or how the model divides."""
+"""Reasons why no layout fills a number of GPUs.
+
+The request's own words, its bounds, or how the model divides.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -7,146 +10,218 @@ from math import prod
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
-from service.planner.legality.legal import legal
-from service.planner.search.layouts import Space
-from service.planner.search.splits import SERVED
-from service.planner.search.strategies import Way, ways
+from service.planner.legality.legal import find_violation
+from service.planner.search.layouts import SearchSpace
+from service.planner.search.splits import SERVING_DEGREES
+from service.planner.search.strategies import Strategy, list_strategies
 
 _DEGREES = ("data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel")
 """Whose product is the number of GPUs."""
-_OPEN = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+_VARIABLE_DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unfilled:
-    """A number of GPUs for which there is no layout to try, and why."""
+class NoLayoutReason:
+    """A number of GPUs without a layout, and the reason."""
 
     num_gpus: int
     reason: str
 
 
-def unfilled(space: Space, below: int, placeable: frozenset[int] | None = None) -> Iterator[Unfilled]:
-    """Yield the numbers below one that no layout fills, each with the bound or the division that leaves it out.
+def list_no_layout_reasons(
+    space: SearchSpace, below: int, placeable: frozenset[int] | None = None
+) -> Iterator[NoLayoutReason]:
+    """Yield the numbers below one that no layout fills.
+
+    Each has the bound or the division that leaves it out.
 
     Of those that are not ``placeable`` no nodes have equally many each; None is that any number is.
     """
     for number in space.numbers:
         if number >= below:
             return
-        if not space.slots(number):
-            yield Unfilled(num_gpus=number, reason=why_unfilled(space, number))
+        if not space.list_options(number):
+            yield NoLayoutReason(num_gpus=number, reason=explain_no_layout(space, number))
         elif placeable is not None and number not in placeable:
-            yield Unfilled(num_gpus=number, reason=f"no nodes have {_gpus(number)} free, equally many on each")
+            yield NoLayoutReason(
+                num_gpus=number,
+                reason=f"no nodes have {_format_gpus(number)} free, equally many on each",
+            )
 
 
-def why_unfilled(space: Space, number: int) -> str:
-    """Return what leaves a number without a layout."""
-    return _too_few_replicas(space, number) or _pinned(space, number) or _of_batch(space, number) or _of_model(space, number)
+def explain_no_layout(space: SearchSpace, number: int) -> str:
+    """Explain what leaves a number without a layout."""
+    return (
+        _explain_too_few_replicas(space, number)
+        or _explain_fixed_degrees(space, number)
+        or _explain_batch(space, number)
+        or _explain_model(space, number)
+    )
 
 
-def _too_few_replicas(space: Space, number: int) -> str | None:
-    """Return that so many GPUs cannot serve as many sequences as are asked for, however small a replica is."""
-    workload, least = space.question.workload, space.question.limits.min_num_sequences
-    if not isinstance(workload, ServeWorkload) or least is None:
+def _explain_too_few_replicas(space: SearchSpace, number: int) -> str | None:
+    """Explain that so many GPUs cannot serve enough sequences.
+
+    They are too few however small a replica is.
+    """
+    workload, min_sequences = space.question.workload, space.question.limits.min_num_sequences
+    if not isinstance(workload, ServeWorkload) or min_sequences is None:
         return None
-    most = number // min(_sizes(space), default=1)
-    if most * workload.num_sequences >= least:
+    max_replicas = number // min(_list_sizes(space), default=1)
+    if max_replicas * workload.num_sequences >= min_sequences:
         return None
-    sequences = most * workload.num_sequences
-    replicas = "1 replica" if most == 1 else f"{most} replicas"
-    return f"at most {replicas} on {_gpus(number)}: {sequences:,} sequences at once, fewer than {least:,}"
+    sequences = max_replicas * workload.num_sequences
+    replicas = "1 replica" if max_replicas == 1 else f"{max_replicas} replicas"
+    return (
+        f"at most {replicas} on {_format_gpus(number)}: {sequences:,} sequences at once, fewer "
+        f"than {min_sequences:,}"
+    )
 
 
-def _pinned(space: Space, number: int) -> str | None:
-    """Return which of the degrees that the request fixes do not divide a number."""
-    fixed = {name: getattr(space.asked, name) for name in _DEGREES if not _is_open(space, name)}
+def _explain_fixed_degrees(space: SearchSpace, number: int) -> str | None:
+    """Explain which fixed degrees do not divide a number."""
+    fixed = {
+        name: getattr(space.base_layout, name) for name in _DEGREES if not _is_open(space, name)
+    }
     together = prod(fixed.values())
     if number % together == 0:
         return None
-    said = [f"{name} {value}" for name, value in fixed.items() if value > 1]
-    take = f"{' and '.join(said)} {'takes' if len(said) == 1 else 'take'}"
+    fixed_words = [f"{name} {value}" for name, value in fixed.items() if value > 1]
+    take = f"{' and '.join(fixed_words)} {'takes' if len(fixed_words) == 1 else 'take'}"
     if number < together:
-        return f"{take} {_gpus(together)}"
-    return f"{_gpus(number)} are no multiple of {together}, which {take}"
+        return f"{take} {_format_gpus(together)}"
+    return f"{_format_gpus(number)} are no multiple of {together}, which {take}"
 
 
-def _of_batch(space: Space, number: int) -> str | None:
-    """Return that the batch of the whole job cannot be dealt out to any number of ranks that there may be."""
+def _explain_batch(space: SearchSpace, number: int) -> str | None:
+    """Explain that the global batch does not divide over any ranks.
+
+    The ranks are those that there may be.
+    """
     workload, batch = space.question.workload, space.question.limits.global_batch_size
-    ranks = sorted({number // size for size in _sizes(space) if number % size == 0})
+    ranks = sorted({number // size for size in _list_sizes(space) if number % size == 0})
     if batch is None or not isinstance(workload, TrainWorkload) or not ranks:
         return None
     size = 1 if space.question.is_open("micro_batch_size") else workload.micro_batch_size
-    steps = 1 if space.question.is_open("gradient_accumulation_steps") else workload.gradient_accumulation_steps
+    steps = (
+        1
+        if space.question.is_open("gradient_accumulation_steps")
+        else workload.gradient_accumulation_steps
+    )
     if any(batch % (size * steps * count) == 0 for count in ranks):
         return None
-    dealt = f"{_listed(ranks)} data-parallel ranks" if ranks != [1] else "1 data-parallel rank"
-    each = f" of {size * steps} sequences each" if size * steps > 1 else ""
-    return f"a global batch of {batch:,} cannot be dealt out to {dealt}{each}, and {_gpus(number)} have no others"
+    dealt = (
+        f"{_join_numbers(ranks)} data-parallel ranks" if ranks != [1] else "1 data-parallel rank"
+    )
+    suffix = f" of {size * steps} sequences each" if size * steps > 1 else ""
+    return (
+        f"a global batch of {batch:,} cannot be dealt out to {dealt}{suffix}, and "
+        f"{_format_gpus(number)} have no others"
+    )
 
 
-def _of_model(space: Space, number: int) -> str:
-    """Return which rules keep one degree after the other from filling a number, or keep its layouts from running."""
-    each = number // prod(getattr(space.asked, name) for name in _DEGREES if not _is_open(space, name))
-    alone = not _is_open(space, "data_parallel")
-    names = [name for name in _OPEN if _is_open(space, name)] if alone and each > 1 else []
-    reasons = [reason for name in names if (reason := _forbidden(space, {name: each})) is not None]
-    reasons = reasons or [reason for split in _layouts(space, number) if (reason := _forbidden(space, split)) is not None][:1]
+def _explain_model(space: SearchSpace, number: int) -> str:
+    """Explain which rules leave a number without a layout.
+
+    They keep one degree after the other from filling it, or keep its layouts from running.
+    """
+    remaining_degree = number // prod(
+        getattr(space.base_layout, name) for name in _DEGREES if not _is_open(space, name)
+    )
+    is_data_parallel_fixed = not _is_open(space, "data_parallel")
+    names = (
+        [name for name in _VARIABLE_DEGREES if _is_open(space, name)]
+        if is_data_parallel_fixed and remaining_degree > 1
+        else []
+    )
+    reasons = [
+        reason
+        for name in names
+        if (reason := _explain_forbidden(space, {name: remaining_degree})) is not None
+    ]
+    reasons = (
+        reasons
+        or [
+            reason
+            for split in _iter_layouts(space, number)
+            if (reason := _explain_forbidden(space, split)) is not None
+        ][:1]
+    )
     if not reasons:
-        return f"no legal layout: no degrees that divide the model, and that the request allows, fill {_gpus(number)}"
-    return f"no layout fills {_gpus(number)}: {'; '.join(dict.fromkeys(reasons))}"
+        return (
+            "no legal layout: no degrees that divide the model, and that the request allows, fill "
+            f"{_format_gpus(number)}"
+        )
+    return f"no layout fills {_format_gpus(number)}: {'; '.join(dict.fromkeys(reasons))}"
 
 
-def _layouts(space: Space, number: int) -> Iterator[dict[str, int]]:
+def _iter_layouts(space: SearchSpace, number: int) -> Iterator[dict[str, int]]:
     """Yield the degrees that would fill a number if they were legal."""
-    for size in _sizes(space):
+    for size in _list_sizes(space):
         if number % size == 0:
-            split = next(one for one in space.splits.listed if one.num_ranks == size)
+            split = next(
+                candidate for candidate in space.splits.listed if candidate.num_ranks == size
+            )
             tensor, pipeline, context, expert = split.degrees
-            degrees = {"tensor_parallel": tensor, "pipeline_parallel": pipeline, "context_parallel": context}
+            degrees = {
+                "tensor_parallel": tensor,
+                "pipeline_parallel": pipeline,
+                "context_parallel": context,
+            }
             yield degrees | {"expert_parallel": expert, "data_parallel": number // size}
 
 
-def _forbidden(space: Space, words: dict[str, int]) -> str | None:
-    """Return the rule that forbids degrees in every way, in the words of the first; None where some way allows them."""
-    tensor = words.get("tensor_parallel", 1)
-    if tensor > space.splits.island:
-        return f"tensor_parallel {tensor} leaves the {space.splits.island} GPUs of an NVLink island"
-    reasons = [_illegal(space, way, words) for way in ways(space.question)]
+def _explain_forbidden(space: SearchSpace, degrees: dict[str, int]) -> str | None:
+    """Explain the rule that forbids degrees in every strategy.
+
+    It is that of the first strategy; None where some strategy allows them.
+    """
+    tensor = degrees.get("tensor_parallel", 1)
+    if tensor > space.splits.island_size:
+        return (
+            f"tensor_parallel {tensor} leaves the {space.splits.island_size} GPUs of an NVLink "
+            "island"
+        )
+    reasons = [
+        _explain_illegal(space, strategy, degrees) for strategy in list_strategies(space.question)
+    ]
     return next(iter(reasons)) if all(reason is not None for reason in reasons) else None
 
 
-def _illegal(space: Space, way: Way, words: dict[str, int]) -> str | None:
+def _explain_illegal(space: SearchSpace, strategy: Strategy, degrees: dict[str, int]) -> str | None:
     workload: Workload = space.question.workload
-    if isinstance(workload, TrainWorkload) and way.framework is not None:
-        workload = replace(workload, framework=way.framework)
-    sharding, stage = space.splits.sharding(way), max(way.stages) if way.framework else space.asked.zero_stage
+    if isinstance(workload, TrainWorkload) and strategy.framework is not None:
+        workload = replace(workload, framework=strategy.framework)
+    sharding, stage = (
+        space.splits.get_sharding(strategy),
+        max(strategy.stages) if strategy.framework else space.base_layout.zero_stage,
+    )
     try:
-        layout: Layout = replace(space.asked, sharding=sharding, zero_stage=stage, **words)  # type: ignore[arg-type]  # degrees
+        layout: Layout = replace(space.base_layout, sharding=sharding, zero_stage=stage, **degrees)  # type: ignore[arg-type]  # degrees
     except InvalidInputError as error:
         return error.message
-    found = legal(space.model, workload, layout)
-    return None if found is None else found.reason
+    violation = find_violation(space.model, workload, layout)
+    return None if violation is None else violation.reason
 
 
-def _is_open(space: Space, name: str) -> bool:
-    """Whether a search varies a degree."""
+def _is_open(space: SearchSpace, name: str) -> bool:
+    """Return whether a search varies a degree."""
     question = space.question
     if isinstance(question.workload, ServeWorkload):
-        varied = question.counts_replicas if name == "data_parallel" else name in SERVED
+        varied = question.counts_replicas if name == "data_parallel" else name in SERVING_DEGREES
         return varied and question.is_open(name)
     return question.is_open(name)
 
 
-def _sizes(space: Space) -> list[int]:
-    """Return how many GPUs one data-parallel rank may have."""
+def _list_sizes(space: SearchSpace) -> list[int]:
+    """Return the possible GPUs of one data-parallel rank."""
     return sorted({split.num_ranks for split in space.splits.listed})
 
 
-def _gpus(number: int) -> str:
+def _format_gpus(number: int) -> str:
     return "1 GPU" if number == 1 else f"{number} GPUs"
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _join_numbers(numbers: Iterable[int]) -> str:
     *first, last = map(str, numbers)
     return f"{', '.join(first)} or {last}" if first else last

@@ -1,10 +1,12 @@
-"""What a plan is best at."""
+"""Objectives of a plan."""
 
 from enum import StrEnum
 
 
 class Objective(StrEnum):
-    """Fewest GPUs, least cost (of the run where its tokens are said, else of an hour), or most tokens per second.
+    """Fewest GPUs, least cost or most tokens per second.
+
+    Cost is that of the run where its tokens are given, else of an hour.
 
     Ties go to the faster, then to the simpler layout.
     """

@@ -1,20 +1,27 @@
-"""What comes of a question on each kind of GPU that is offered: a plan, why there is none, or why it cannot be asked there."""
+"""Plans of one question on each offered kind of GPU.
+
+Where there is none, the reason: nothing is enough, or it cannot be asked there.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from service.estimator.values.errors import EstimatorError, InvalidInputError
-from service.planner.fit.candidates import Candidate, Rejected
-from service.planner.fit.evaluator import Subject
+from service.planner.fit.candidates import Candidate, Rejection
+from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.remedies import Remedy
-from service.planner.plans.no_layout_reasons import Unfilled
+from service.planner.plans.no_layout_reasons import NoLayoutReason
 from service.planner.search.offer import Offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
-    """Configurations that were considered, how many of them were estimated, and how many needed no estimate, by reason."""
+class SearchCounts:
+    """Counts of configurations in a search.
+
+    Those that were considered, how many of them were estimated, and how many needed no estimate, by
+    reason.
+    """
 
     layouts: int
     estimated: int
@@ -23,73 +30,110 @@ class Searched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The best on one kind of GPU; without a number the reason, the closest miss and what helps."""
+    """The best plan on one kind of GPU.
+
+    Without a number the reason, the closest miss and what helps.
+    """
 
     num_gpus: int | None
     candidates: tuple[Candidate, ...]
-    rejected: tuple[Rejected, ...]
-    searched: Searched
-    unfilled: tuple[Unfilled, ...] = ()
-    """Smaller numbers that no layout fills."""
+    rejected: tuple[Rejection, ...]
+    searched: SearchCounts
+    no_layout_reasons: tuple[NoLayoutReason, ...] = ()
+    """Reasons of smaller numbers that no layout fills."""
     reason: str | None = None
-    closest: Rejected | None = None
+    closest: Rejection | None = None
     smallest_change: Remedy | None = None
     is_refused: bool = False
     """Whether no configuration can run there at all, or has a term; the reason says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class OfferPlan:
     """The plan on one offer."""
 
     offer: Offer
-    subject: Subject
+    evaluator: Evaluator
     plan: Plan
 
     @property
     def cost_per_hour(self) -> float | None:
-        """Return what its GPUs cost in USD; None where there is no plan or no price."""
+        """Return the cost of the plan's GPUs in USD.
+
+        None where there is no plan or no price.
+        """
         return None if self.plan.num_gpus is None else self.offer.cost_per_hour(self.plan.num_gpus)
 
-    def cost_of_run(self, candidate: Candidate) -> float | None:
-        """Return what a candidate's run costs in USD; None where nobody told its tokens, the rates or the price."""
-        hours, per_hour = hours_of_run(candidate), self.offer.cost_per_hour(candidate.num_gpus)
+    def compute_run_cost(self, candidate: Candidate) -> float | None:
+        """Return the cost of a candidate's run in USD.
+
+        None where its tokens, the rates or the price are unknown.
+        """
+        hours, per_hour = get_run_hours(candidate), self.offer.cost_per_hour(candidate.num_gpus)
         return None if hours is None or per_hour is None else round(hours * per_hour, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
-    """Plans on all offers in the order in which they were offered, and the best of them; None when there is none."""
+    """Plans on all offers, in order, and the best of them.
 
-    offered: tuple[Offered, ...]
-    best: Offered | None
+    The best is None when there is none.
+    """
+
+    offer_plans: tuple[OfferPlan, ...]
+    best: OfferPlan | None
 
     @property
-    def nearest(self) -> Offered:
-        """Where least is missing; what is refused comes last."""
-        return min(self.offered, key=lambda one: (one.plan.is_refused, _missing(one.plan)))
+    def nearest(self) -> OfferPlan:
+        """The offer that lacks least; refused ones come last."""
+        return min(
+            self.offer_plans,
+            key=lambda offer_plan: (
+                offer_plan.plan.is_refused,
+                _get_missing_bytes(offer_plan.plan),
+            ),
+        )
 
 
-def _missing(plan: Plan) -> float:
+def _get_missing_bytes(plan: Plan) -> float:
     return inf if plan.closest is None else plan.closest.missing_bytes
 
 
-def hours_of_run(candidate: Candidate) -> float | None:
-    """Return how long a training run takes; None where nobody told its tokens or the GPU's rates."""
+def get_run_hours(candidate: Candidate) -> float | None:
+    """Return the hours of a training run.
+
+    None where its tokens or the GPU's rates are unknown.
+    """
     return None if candidate.throughput is None else candidate.throughput.hours_for_tokens
 
 
-def refused(error: EstimatorError) -> Plan:
-    """Return that a question cannot be asked on one kind of GPU, and why."""
-    searched = Searched(layouts=0, estimated=0, pruned={})
-    return Plan(num_gpus=None, candidates=(), rejected=(), searched=searched, reason=error.message, is_refused=True)
+def make_refused_plan(error: EstimatorError) -> Plan:
+    """Return the plan of an offer that refuses the question.
+
+    It has the reason.
+    """
+    searched = SearchCounts(layouts=0, estimated=0, pruned={})
+    return Plan(
+        num_gpus=None,
+        candidates=(),
+        rejected=(),
+        searched=searched,
+        reason=error.message,
+        is_refused=True,
+    )
 
 
-def everywhere(refusals: Sequence[tuple[str, EstimatorError]]) -> EstimatorError:
-    """Return why no kind of GPU can be asked, by name: the one reason of all, or each with its own."""
+def merge_refusals(refusals: Sequence[tuple[str, EstimatorError]]) -> EstimatorError:
+    """Return one error for offers that all refuse.
+
+    It is the one reason of all, or each kind of GPU by name with its own.
+    """
     first = refusals[0][1]
     if all(error.message == first.message for _, error in refusals):
         return first
     fields = {error.field for _, error in refusals}
-    each = "; ".join(f"{name}: {error.message}" for name, error in refusals)
-    return InvalidInputError(f"none of these GPUs can be asked: {each}", field=first.field if len(fields) == 1 else "gpus")
+    reasons = "; ".join(f"{name}: {error.message}" for name, error in refusals)
+    return InvalidInputError(
+        f"none of these GPUs can be asked: {reasons}",
+        field=first.field if len(fields) == 1 else "gpus",
+    )

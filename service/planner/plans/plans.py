@@ -1,4 +1,7 @@
-"""The best set of GPUs: on each kind that is offered the best plan, why less is not enough, and which kind is best."""
+"""Plans on each offered kind of GPU, and the best one.
+
+Each says why less is not enough.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -6,179 +9,309 @@ from itertools import islice
 
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.workload import ServeWorkload
-from service.planner.fit.candidates import Candidate, Rejected
-from service.planner.fit.evaluator import Subject
-from service.planner.fit.hardware import in_format_of
-from service.planner.plans.no_layout_reasons import unfilled, why_unfilled
+from service.planner.fit.candidates import Candidate, Rejection
+from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.hardware import select_format
+from service.planner.plans.no_layout_reasons import explain_no_layout, list_no_layout_reasons
 from service.planner.plans.objectives import Objective
-from service.planner.plans.offered import Offered, Plan, Plans, Searched, everywhere, hours_of_run, refused
-from service.planner.plans.refusals import nothing_to_try, too_dear, too_few, why_none, why_refused
-from service.planner.plans.relaxations import Larger, none_larger, smallest_change
-from service.planner.search.layout_options import Slot
-from service.planner.search.layouts import Space
+from service.planner.plans.offered import (
+    OfferPlan,
+    Plan,
+    Plans,
+    SearchCounts,
+    get_run_hours,
+    make_refused_plan,
+    merge_refusals,
+)
+from service.planner.plans.refusals import (
+    explain_no_plan,
+    explain_too_expensive,
+    explain_too_few,
+    find_refusal,
+    make_contradiction_error,
+)
+from service.planner.plans.relaxations import LargerGpus, find_smallest_change, list_no_larger_gpus
+from service.planner.search.layout_options import LayoutOption
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Question
-from service.planner.search.step_times import excess
+from service.planner.search.step_times import compute_excess
 
 MAX_CANDIDATES = 4
-MAX_AHEAD = 4
-"""Configurations whose numbers are too large and that are replayed all the same, where the fastest is asked: the more, the more
-time; with these the plans of all but one in three hundred random questions are the optimum."""
+MAX_REPLAYED_CANDIDATES = 4
+"""Configurations whose numbers are too large and that are replayed all the same, where the fastest
+is asked.
+
+The more, the more time; with these the plans of all but one in three hundred random questions are
+the optimum.
+"""
 WORTHWHILE = 0.99
-"""More GPUs for the cheaper run must save a hundredth of it: the accuracy that the objective has."""
+"""Share of a run's cost that more GPUs must undercut.
+
+They must save a hundredth: the accuracy that the objective has.
+"""
 
 
 def find_plans(
-    subjects: Sequence[tuple[Offer, Subject]], question: Question, objective: Objective, *, larger: Larger = none_larger
+    evaluators: Sequence[tuple[Offer, Evaluator]],
+    question: Question,
+    objective: Objective,
+    *,
+    larger_gpus: LargerGpus = list_no_larger_gpus,
 ) -> Plans:
-    """Return the plans; raises EstimatorError when no configuration can run, or has a term, on any of the offers."""
-    spaces: dict[object, Space] = {}
-    asked: list[tuple[Offered, Search | None]] = []
+    """Find the plan on each offer and the best of them.
+
+    Raises EstimatorError when no configuration can run, or has a term, on any of the offers.
+    """
+    spaces: dict[object, SearchSpace] = {}
+    searches: list[tuple[OfferPlan, Search | None]] = []
     refusals: list[tuple[str, EstimatorError]] = []
-    for offer, subject in subjects:
+    for offer, evaluator in evaluators:
         search = None
         try:
-            search = _search(subject, question, offer, spaces)
-            plan = plan_on(offer, search, objective)
+            search = _make_search(evaluator, question, offer, spaces)
+            plan = plan_offer(offer, search, objective)
         except EstimatorError as error:
             refusals.append((offer.device.name, error))
-            plan = refused(error)
-        asked.append((Offered(offer=offer, subject=subject, plan=plan), search))
-    if len(refusals) == len(asked):
-        raise everywhere(refusals)
-    offered = tuple(one for one, _ in asked)
-    best = min((one for one in offered if one.plan.num_gpus is not None), key=_score(objective), default=None)
-    plans = Plans(offered=offered, best=best)
-    shown = plans.nearest if best is None else best
-    search = next(search for one, search in asked if one is shown)
+            plan = make_refused_plan(error)
+        searches.append((OfferPlan(offer=offer, evaluator=evaluator, plan=plan), search))
+    if len(refusals) == len(searches):
+        raise merge_refusals(refusals)
+    offer_plans = tuple(offer_plan for offer_plan, _ in searches)
+    best = min(
+        (offer_plan for offer_plan in offer_plans if offer_plan.plan.num_gpus is not None),
+        key=_make_score(objective),
+        default=None,
+    )
+    plans = Plans(offer_plans=offer_plans, best=best)
+    chosen = plans.nearest if best is None else best
+    search = next(search for offer_plan, search in searches if offer_plan is chosen)
     assert search is not None  # noqa: S101 - what is refused is never the nearest unless all is
-    plan = helped(shown, search, larger) if best is None else widen(shown.plan, search)
-    full = replace(shown, plan=plan)
-    return Plans(offered=tuple(full if one is shown else one for one in offered), best=None if best is None else full)
+    plan = (
+        add_smallest_change(chosen, search, larger_gpus)
+        if best is None
+        else add_candidates(chosen.plan, search)
+    )
+    completed = replace(chosen, plan=plan)
+    return Plans(
+        offer_plans=tuple(
+            completed if offer_plan is chosen else offer_plan for offer_plan in offer_plans
+        ),
+        best=None if best is None else completed,
+    )
 
 
-def _search(subject: Subject, question: Question, offer: Offer, spaces: dict[object, Space]) -> Search:
-    """Return a search of one offer, in a format that its GPUs have; offers that hang together alike share what divides."""
-    question = in_its_format(subject, question)
-    node = (offer.gpus_per_node, offer.island_size, offer.host_memory_bytes, offer.nvme_bytes, offer.network_bytes_per_second)
+def _make_search(
+    evaluator: Evaluator, question: Question, offer: Offer, spaces: dict[object, SearchSpace]
+) -> Search:
+    """Make the search of one offer, in its number format.
+
+    Offers with the same topology share what divides.
+    """
+    question = select_question_format(evaluator, question)
+    node = (
+        offer.gpus_per_node,
+        offer.island_size,
+        offer.host_memory_bytes,
+        offer.nvme_bytes,
+        offer.network_bytes_per_second,
+    )
     key = (*node, offer.max_gpus, offer.device.mig_profile is not None, question.workload)
     if key not in spaces:
-        spaces[key] = Space(subject.architecture, question, offer)
-    return Search(subject, spaces[key])
+        spaces[key] = SearchSpace(evaluator.architecture, question, offer)
+    return Search(evaluator, spaces[key])
 
 
-def in_its_format(subject: Subject, question: Question) -> Question:
-    """Return a question whose format nobody asked for in one that the GPU has, where the model can run in it."""
-    asked = question.workload
-    workload = in_format_of(subject.device, subject.architecture, asked, question.layout, fixed=question.fixed)
-    return question if workload is asked else replace(question, workload=workload)
+def select_question_format(evaluator: Evaluator, question: Question) -> Question:
+    """Return a question in a number format that the GPU has.
+
+    Only a format that the request does not fix is changed, and only where the model can run in it.
+    """
+    original = question.workload
+    workload = select_format(
+        evaluator.device, evaluator.architecture, original, question.layout, fixed=question.fixed
+    )
+    return question if workload is original else replace(question, workload=workload)
 
 
-def helped(one: Offered, search: Search, larger: Larger = none_larger) -> Plan:
-    """Return a plan that lacks memory with the smallest change that helps."""
-    closest = one.plan.closest
+def add_smallest_change(
+    offer_plan: OfferPlan, search: Search, larger_gpus: LargerGpus = list_no_larger_gpus
+) -> Plan:
+    """Add the smallest helpful change to a plan that lacks memory."""
+    closest = offer_plan.plan.closest
     if closest is None or not closest.missing_bytes:
-        return one.plan
-    return replace(one.plan, smallest_change=smallest_change(search, one.offer, closest.nearest, larger))
+        return offer_plan.plan
+    return replace(
+        offer_plan.plan,
+        smallest_change=find_smallest_change(
+            search, offer_plan.offer, closest.nearest, larger_gpus
+        ),
+    )
 
 
-def widen(plan: Plan, search: Search) -> Plan:
-    """Return a plan with the next best layouts on its number of GPUs, each way and recomputation once."""
+def add_candidates(plan: Plan, search: Search) -> Plan:
+    """Add the next best layouts on the plan's number of GPUs.
+
+    Each strategy and recomputation comes once.
+    """
     if plan.num_gpus is None:
         return plan
-    found = islice(search.best(plan.num_gpus), MAX_CANDIDATES)
-    candidates = tuple(sorted(found, key=lambda candidate: candidate.seconds_per_token))
-    searched = replace(plan.searched, estimated=search.num_estimated, pruned=_counters(search))
+    best = islice(search.iter_best(plan.num_gpus), MAX_CANDIDATES)
+    candidates = tuple(sorted(best, key=lambda candidate: candidate.seconds_per_token))
+    searched = replace(
+        plan.searched, estimated=search.num_estimated, pruned=_collect_counters(search)
+    )
     return replace(plan, candidates=candidates, searched=searched)
 
 
-def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
-    """Return the best plan on one kind of GPU, with its best layout."""
+def plan_offer(offer: Offer, search: Search, objective: Objective) -> Plan:
+    """Return the best plan on one kind of GPU.
+
+    It has its best layout.
+    """
     space, question = search.space, search.question
-    placeable = _placeable(space.counts, offer)
-    counts = _affordable(placeable, question, offer)
+    placeable = _list_placeable(space.counts, offer)
+    counts = _list_affordable(placeable, question, offer)
     if not counts:
-        return _without_counts(search, offer)
+        return _plan_without_counts(search, offer)
     if objective is Objective.FASTEST:
-        found, rejected = _fastest(search, counts)
+        winners, rejected = _find_fastest(search, counts)
     else:
-        found, rejected = _fewest(search, counts)
+        winners, rejected = _find_fewest(search, counts)
         if objective is Objective.CHEAPEST and offer.price_per_gpu_hour is not None:
-            found = _cheaper_run(search, counts, found)
-    searched = Searched(layouts=search.num_considered, estimated=search.num_estimated, pruned=_counters(search))
-    if found:
-        left = () if objective is Objective.FASTEST else tuple(unfilled(space, found[0].num_gpus, offer.counts))
-        return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, unfilled=left, searched=searched)
+            winners = _find_cheaper_run(search, counts, winners)
+    searched = SearchCounts(
+        layouts=search.num_considered,
+        estimated=search.num_estimated,
+        pruned=_collect_counters(search),
+    )
+    if winners:
+        no_layouts = (
+            ()
+            if objective is Objective.FASTEST
+            else tuple(list_no_layout_reasons(space, winners[0].num_gpus, offer.counts))
+        )
+        return Plan(
+            num_gpus=winners[0].num_gpus,
+            candidates=winners,
+            rejected=rejected,
+            no_layout_reasons=no_layouts,
+            searched=searched,
+        )
     if not rejected:
         unbatched = question.limits.global_batch_size is not None
-        raise search.refusal or (None if unbatched else why_refused(search)) or nothing_to_try(space, offer)
-    closest = min(rejected, key=lambda miss: (miss.missing_bytes, _over(miss, question)))
+        raise (
+            search.refusal
+            or (None if unbatched else find_refusal(search))
+            or make_contradiction_error(space, offer)
+        )
+    closest = min(rejected, key=lambda miss: (miss.missing_bytes, _compute_excess(miss, question)))
     if closest.missing_bytes:
-        nearer = search.rejection(closest.num_gpus, nearest_of_all=True) or closest
+        nearer = search.explain_rejection(closest.num_gpus, nearest_of_all=True) or closest
         rejected = tuple(nearer if miss is closest else miss for miss in rejected)
         closest = nearer
-    tried = [count for count in counts if space.slots(count)]
-    reason = why_none(question, offer, tried, closest, placeable=placeable)
-    unused = "" if space.slots(counts[-1]) else f"; more are of no use: {why_unfilled(space, counts[-1])}"
-    return Plan(num_gpus=None, candidates=(), rejected=rejected, searched=searched, reason=reason + unused, closest=closest)
+    tried = [count for count in counts if space.list_options(count)]
+    reason = explain_no_plan(question, offer, tried, closest, placeable=placeable)
+    unused = (
+        ""
+        if space.list_options(counts[-1])
+        else f"; more are of no use: {explain_no_layout(space, counts[-1])}"
+    )
+    return Plan(
+        num_gpus=None,
+        candidates=(),
+        rejected=rejected,
+        searched=searched,
+        reason=reason + unused,
+        closest=closest,
+    )
 
 
-def _without_counts(search: Search, offer: Offer) -> Plan:
-    """Return that nothing is enough, where what is asked takes more GPUs than there are; raises what cannot be asked."""
+def _plan_without_counts(search: Search, offer: Offer) -> Plan:
+    """Return a plan where the request needs more GPUs than there are.
+
+    Raises the error of a question that cannot be asked.
+    """
     space = search.space
-    refusal = None if space.is_split else why_refused(search)
-    reason = (too_few(space, offer) if space.is_split else None) or too_dear(space, offer)
+    refusal = None if space.is_split else find_refusal(search)
+    reason = (explain_too_few(space, offer) if space.is_split else None) or explain_too_expensive(
+        space, offer
+    )
     if refusal is not None or reason is None:
-        raise refusal or nothing_to_try(space, offer)
-    searched = Searched(layouts=0, estimated=0, pruned={})
+        raise refusal or make_contradiction_error(space, offer)
+    searched = SearchCounts(layouts=0, estimated=0, pruned={})
     return Plan(num_gpus=None, candidates=(), rejected=(), searched=searched, reason=reason)
 
 
-def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
-    """Return the fastest on the fewest GPUs on which something is enough once everything is known."""
+def _find_fewest(
+    search: Search, counts: Sequence[int]
+) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
+    """Return the fastest on the fewest sufficient GPUs.
+
+    Sufficient is judged once everything is known.
+    """
     for index, count in enumerate(counts):
         if search.suffices(count):
-            found = tuple(islice(search.best(count), 1))
-            if found:
-                return found, _misses(search, counts[:index])
-    misses = _misses(search, counts)
-    return (), _told_once(misses) if isinstance(search.question.workload, ServeWorkload) else misses
+            winners = tuple(islice(search.iter_best(count), 1))
+            if winners:
+                return winners, _list_rejections(search, counts[:index])
+    misses = _list_rejections(search, counts)
+    return (), _drop_repeated(misses) if isinstance(
+        search.question.workload, ServeWorkload
+    ) else misses
 
 
-def _misses(search: Search, counts: Sequence[int]) -> tuple[Rejected, ...]:
-    """Return why numbers of GPUs are too few, asked from the largest down: what has no room there has none on fewer."""
-    told = [miss for count in reversed(counts) if (miss := search.rejection(count)) is not None]
-    return tuple(reversed(told))
+def _list_rejections(search: Search, counts: Sequence[int]) -> tuple[Rejection, ...]:
+    """Return why numbers of GPUs are too few.
+
+    They are asked from the largest down: what has no room there has none on fewer.
+    """
+    rejections = [
+        miss for count in reversed(counts) if (miss := search.explain_rejection(count)) is not None
+    ]
+    return tuple(reversed(rejections))
 
 
-def _told_once(misses: Sequence[Rejected]) -> tuple[Rejected, ...]:
-    """Return misses without those that say of more replicas what has been said of fewer: that one of them does not fit."""
+def _drop_repeated(misses: Sequence[Rejection]) -> tuple[Rejection, ...]:
+    """Drop rejections that only repeat a smaller one.
+
+    They say of more replicas what has been said of fewer: that one of them does not fit.
+    """
     first = {miss.missing_bytes: miss for miss in reversed(misses) if miss.missing_bytes}
-    return tuple(miss for miss in misses if not miss.missing_bytes or first[miss.missing_bytes] is miss)
+    return tuple(
+        miss for miss in misses if not miss.missing_bytes or first[miss.missing_bytes] is miss
+    )
 
 
-def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
-    """Return the fastest of all numbers, from the largest down to those whose arithmetic alone takes longer."""
-    found: tuple[Candidate, ...] = ()
-    search.ahead.left = MAX_AHEAD
-    for count, slots in _from_the_fastest(search, counts):
-        if found and search.clock.least_seconds(count) >= found[0].seconds_per_token:
-            search.pruned["arithmetic_alone"] += search.space.num_divisions(count)
+def _find_fastest(
+    search: Search, counts: Sequence[int]
+) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
+    """Return the fastest configuration of all GPU counts.
+
+    Counts go from the largest down to those whose arithmetic alone takes longer.
+    """
+    winners: tuple[Candidate, ...] = ()
+    search.replay_candidates.remaining = MAX_REPLAYED_CANDIDATES
+    for count, options in _iter_fastest_first(search, counts):
+        if winners and search.step_times.compute_min_seconds(count) >= winners[0].seconds_per_token:
+            search.pruned["arithmetic_alone"] += search.space.count_divisions(count)
             continue
-        limit = found[0].seconds_per_token if found else None
-        better = tuple(islice(search.best(count, faster_than=limit, among=slots), 1))
-        if better and (not found or better[0].seconds_per_token < found[0].seconds_per_token):
-            found = better
-    if found:
-        return found, ()
-    return (), _misses(search, counts)
+        limit = winners[0].seconds_per_token if winners else None
+        better = tuple(islice(search.iter_best(count, faster_than=limit, among=options), 1))
+        if better and (not winners or better[0].seconds_per_token < winners[0].seconds_per_token):
+            winners = better
+    if winners:
+        return winners, ()
+    return (), _list_rejections(search, counts)
 
 
-def _from_the_fastest(search: Search, counts: Sequence[int]) -> Iterator[tuple[int, tuple[Slot, ...] | None]]:
-    """Yield numbers of GPUs in the order in which they are likely the fastest, and which of their layouts to try; None is all.
+def _iter_fastest_first(
+    search: Search, counts: Sequence[int]
+) -> Iterator[tuple[int, tuple[LayoutOption, ...] | None]]:
+    """Yield GPU counts, likely fastest first, with the layouts to try.
 
-    Where the batch of the whole job or the time of a step is bounded, fewer ranks may be what keeps the bound.
+    None is all of them.
     """
     limits = search.question.limits
     if isinstance(search.question.workload, ServeWorkload):
@@ -187,29 +320,34 @@ def _from_the_fastest(search: Search, counts: Sequence[int]) -> Iterator[tuple[i
     elif limits.global_batch_size is not None or limits.max_step_time_s is not None:
         yield from ((count, None) for count in reversed(counts))
     else:
-        for count, num_splits, slots in search.space.widest(tuple(counts)):
-            search.pruned["fewer_ranks"] += search.space.num_divisions(count) - num_splits
-            yield count, slots
+        for count, num_splits, options in search.space.list_widest(tuple(counts)):
+            search.pruned["fewer_ranks"] += search.space.count_divisions(count) - num_splits
+            yield count, options
 
 
-def _cheaper_run(search: Search, counts: Sequence[int], found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """Return what takes the fewest GPU hours for a run, within a hundredth; what was found where nobody told its tokens."""
-    if not found or hours_of_run(found[0]) is None:
-        return found
-    best = found[0]
+def _find_cheaper_run(
+    search: Search, counts: Sequence[int], winners: tuple[Candidate, ...]
+) -> tuple[Candidate, ...]:
+    """Return the candidate with the fewest GPU hours for a run.
+
+    The fewest within a hundredth; ``winners`` stay where the run's tokens are unknown.
+    """
+    if not winners or get_run_hours(winners[0]) is None:
+        return winners
+    best = winners[0]
     for count in counts:
-        if count > found[0].num_gpus:
+        if count > winners[0].num_gpus:
             limit = WORTHWHILE * best.seconds_per_token * best.num_gpus / count
-            better = next(search.best(count, faster_than=limit), None)
+            better = next(search.iter_best(count, faster_than=limit), None)
             best = better if better is not None and better.seconds_per_token < limit else best
     return (best,)
 
 
-def _score(objective: Objective) -> Callable[[Offered], tuple[float, ...]]:
-    def score(one: Offered) -> tuple[float, ...]:
-        best = one.plan.candidates[0]
-        of_run = one.cost_of_run(best)
-        cost = one.cost_per_hour if of_run is None else of_run
+def _make_score(objective: Objective) -> Callable[[OfferPlan], tuple[float, ...]]:
+    def score(offer_plan: OfferPlan) -> tuple[float, ...]:
+        best = offer_plan.plan.candidates[0]
+        run_cost = offer_plan.compute_run_cost(best)
+        cost = offer_plan.cost_per_hour if run_cost is None else run_cost
         price = float("inf") if cost is None else cost
         match objective:
             case Objective.FEWEST_GPUS:
@@ -222,26 +360,36 @@ def _score(objective: Objective) -> Callable[[Offered], tuple[float, ...]]:
     return score
 
 
-def _over(miss: Rejected, question: Question) -> float:
-    """Return how many times over the limits of time a miss is."""
+def _compute_excess(miss: Rejection, question: Question) -> float:
+    """Return a rejection's worst ratio to the time limits."""
     nearest = miss.nearest
-    return float("inf") if nearest.throughput is None else excess(question.limits, nearest.workload, nearest.throughput)
+    return (
+        float("inf")
+        if nearest.throughput is None
+        else compute_excess(question.limits, nearest.workload, nearest.throughput)
+    )
 
 
-def _placeable(counts: Sequence[int], offer: Offer) -> tuple[int, ...]:
+def _list_placeable(counts: Sequence[int], offer: Offer) -> tuple[int, ...]:
     return tuple(count for count in counts if offer.counts is None or count in offer.counts)
 
 
-def _affordable(counts: Sequence[int], question: Question, offer: Offer) -> tuple[int, ...]:
-    most = question.limits.max_cost_per_hour
-    if most is None:
+def _list_affordable(counts: Sequence[int], question: Question, offer: Offer) -> tuple[int, ...]:
+    budget = question.limits.max_cost_per_hour
+    if budget is None:
         return tuple(counts)
     if offer.price_per_gpu_hour is None:
-        message = f"max_cost_per_hour needs a price, and nobody told that of {offer.device.name}; say it in prices"
+        message = (
+            f"max_cost_per_hour needs a price, and nobody told that of {offer.device.name}; say it "
+            "in prices"
+        )
         raise InvalidInputError(message, field="constraints.max_cost_per_hour")
-    return tuple(count for count in counts if count * offer.price_per_gpu_hour <= most)
+    return tuple(count for count in counts if count * offer.price_per_gpu_hour <= budget)
 
 
-def _counters(search: Search) -> Mapping[str, int]:
-    """Return how many configurations needed no estimate, by reason; reasons that never came up are left out."""
+def _collect_counters(search: Search) -> Mapping[str, int]:
+    """Return the number of configurations pruned without an estimate, by reason.
+
+    Reasons that never came up are left out.
+    """
     return {reason: count for reason, count in sorted(search.pruned.items()) if count}

@@ -1,4 +1,4 @@
-"""What a search tries: a layout in one way to train or to serve, and the batches that run in it."""
+"""Layout options of a search and the batches that run in them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,53 +6,70 @@ from typing import NamedTuple
 
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Checkpointing, Offload, Quantization
-from service.planner.search.strategies import Way
+from service.planner.search.strategies import Strategy
 
-RECOMPUTED = (Checkpointing.FULL, Checkpointing.SELECTIVE, Checkpointing.NONE)
+CHECKPOINTING_BY_INDEX = (Checkpointing.FULL, Checkpointing.SELECTIVE, Checkpointing.NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Slot:
-    """One layout in one way, without its batch and its recomputation; a space has one object for each."""
+class LayoutOption:
+    """One layout in one strategy, without batch and recomputation.
 
-    way: Way
+    A space has one object for each.
+    """
+
+    strategy: Strategy
     layout: Layout
     offload: Offload
     quantization: Quantization | None = None
 
 
 class Batch(NamedTuple):
-    """What decides a slot's activations, each the less the smaller; ``flying`` micro batches are in a pipeline at once."""
+    """Sizes that decide a layout's activations.
 
-    recomputed: int
+    The smaller each, the smaller they are; ``micro_batches_in_flight`` are in a pipeline at once.
+    """
+
+    checkpointing_index: int
     micro_batch_size: int
-    flying: int
-    steps: int
+    micro_batches_in_flight: int
+    gradient_accumulation_steps: int
 
     @property
     def keeps_everything(self) -> bool:
-        """Whether backward computes nothing again."""
-        return self.recomputed == len(RECOMPUTED) - 1
+        """Whether backward recomputes nothing."""
+        return self.checkpointing_index == len(CHECKPOINTING_BY_INDEX) - 1
 
-    def sized(self, micro_batch_size: int) -> "Batch":
+    def with_micro_batch_size(self, micro_batch_size: int) -> "Batch":
         """Return the same batch with another number of sequences at once."""
-        return Batch(self.recomputed, micro_batch_size, self.flying, self.steps)
+        return Batch(
+            self.checkpointing_index,
+            micro_batch_size,
+            self.micro_batches_in_flight,
+            self.gradient_accumulation_steps,
+        )
 
     def dominates(self, other: "Batch") -> bool:
-        """Whether this needs at least the memory of another batch of the same slot."""
+        """Return whether this needs at least the memory of another batch.
+
+        Both are of the same option.
+        """
         return (
-            self.recomputed >= other.recomputed
+            self.checkpointing_index >= other.checkpointing_index
             and self.micro_batch_size >= other.micro_batch_size
-            and self.flying >= other.flying
-            and (self.steps > 1) >= (other.steps > 1)
+            and self.micro_batches_in_flight >= other.micro_batches_in_flight
+            and (self.gradient_accumulation_steps > 1) >= (other.gradient_accumulation_steps > 1)
         )
 
 
-def cheapest_of(batches: Sequence[Batch]) -> Batch:
-    """Return the batch with the least time per token, and less: the largest of everything, and nothing computed again."""
+def build_cheapest_batch(batches: Sequence[Batch]) -> Batch:
+    """Return a batch that bounds the time per token from below.
+
+    It has the largest of everything, and nothing is computed again.
+    """
     return Batch(
-        recomputed=max(batch.recomputed for batch in batches),
+        checkpointing_index=max(batch.checkpointing_index for batch in batches),
         micro_batch_size=max(batch.micro_batch_size for batch in batches),
-        flying=1,
-        steps=max(batch.steps for batch in batches),
+        micro_batches_in_flight=1,
+        gradient_accumulation_steps=max(batch.gradient_accumulation_steps for batch in batches),
     )

@@ -1,4 +1,7 @@
-"""Every layout that a search may try on a number of GPUs: degrees that divide the model, in every way to train or to serve."""
+"""Layouts and batches that a search may try on a GPU count.
+
+Their degrees divide the model, in every strategy to train or to serve.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,164 +13,220 @@ from typing import Any
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.workload import Offload, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.workload import (
+    Offload,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 from service.planner.fit.remedy_steps import Config
-from service.planner.search.bounds import kept_of_sequence
-from service.planner.search.counts import numbers_of
-from service.planner.search.layout_options import RECOMPUTED, Batch, Slot
+from service.planner.search.bounds import compute_saved_activations
+from service.planner.search.counts import list_gpu_counts
+from service.planner.search.layout_options import CHECKPOINTING_BY_INDEX, Batch, LayoutOption
 from service.planner.search.listings import Listings
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, Question
 from service.planner.search.splits import DEGREES, Split, Splits
-from service.planner.search.strategies import Way, needs_no_partner, offloads, quantizations
+from service.planner.search.strategies import (
+    Strategy,
+    can_run_alone,
+    list_offloads,
+    list_quantizations,
+)
 
-ROUNDS = 4
-"""Micro batches per stage that keep a pipeline busy, where nobody says how many there are."""
-Widest = tuple[int, int, tuple[Slot, ...]]
+MICRO_BATCHES_PER_STAGE = 4
+"""Micro batches per stage that keep a pipeline busy, where the request does not fix their number.
+"""
+WidestOptions = tuple[int, int, tuple[LayoutOption, ...]]
 """A number of GPUs, how many splits it adds, and their layouts."""
 
 
-class Space:
-    """The layouts of one question on one kind of GPU, as far as the tables of legality allow; what was listed is kept."""
+class SearchSpace:
+    """Search space of one question on one kind of GPU.
+
+    It has the layouts that the tables of legality allow; results are cached.
+    """
 
     def __init__(self, model: Architecture, question: Question, offer: Offer) -> None:
-        """Look at nothing but how the model divides."""
+        """Set up the space; only the model's divisibility is looked at."""
         self.question = question
         self.model, self._offer = model, offer
-        self._slots: dict[tuple[Split, int], tuple[Slot, ...]] = {}
-        self._on: dict[int, tuple[Slot, ...]] = {}
-        self._divided: dict[int, int] = {}
-        self._widest: dict[tuple[int, ...], tuple[Widest, ...]] = {}
-        self._full: dict[int, Mapping[int, int]] = {}
+        self._options_by_split: dict[tuple[Split, int], tuple[LayoutOption, ...]] = {}
+        self._options_by_count: dict[int, tuple[LayoutOption, ...]] = {}
+        self._divisions_by_count: dict[int, int] = {}
+        self._widest: dict[tuple[int, ...], tuple[WidestOptions, ...]] = {}
+        self._ranks_by_count: dict[int, Mapping[int, int]] = {}
         self._ranks_matter: dict[str, bool] = {}
         self._batches: dict[tuple[str, int, int], tuple[Batch, ...]] = {}
         self._workloads: dict[tuple[str, Offload, Batch], Workload] = {}
-        asked = question.layout
+        base_layout = question.layout
         if offer.gpus_per_node is not None:
-            asked = replace(asked, gpus_per_node=offer.gpus_per_node)
+            base_layout = replace(base_layout, gpus_per_node=offer.gpus_per_node)
         for name in ("host_memory_bytes", "nvme_bytes", "network_bytes_per_second"):
-            if getattr(asked, name) is None and getattr(offer, name) is not None:
-                asked = replace(asked, **{name: getattr(offer, name)})
-        self.asked = asked
-        self._words: dict[str, Any] = {field.name: getattr(asked, field.name) for field in fields(asked)}
-        self._alone = offer.device.mig_profile is not None
-        self.listings = Listings(kept_of_sequence(model, question.workload))
-        self.splits = Splits(model, question, asked, island_size=offer.island_size, alone=self._alone)
+            if getattr(base_layout, name) is None and getattr(offer, name) is not None:
+                base_layout = replace(base_layout, **{name: getattr(offer, name)})
+        self.base_layout = base_layout
+        self._layout_fields: dict[str, Any] = {
+            field.name: getattr(base_layout, field.name) for field in fields(base_layout)
+        }
+        self._is_isolated = offer.device.mig_profile is not None
+        self.listings = Listings(compute_saved_activations(model, question.workload))
+        self.splits = Splits(
+            model,
+            question,
+            base_layout,
+            island_size=offer.island_size,
+            is_isolated=self._is_isolated,
+        )
 
     @property
-    def refused(self) -> Config | None:
+    def first_refused(self) -> Config | None:
         """Return the first configuration that a rule forbids."""
-        return self.splits.refused
+        return self.splits.first_refused
 
     @property
     def is_split(self) -> bool:
-        """Whether degrees can be had at all, on however many GPUs."""
+        """Whether any degrees are legal, on however many GPUs."""
         return bool(self.splits.listed)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """Numbers of GPUs that the question may be asked of, ascending."""
-        return numbers_of(self.question, self._offer, self.asked)
+        """GPU counts that the question may be asked of, ascending."""
+        return list_gpu_counts(self.question, self._offer, self.base_layout)
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Those of the numbers that some layout fills."""
-        return tuple(number for number in self.numbers if self._filled(number))
+        """GPU counts that some layout fills."""
+        return tuple(number for number in self.numbers if self._get_ranks_by_size(number))
 
-    def slots(self, num_gpus: int) -> tuple[Slot, ...]:
-        """Return every layout of so many GPUs that some batch can run in."""
-        found = self._on.get(num_gpus)
-        if found is None:
-            filled = self._filled(num_gpus)
+    def list_options(self, num_gpus: int) -> tuple[LayoutOption, ...]:
+        """Return every layout of so many GPUs with a legal batch."""
+        options = self._options_by_count.get(num_gpus)
+        if options is None:
+            filled = self._get_ranks_by_size(num_gpus)
             fitting = (split for split in self.splits.listed if split.num_ranks in filled)
-            placed = (self._of_split(split, filled[split.num_ranks]) for split in fitting)
-            found = self._on[num_gpus] = tuple(chain.from_iterable(placed))
-        return found
+            placed = (self._list_split_options(split, filled[split.num_ranks]) for split in fitting)
+            options = self._options_by_count[num_gpus] = tuple(chain.from_iterable(placed))
+        return options
 
-    def widest(self, counts: tuple[int, ...]) -> tuple[Widest, ...]:
-        """Return the largest numbers first, each with how many splits it adds and their layouts: no larger one had them alike.
+    def list_widest(self, counts: tuple[int, ...]) -> tuple[WidestOptions, ...]:
+        """Return the GPU counts, largest first, with their new layouts.
 
-        On more data-parallel ranks with the same batch each, a rank holds no more, and the job makes no fewer tokens per
-        second: passes stay, and of d ranks each sends (d - 1) / d of its gradients, so that a step's time over d falls from
-        d = 2 on. That holds while the ring's links are the same; one within a node is therefore told from one beyond it.
+        Each comes with how many splits it adds and their layouts: no larger count had them alike.
+
+        On more data-parallel ranks with the same batch each, a rank holds no more, and the job
+        makes no fewer tokens per second: passes stay, and of d ranks each sends (d - 1) / d of its
+        gradients, so that a step's time over d falls from d = 2 on. That holds while the ring's
+        links are the same; one within a node is therefore told from one beyond it.
         """
         if counts not in self._widest:
-            self._widest[counts] = tuple(self._widest_of(counts))
+            self._widest[counts] = tuple(self._iter_widest(counts))
         return self._widest[counts]
 
-    def _widest_of(self, counts: tuple[int, ...]) -> Iterator[Widest]:
+    def _iter_widest(self, counts: tuple[int, ...]) -> Iterator[WidestOptions]:
         seen: set[tuple[Split, int]] = set()
         for count in reversed(counts):
-            filled, added = self._filled(count), []
+            filled, added = self._get_ranks_by_size(count), []
             for split in self.splits.listed:
                 ranks = filled.get(split.num_ranks)
-                known = (split, 0 if ranks is None else self._ring(split, ranks))
-                if ranks is not None and known not in seen and (found := self._of_split(split, ranks)):
-                    seen.add(known)
-                    added.append(found)
+                key = (split, 0 if ranks is None else self._get_ring_kind(split, ranks))
+                if (
+                    ranks is not None
+                    and key not in seen
+                    and (options := self._list_split_options(split, ranks))
+                ):
+                    seen.add(key)
+                    added.append(options)
             yield count, len(added), tuple(chain.from_iterable(added))
 
-    def _ring(self, split: Split, ranks: int) -> int:
-        """Return the kind of links that a split's data-parallel ranks talk over: none, a node's own, or a network."""
+    def _get_ring_kind(self, split: Split, ranks: int) -> int:
+        """Return the kind of links between a split's data-parallel ranks.
+
+        None, a node's own, or a network.
+        """
         tensor, _, context, _ = split.degrees
         shards = ranks * context
-        return 0 if shards == 1 else 1 if shards * tensor <= self.asked.gpus_per_node else 2
+        return 0 if shards == 1 else 1 if shards * tensor <= self.base_layout.gpus_per_node else 2
 
-    def _of_split(self, split: Split, ranks: int) -> tuple[Slot, ...]:
-        found = self._slots.get((split, ranks))
-        if found is None:
-            found = self._slots[split, ranks] = tuple(slot for slot in self._placed(split, ranks) if self.batches(slot))
-        return found
+    def _list_split_options(self, split: Split, ranks: int) -> tuple[LayoutOption, ...]:
+        options = self._options_by_split.get((split, ranks))
+        if options is None:
+            options = self._options_by_split[split, ranks] = tuple(
+                option for option in self._iter_layouts(split, ranks) if self.list_batches(option)
+            )
+        return options
 
-    def num_divisions(self, num_gpus: int) -> int:
-        """Return in how many ways the degrees divide the model over so many GPUs: a part of its configurations, not listed."""
-        found = self._divided.get(num_gpus)
-        if found is None:
-            found = self._divided[num_gpus] = sum(self._divisors[ranks] for ranks in self._filled(num_gpus))
-        return found
+    def count_divisions(self, num_gpus: int) -> int:
+        """Count the splits that divide the model over so many GPUs.
 
-    def batches(self, slot: Slot) -> tuple[Batch, ...]:
-        """Return recomputation, micro batch and accumulation of a slot, those of the least memory first."""
-        name = slot.way.name
+        Each stands for a part of the configurations, which are not listed.
+        """
+        count = self._divisions_by_count.get(num_gpus)
+        if count is None:
+            count = self._divisions_by_count[num_gpus] = sum(
+                self._divisors[ranks] for ranks in self._get_ranks_by_size(num_gpus)
+            )
+        return count
+
+    def list_batches(self, option: LayoutOption) -> tuple[Batch, ...]:
+        """Return the batches of an option, least memory first.
+
+        A batch is a recomputation, a micro batch and an accumulation.
+        """
+        name = option.strategy.name
         matter = self._ranks_matter.get(name)
         if matter is None:
             bounded = self.question.limits.global_batch_size is not None
-            matter = self._ranks_matter[name] = bounded or self.splits.reach(slot.way).ranks_matter
-        key = (name, slot.layout.pipeline_parallel, slot.layout.data_parallel if matter else 0)
-        found = self._batches.get(key)
-        if found is None:
-            found = self._batches[key] = tuple(self._listed(slot))
-        return found
+            matter = self._ranks_matter[name] = (
+                bounded or self.splits.get_rules(option.strategy).ranks_matter
+            )
+        key = (name, option.layout.pipeline_parallel, option.layout.data_parallel if matter else 0)
+        batches = self._batches.get(key)
+        if batches is None:
+            batches = self._batches[key] = tuple(self._iter_batches(option))
+        return batches
 
-    def _listed(self, slot: Slot) -> Iterator[Batch]:
-        workload, layout = self.question.workload, slot.layout
+    def _iter_batches(self, option: LayoutOption) -> Iterator[Batch]:
+        workload, layout = self.question.workload, option.layout
         if isinstance(workload, ServeWorkload):
             yield Batch(0, workload.num_sequences, 1, 1)
             return
-        open_ = self.question.is_open("activation_checkpointing")
-        words = RECOMPUTED if open_ else (workload.activation_checkpointing,)
-        sized, reach = tuple(self._sized(workload, layout)), self.splits.reach(slot.way)
-        for rank, word in enumerate(RECOMPUTED):
-            found = [Batch(rank, size, min(steps, layout.pipeline_parallel), steps) for size, steps in sized if word in words]
-            for asked in found if reach.sizes_matter else found[:1]:
-                if not reach.runs(*self.config(slot, asked)):
-                    self.splits.refuse(*self.config(slot, asked))
-                    found = [batch for batch in found if reach.sizes_matter and batch != asked]
-            yield from found
+        is_open = self.question.is_open("activation_checkpointing")
+        allowed = CHECKPOINTING_BY_INDEX if is_open else (workload.activation_checkpointing,)
+        sized, rules = (
+            tuple(self._iter_sizes(workload, layout)),
+            self.splits.get_rules(option.strategy),
+        )
+        for rank, word in enumerate(CHECKPOINTING_BY_INDEX):
+            batches = [
+                Batch(rank, size, min(steps, layout.pipeline_parallel), steps)
+                for size, steps in sized
+                if word in allowed
+            ]
+            for candidate in batches if rules.sizes_matter else batches[:1]:
+                if not rules.allows_batch(*self.build_config(option, candidate)):
+                    self.splits.record_refusal(*self.build_config(option, candidate))
+                    batches = [
+                        batch for batch in batches if rules.sizes_matter and batch != candidate
+                    ]
+            yield from batches
 
-    def config(self, slot: Slot, batch: Batch) -> Config:
-        """Return the complete configuration of a slot and a batch."""
+    def build_config(self, option: LayoutOption, batch: Batch) -> Config:
+        """Return the complete configuration of an option and a batch."""
         workload = self.question.workload
         if isinstance(workload, ServeWorkload):
-            asked = slot.quantization or workload.quantization
-            return workload if asked is workload.quantization else replace(workload, quantization=asked), slot.layout
-        key = (slot.way.name, slot.offload, batch)
-        found = self._workloads.get(key)
-        if found is None:
-            found = self._workloads[key] = _filled(workload, slot, batch)
-        return found, slot.layout
+            quantization = option.quantization or workload.quantization
+            return workload if quantization is workload.quantization else replace(
+                workload, quantization=quantization
+            ), option.layout
+        key = (option.strategy.name, option.offload, batch)
+        filled = self._workloads.get(key)
+        if filled is None:
+            filled = self._workloads[key] = _build_workload(workload, option, batch)
+        return filled, option.layout
 
-    def _sized(self, workload: TrainWorkload, layout: Layout) -> Iterator[tuple[int, int]]:
+    def _iter_sizes(self, workload: TrainWorkload, layout: Layout) -> Iterator[tuple[int, int]]:
         """Yield micro batch and accumulation, small micro batches first."""
         question, ranks = self.question, layout.data_parallel
         batch = question.limits.global_batch_size
@@ -180,101 +239,138 @@ class Space:
             sizes = tuple(2**power for power in range(MAX_MICRO_BATCH_SIZE.bit_length()))
         for size in sizes:
             if batch is not None:
-                steps = batch // (size * ranks) if accumulates and size else workload.gradient_accumulation_steps
+                steps = (
+                    batch // (size * ranks)
+                    if accumulates and size
+                    else workload.gradient_accumulation_steps
+                )
                 if steps and size * steps * ranks == batch:
                     yield size, steps
             elif accumulates and layout.pipeline_parallel > 1:
                 yield size, 1
-                yield size, ROUNDS * layout.pipeline_parallel
+                yield size, MICRO_BATCHES_PER_STAGE * layout.pipeline_parallel
             else:
                 yield size, workload.gradient_accumulation_steps
 
     @cached_property
     def _divisors(self) -> Mapping[int, int]:
-        """How many splits have so many GPUs in one data-parallel rank."""
+        """Number of splits by the GPUs of one data-parallel rank."""
         return Counter(split.num_ranks for split in self.splits.listed)
 
-    def _filled(self, num_gpus: int) -> Mapping[int, int]:
-        """Return the data-parallel ranks that fill so many GPUs, by the GPUs of one of them, where some number does."""
-        found = self._full.get(num_gpus)
-        if found is None:
-            asked = ((each, self._ranks(each, num_gpus)) for each in self._divisors)
-            found = self._full[num_gpus] = {each: ranks for each, ranks in asked if ranks is not None}
-        return found
+    def _get_ranks_by_size(self, num_gpus: int) -> Mapping[int, int]:
+        """Return data-parallel ranks that fill so many GPUs.
 
-    def _ranks(self, num_ranks: int, num_gpus: int) -> int | None:
-        """Return the data-parallel ranks of so many GPUs each that fill all, None where no number does."""
+        They are by the GPUs of one of them, where some number of ranks does.
+        """
+        ranks_by_size = self._ranks_by_count.get(num_gpus)
+        if ranks_by_size is None:
+            choices = ((size, self._count_ranks(size, num_gpus)) for size in self._divisors)
+            ranks_by_size = self._ranks_by_count[num_gpus] = {
+                size: ranks for size, ranks in choices if ranks is not None
+            }
+        return ranks_by_size
+
+    def _count_ranks(self, num_ranks: int, num_gpus: int) -> int | None:
+        """Return the number of data-parallel ranks that fill all GPUs.
+
+        None where no number does.
+        """
         batch = self.question.limits.global_batch_size
-        ranks, rest = divmod(num_gpus, num_ranks)
-        workload, least = self.question.workload, self.question.limits.min_num_sequences
+        ranks, remainder = divmod(num_gpus, num_ranks)
+        workload, min_sequences = self.question.workload, self.question.limits.min_num_sequences
         serves = isinstance(workload, ServeWorkload)
-        if isinstance(workload, ServeWorkload) and least is not None and ranks * workload.num_sequences < least:
+        if (
+            isinstance(workload, ServeWorkload)
+            and min_sequences is not None
+            and ranks * workload.num_sequences < min_sequences
+        ):
             return None
-        fixed = (serves and not self.question.counts_replicas) or not self.question.is_open("data_parallel")
-        if not ranks or rest or (batch is not None and batch % ranks):
+        fixed = (serves and not self.question.counts_replicas) or not self.question.is_open(
+            "data_parallel"
+        )
+        if not ranks or remainder or (batch is not None and batch % ranks):
             return None
-        return ranks if not fixed or ranks == self.asked.data_parallel else None
+        return ranks if not fixed or ranks == self.base_layout.data_parallel else None
 
-    def _placed(self, split: Split, ranks: int) -> Iterator[Slot]:
-        way, degrees = split.way, split.degrees
+    def _iter_layouts(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
+        strategy, degrees = split.strategy, split.degrees
         shards = ranks * degrees[2]
-        if shards == 1 and not needs_no_partner(way, self.question):
+        if shards == 1 and not can_run_alone(strategy, self.question):
             return
-        words = self._words | dict(zip(DEGREES, degrees, strict=True))
-        words |= {"data_parallel": ranks, "sharding": self.splits.sharding(way), "sequence_parallel": split.sequence_parallel}
-        if way.framework is None and degrees[3] > 1 and self.question.is_open("expert_tensor_parallel"):
-            words["expert_tensor_parallel"] = _of_each_expert(degrees, ranks)
-        for stage in self._stages(way, shards):
+        values = self._layout_fields | dict(zip(DEGREES, degrees, strict=True))
+        values |= {
+            "data_parallel": ranks,
+            "sharding": self.splits.get_sharding(strategy),
+            "sequence_parallel": split.sequence_parallel,
+        }
+        if (
+            strategy.framework is None
+            and degrees[3] > 1
+            and self.question.is_open("expert_tensor_parallel")
+        ):
+            values["expert_tensor_parallel"] = _get_expert_tensor_parallel(degrees, ranks)
+        for stage in self._list_stages(strategy, shards):
             try:
-                layout = Layout(**(words | {"zero_stage": stage}))
+                layout = Layout(**(values | {"zero_stage": stage}))
             except InvalidInputError:
                 continue  # experts that do not regroup so many ranks
-            for offload, quantization in self._elsewhere:
-                slot = Slot(way=way, layout=layout, offload=offload, quantization=quantization)
-                if self._is_legal(slot):
-                    yield slot
+            for offload, quantization in self._offload_choices:
+                option = LayoutOption(
+                    strategy=strategy, layout=layout, offload=offload, quantization=quantization
+                )
+                if self._is_legal(option):
+                    yield option
 
     @cached_property
-    def _elsewhere(self) -> tuple[tuple[Offload, Quantization | None], ...]:
-        moved = offloads(self.question, has_nvme=self.asked.nvme_bytes is not None)
-        return tuple(product(moved, quantizations(self.model, self.question)))
+    def _offload_choices(self) -> tuple[tuple[Offload, Quantization | None], ...]:
+        moved = list_offloads(self.question, has_nvme=self.base_layout.nvme_bytes is not None)
+        return tuple(product(moved, list_quantizations(self.model, self.question)))
 
-    def _is_legal(self, slot: Slot) -> bool:
+    def _is_legal(self, option: LayoutOption) -> bool:
         workload = self.question.workload
-        if isinstance(workload, TrainWorkload) and workload.offload != slot.offload:
-            workload = replace(workload, offload=slot.offload)
-        elif isinstance(workload, ServeWorkload) and slot.quantization not in {None, workload.quantization}:
-            workload = replace(workload, quantization=slot.quantization or workload.quantization)
-        allowed = self.splits.reach(slot.way).places(workload, slot.layout)
+        if isinstance(workload, TrainWorkload) and workload.offload != option.offload:
+            workload = replace(workload, offload=option.offload)
+        elif isinstance(workload, ServeWorkload) and option.quantization not in {
+            None,
+            workload.quantization,
+        }:
+            workload = replace(workload, quantization=option.quantization or workload.quantization)
+        allowed = self.splits.get_rules(option.strategy).allows_layout(workload, option.layout)
         if not allowed:
-            self.splits.refuse(workload, slot.layout)
+            self.splits.record_refusal(workload, option.layout)
         return allowed
 
-    def _stages(self, way: Way, shards: int) -> tuple[int, ...]:
-        """Return the stages to try: Megatron's distributed optimizer takes no more time than none, and less memory."""
-        if way.framework is None or not self.question.is_open("zero_stage"):
-            return (self.asked.zero_stage,)
-        if way.sharding is Sharding.MEGATRON:
-            return (way.stages[-1],) if shards > 1 else (way.stages[0],)
-        return way.stages
+    def _list_stages(self, strategy: Strategy, shards: int) -> tuple[int, ...]:
+        """Return the ZeRO stages to try.
+
+        Megatron's distributed optimizer takes no more time than none, and less memory.
+        """
+        if strategy.framework is None or not self.question.is_open("zero_stage"):
+            return (self.base_layout.zero_stage,)
+        if strategy.sharding is Sharding.MEGATRON:
+            return (strategy.stages[-1],) if shards > 1 else (strategy.stages[0],)
+        return strategy.stages
 
 
-def _of_each_expert(degrees: tuple[int, ...], ranks: int) -> int | None:
-    """Return how many ranks split one expert of a server that spreads them over all; None is as many as split its layers."""
+def _get_expert_tensor_parallel(degrees: tuple[int, ...], ranks: int) -> int | None:
+    """Return how many ranks split one expert of a server.
+
+    The server spreads its experts over all ranks; None is as many as split its layers.
+    """
     tensor, _, _, expert = degrees
-    each = tensor * ranks // expert
-    return None if each in {0, tensor} else each
+    ranks_per_expert = tensor * ranks // expert
+    return None if ranks_per_expert in {0, tensor} else ranks_per_expert
 
 
-def _filled(workload: TrainWorkload, slot: Slot, batch: Batch) -> TrainWorkload:
-    framework = slot.way.framework
+def _build_workload(workload: TrainWorkload, option: LayoutOption, batch: Batch) -> TrainWorkload:
+    framework = option.strategy.framework
     assert framework is not None  # noqa: S101 - a way to train
-    word = RECOMPUTED[batch.recomputed]
+    checkpointing = CHECKPOINTING_BY_INDEX[batch.checkpointing_index]
     return replace(
         workload,
         framework=framework,
-        offload=slot.offload,
-        activation_checkpointing=word,
+        offload=option.offload,
+        activation_checkpointing=checkpointing,
         micro_batch_size=batch.micro_batch_size,
-        gradient_accumulation_steps=batch.steps,
+        gradient_accumulation_steps=batch.gradient_accumulation_steps,
     )

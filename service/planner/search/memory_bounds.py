@@ -1,72 +1,97 @@
-"""Which layouts and batches have room by arithmetic alone: bounds that come before any estimate, each worked out once."""
+"""Memory bounds of layouts and batches, by arithmetic alone.
+
+They come before any estimate, and each is worked out once.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from service.planner.fit.evaluator import Subject
-from service.planner.search.bounds import states_of
-from service.planner.search.layout_options import Batch, Slot
-from service.planner.search.layouts import Space
+from service.planner.fit.evaluator import Evaluator
+from service.planner.search.bounds import compute_state_bytes
+from service.planner.search.layout_options import Batch, LayoutOption
+from service.planner.search.layouts import SearchSpace
 
 
-class Room:
-    """The layouts of one question on one kind of GPU whose least bytes have room; ``pruned`` counts those that have none."""
+class MemoryBounds:
+    """Memory bounds of one question on one kind of GPU.
 
-    def __init__(self, subject: Subject, space: Space, pruned: Counter[str]) -> None:
-        """Work out nothing but the least bytes of the model."""
-        self._space, self._usable, self._pruned = space, subject.device.usable_bytes, pruned
+    They select the layouts whose least bytes have room; ``pruned`` counts those that have none.
+    """
+
+    def __init__(self, evaluator: Evaluator, space: SearchSpace, pruned: Counter[str]) -> None:
+        """Compute the least bytes of the model's states."""
+        self._space, self._usable, self._pruned = space, evaluator.device.usable_bytes, pruned
         self.num_considered = 0
-        self._states = states_of(subject.architecture, space.question.workload)
+        self._states = compute_state_bytes(evaluator.architecture, space.question.workload)
         self._before_gradients = replace(self._states, gradients=0)
-        self._bounded: dict[int, tuple[Slot, ...]] = {}
-        self._needs: dict[Slot, int] = {}
-        self._roomy: dict[Slot, tuple[Batch, ...]] = {}
+        self._feasible: dict[int, tuple[LayoutOption, ...]] = {}
+        self._needs: dict[LayoutOption, int] = {}
+        self._fitting: dict[LayoutOption, tuple[Batch, ...]] = {}
 
-    def bounded(self, num_gpus: int) -> tuple[Slot, ...]:
-        """Return the slots whose states alone leave room, those that need least first."""
-        found = self._bounded.get(num_gpus)
-        if found is None:
-            found = self._bounded[num_gpus] = self.with_states(self._space.slots(num_gpus))
-        return found
+    def list_feasible(self, num_gpus: int) -> tuple[LayoutOption, ...]:
+        """Return the options whose states alone fit.
 
-    def with_states(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
-        """Return those of some slots whose states have room, those that need least first."""
-        kept = []
-        for slot in slots:
-            needs = self._needs.get(slot)
+        Those that need least come first.
+        """
+        feasible = self._feasible.get(num_gpus)
+        if feasible is None:
+            feasible = self._feasible[num_gpus] = self.filter_by_states(
+                self._space.list_options(num_gpus)
+            )
+        return feasible
+
+    def filter_by_states(self, options: Iterable[LayoutOption]) -> tuple[LayoutOption, ...]:
+        """Return those of some options whose states fit.
+
+        Those that need least come first.
+        """
+        feasible = []
+        for option in options:
+            needs = self._needs.get(option)
             if needs is None:
-                needs = self._needs[slot] = self._states.of_one(slot)
-                layouts = len(self._space.batches(slot))
+                needs = self._needs[option] = self._states.compute_rank_bytes(option)
+                layouts = len(self._space.list_batches(option))
                 self.num_considered += layouts
                 self._pruned["states_alone"] += layouts * (needs > self._usable)
             if needs <= self._usable:
-                kept.append((needs, slot))
-        kept.sort(key=lambda pair: (pair[0], -pair[1].layout.context_parallel))
-        return tuple(slot for _, slot in kept)
+                feasible.append((needs, option))
+        feasible.sort(key=lambda pair: (pair[0], -pair[1].layout.context_parallel))
+        return tuple(option for _, option in feasible)
 
-    def lacking(self, slot: Slot) -> int:
-        """Return by how many bytes the states of a slot that was looked at are too large; less than 0 is room."""
-        return self._needs[slot] - self._usable
+    def compute_shortfall(self, option: LayoutOption) -> int:
+        """Return the shortfall of an option's states in bytes.
 
-    def lacking_in_backward(self, slot: Slot) -> int:
-        """Return by how many bytes the states and what backward needs of the smallest batch are too large, at least."""
-        layout, listings = slot.layout, self._space.listings
+        The option was looked at before; less than 0 is room.
+        """
+        return self._needs[option] - self._usable
+
+    def compute_backward_shortfall(self, option: LayoutOption) -> int:
+        """Return a lower bound of an option's shortfall in backward.
+
+        It counts the states and what backward needs of the smallest batch.
+        """
+        layout, listings = option.layout, self._space.listings
         split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
-        needed = listings.least(self._space.batches(slot)) // split
-        return self._before_gradients.of_one(slot) + needed - self._usable
+        needed = listings.get_min_need(self._space.list_batches(option)) // split
+        return self._before_gradients.compute_rank_bytes(option) + needed - self._usable
 
-    def roomy(self, slot: Slot) -> tuple[Batch, ...]:
-        """Return the batches of which what backward needs has room beside the states, once; gradients come later."""
-        found = self._roomy.get(slot)
-        if found is None:
-            batches = self._space.batches(slot)
-            found = self._roomy[slot] = self._with_room(slot, batches)
-            self._pruned["activations_alone"] += len(batches) - len(found)
-        return found
+    def list_fitting_batches(self, option: LayoutOption) -> tuple[Batch, ...]:
+        """Return the batches whose backward fits beside the states.
 
-    def _with_room(self, slot: Slot, batches: tuple[Batch, ...]) -> tuple[Batch, ...]:
-        layout = slot.layout
+        They are worked out once; gradients come later.
+        """
+        fitting = self._fitting.get(option)
+        if fitting is None:
+            batches = self._space.list_batches(option)
+            fitting = self._fitting[option] = self._filter_batches(option, batches)
+            self._pruned["activations_alone"] += len(batches) - len(fitting)
+        return fitting
+
+    def _filter_batches(
+        self, option: LayoutOption, batches: tuple[Batch, ...]
+    ) -> tuple[Batch, ...]:
+        layout = option.layout
         split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
-        room = (self._usable - self._before_gradients.of_one(slot)) * split
-        return self._space.listings.within(batches, room)
+        available = (self._usable - self._before_gradients.compute_rank_bytes(option)) * split
+        return self._space.listings.select_within(batches, available)

@@ -1,4 +1,4 @@
-"""A kind of GPU on offer: how many there are, how they hang together, and what one costs."""
+"""Offers: one kind of GPU with its count, topology and price."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,13 @@ from service.estimator.values.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """GPUs of one kind; ``pool`` names the pool of a cluster that they come from, prices are in USD.
+    """GPUs of one kind on offer.
 
-    None leaves to the question what it says: GPUs per node, the limit of the search, a node's memory, NVMe
-    and network. Tensor
-    parallelism stays within ``island_size`` GPUs, a node's where it is absent.
+    ``pool`` names the pool of a cluster that they come from, prices are in USD.
+
+    None leaves to the question what it says: GPUs per node, the limit of the search, a node's
+    memory, NVMe and network. Tensor parallelism stays within ``island_size`` GPUs, a node's where
+    it is absent.
     """
 
     device: Device
@@ -30,9 +32,19 @@ class Offer:
     def __post_init__(self) -> None:
         """Refuse a negative price."""
         if self.price_per_gpu_hour is not None and not self.price_per_gpu_hour >= 0:
-            message = f"a GPU hour of {self.device.name} costs {self.price_per_gpu_hour}; it must be 0 or more"
+            message = (
+                f"a GPU hour of {self.device.name} costs {self.price_per_gpu_hour}; it must be 0 "
+                "or more"
+            )
             raise InvalidInputError(message, field="prices")
 
     def cost_per_hour(self, num_gpus: int) -> float | None:
-        """Return what so many GPUs cost in USD per hour; None where nobody told the price."""
-        return None if self.price_per_gpu_hour is None else round(num_gpus * self.price_per_gpu_hour, 6)
+        """Return the cost of so many GPUs in USD per hour.
+
+        None where the price is unknown.
+        """
+        return (
+            None
+            if self.price_per_gpu_hour is None
+            else round(num_gpus * self.price_per_gpu_hour, 6)
+        )

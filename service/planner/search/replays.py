@@ -1,73 +1,116 @@
-"""Which configurations are worth a replay of the allocator, although their numbers do not suffice."""
+"""Configurations that are worth a replay of the allocator.
+
+Their numbers do not suffice.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import Framework
-from service.planner.search.layout_options import Batch, Slot
+from service.planner.search.layout_options import Batch, LayoutOption
 
 MAX_REPLAYED = 3
-"""Configurations of one number of GPUs that are replayed although their numbers do not suffice: a replay may reserve less.
+"""Configurations of one GPU count that are replayed although their numbers do not suffice.
 
-Only transformers' steps are replayed: what other frameworks reserve is a ratio in either answer.
+A replay may reserve less. Only transformers' steps are replayed: what other frameworks reserve is a
+ratio in either answer.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What came of one batch of a slot; no estimate where it was refused."""
+class TriedBatch:
+    """Result of one batch of a layout.
+
+    There is no estimate where it was refused.
+    """
 
     batch: Batch
     estimate: Estimate | None
     missing_bytes: int
 
 
-def nearest_to_replay(tried: Iterable[tuple[Slot, Tried]], usable_bytes: int) -> list[Slot]:
-    """Return the slots that lack least of those whose allocated bytes alone have room, the nearest first."""
+def find_nearest_to_replay(
+    tried: Iterable[tuple[LayoutOption, TriedBatch]], usable_bytes: int
+) -> list[LayoutOption]:
+    """Return the options that lack least, the nearest first.
+
+    Only those count whose allocated bytes alone have room.
+    """
     near = [
-        (one.missing_bytes, index, slot)
-        for index, (slot, one) in enumerate(tried)
-        if one.estimate is not None
-        and slot.way.framework is Framework.TRANSFORMERS
-        and one.missing_bytes
-        and one.estimate.allocated_bytes <= usable_bytes
+        (trial.missing_bytes, index, option)
+        for index, (option, trial) in enumerate(tried)
+        if trial.estimate is not None
+        and option.strategy.framework is Framework.TRANSFORMERS
+        and trial.missing_bytes
+        and trial.estimate.allocated_bytes <= usable_bytes
     ]
-    return [slot for _, _, slot in sorted(near, key=lambda found: found[:2])[:MAX_REPLAYED]]
+    return [option for _, _, option in sorted(near, key=lambda entry: entry[:2])[:MAX_REPLAYED]]
 
 
-class Ahead:
-    """A few configurations that are replayed though their numbers are too large, in the order in which they come."""
+class ReplayCandidates:
+    """A budget of configurations to replay though their numbers are too large.
+
+    They are taken in the order in which they come.
+    """
 
     def __init__(self, usable_bytes: int, *, is_confident: bool) -> None:
-        """Take none before it is said how many; with confidence the upper ends have to have room."""
-        self.left = 0
+        """Start with an empty budget.
+
+        With confidence the upper ends have to have room.
+        """
+        self.remaining = 0
         self._usable, self._is_confident = usable_bytes, is_confident
 
-    def takes(self, slot: Slot, tried: Tried | None) -> bool:
-        """Whether a configuration is worth a replay: it would have room if the allocator left no hole."""
-        if not self.left or tried is None or tried.estimate is None or slot.way.framework is not Framework.TRANSFORMERS:
+    def accept(self, option: LayoutOption, tried: TriedBatch | None) -> bool:
+        """Accept a configuration that is worth a replay.
+
+        It would have room if the allocator left no hole.
+        """
+        if (
+            not self.remaining
+            or tried is None
+            or tried.estimate is None
+            or option.strategy.framework is not Framework.TRANSFORMERS
+        ):
             return False
-        found = tried.estimate
-        holes = found.reserved_bytes - found.allocated_bytes
-        needs = found.device_bytes
+        estimate = tried.estimate
+        holes = estimate.reserved_bytes - estimate.allocated_bytes
+        needs = estimate.device_bytes
         if self._is_confident:
-            holes = found.reserved_interval.high - found.allocated_interval.high
-            needs = found.device_interval.high
+            holes = estimate.reserved_interval.high - estimate.allocated_interval.high
+            needs = estimate.device_interval.high
         is_near = needs - holes <= self._usable
-        self.left -= is_near
+        self.remaining -= is_near
         return is_near
 
 
-def alike(slot: Slot, batch: Batch) -> object:
-    """Return what slots have in common that differ in context-parallel ranks and in how many ranks share a sequence alone."""
-    layout = slot.layout
-    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.shards, layout.zero_stage)
-    return slot.way.name, degrees, slot.offload, slot.quantization, batch
+def get_length_group(option: LayoutOption, batch: Batch) -> object:
+    """Return the key of options that differ in sequence splitting only.
+
+    They differ in context-parallel ranks and in how many ranks share a sequence alone.
+    """
+    layout = option.layout
+    degrees = (
+        layout.tensor_parallel,
+        layout.pipeline_parallel,
+        layout.expert_parallel,
+        layout.shards,
+        layout.zero_stage,
+    )
+    return option.strategy.name, degrees, option.offload, option.quantization, batch
 
 
-def without_shards(slot: Slot, batch: Batch) -> object:
-    """Return what slots have in common that differ in how many ranks share their states, and in nothing else."""
-    layout = slot.layout
-    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.context_parallel)
-    return slot.way.name, degrees, layout.zero_stage, slot.offload, batch
+def get_shard_group(option: LayoutOption, batch: Batch) -> object:
+    """Return the key of options that differ in state shards only.
+
+    They differ in how many ranks share their states, and in nothing else.
+    """
+    layout = option.layout
+    degrees = (
+        layout.tensor_parallel,
+        layout.pipeline_parallel,
+        layout.expert_parallel,
+        layout.context_parallel,
+    )
+    return option.strategy.name, degrees, layout.zero_stage, option.offload, batch

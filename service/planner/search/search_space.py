@@ -1,4 +1,4 @@
-"""What a question fixes, bounds and allows."""
+"""Questions of a search: what is fixed, bounded and allowed."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,19 @@ from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.confidence import require_confidence
+from service.planner.fit.confidence import check_confidence
 
 DEFAULT_MAX_GPUS = 1024
 MAX_MICRO_BATCH_SIZE = 64
-TIMES = ("max_step_time_s", "max_hours", "max_prefill_time_s", "max_time_per_output_token_s", "min_tokens_per_second")
-_OF_TRAINING = ("global_batch_size", "max_step_time_s", "max_hours")
-_OF_SERVING = ("max_prefill_time_s", "max_time_per_output_token_s", "min_num_sequences")
+TIME_LIMITS = (
+    "max_step_time_s",
+    "max_hours",
+    "max_prefill_time_s",
+    "max_time_per_output_token_s",
+    "min_tokens_per_second",
+)
+_TRAINING_LIMITS = ("global_batch_size", "max_step_time_s", "max_hours")
+_SERVING_LIMITS = ("max_prefill_time_s", "max_time_per_output_token_s", "min_num_sequences")
 OFFLOADING, QUANTIZING = "offload", "quantization"
 ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
 """What a search uses only where the request allows it."""
@@ -20,9 +26,12 @@ ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of a search; with a ``confidence`` a plan must be ``fits``, with ``None`` ``tight`` counts.
+    """Bounds of a search.
 
-    Times are those of an optimizer step and of the whole run, or of reading the prompts and of one decode step.
+    With a ``confidence`` a plan must be ``fits``, with ``None`` ``tight`` counts.
+
+    Times are those of an optimizer step and of the whole run, or of reading the prompts and of one
+    decode step.
     """
 
     max_gpus: int = DEFAULT_MAX_GPUS
@@ -46,7 +55,7 @@ class Limits:
             if value is not None and value < 1:
                 message = f"{name} is {value}; it must be 1 or more"
                 raise InvalidInputError(message, field=f"constraints.{name}")
-        for name in (*TIMES, "max_cost_per_hour"):
+        for name in (*TIME_LIMITS, "max_cost_per_hour"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 message = f"{name} is {value}; it must be more than 0"
@@ -55,9 +64,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """How many GPUs: ``workload`` and ``layout`` hold what the request says and defaults; ``fixed`` names what it said.
+    """A search for the number of GPUs.
 
-    ``frameworks`` names the ways to train that may be used, None all; ``allow`` what is used only when it is allowed.
+    ``workload`` and ``layout`` hold the request's values and defaults; ``fixed`` names those of the
+    request.
+
+    ``frameworks`` names the strategies to train that may be used, None all; ``allow`` what is used
+    only when it is allowed.
     """
 
     workload: Workload
@@ -68,25 +81,32 @@ class Question:
     allow: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse bounds and permissions that mean nothing for the task: a search would ignore them.
+        """Refuse bounds and permissions without meaning for the task.
+
+        A search would ignore them.
 
         So is a confidence that its intervals do not carry.
         """
-        require_confidence(self.limits.confidence, self.workload)
+        check_confidence(self.limits.confidence, self.workload)
         serves = isinstance(self.workload, ServeWorkload)
-        bounds = _OF_TRAINING if serves else _OF_SERVING
+        bounds = _TRAINING_LIMITS if serves else _SERVING_LIMITS
         task = "serve" if serves else "train"
-        said = [name for name in bounds if getattr(self.limits, name) is not None]
-        said += ["frameworks"] if serves and self.frameworks is not None else []
-        for name in said:
+        misplaced = [name for name in bounds if getattr(self.limits, name) is not None]
+        misplaced += ["frameworks"] if serves and self.frameworks is not None else []
+        for name in misplaced:
             message = f"{name} means nothing for task {task!r}"
             raise InvalidInputError(message, field=f"constraints.{name}")
         if (OFFLOADING if serves else QUANTIZING) in self.allow:
             message = (
-                f"{', '.join(sorted(self.allow))} cannot be allowed for task {task!r}: offload trains, quantization serves"
+                f"{', '.join(sorted(self.allow))} cannot be allowed for task {task!r}: offload "
+                "trains, quantization serves"
             )
             raise InvalidInputError(message, field="constraints.allow")
-        if isinstance(self.workload, TrainWorkload) and self.limits.max_hours is not None and self.workload.num_tokens is None:
+        if (
+            isinstance(self.workload, TrainWorkload)
+            and self.limits.max_hours is not None
+            and self.workload.num_tokens is None
+        ):
             message = "max_hours needs the tokens of the run: say num_tokens"
             raise InvalidInputError(message, field="constraints.max_hours")
 
@@ -97,11 +117,20 @@ class Question:
 
     @property
     def counts_replicas(self) -> bool:
-        """Whether the search says how many replicas serve: where the request asks for as much as several may give."""
+        """Whether the search decides the number of replicas.
+
+        It does where the request asks for as much as several may give.
+        """
         limits = self.limits
-        asked = limits.min_tokens_per_second is not None or limits.min_num_sequences is not None
-        return asked and isinstance(self.workload, ServeWorkload) and self.is_open("data_parallel")
+        has_rate_target = (
+            limits.min_tokens_per_second is not None or limits.min_num_sequences is not None
+        )
+        return (
+            has_rate_target
+            and isinstance(self.workload, ServeWorkload)
+            and self.is_open("data_parallel")
+        )
 
     def is_open(self, name: str) -> bool:
-        """Whether the search may vary a field."""
+        """Return whether the search may vary a field."""
         return name not in self.fixed

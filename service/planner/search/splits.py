@@ -1,4 +1,7 @@
-"""How a job may be split: combinations of degrees that a framework and a model allow, before their ranks are counted."""
+"""Splits of a job: combinations of parallel degrees.
+
+A framework and a model allow them, before their ranks are counted.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,25 +14,28 @@ from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.remedy_steps import Config
-from service.planner.legality.facts import facts_of
-from service.planner.legality.reach import ALLOWED, Reach
+from service.planner.legality.facts import collect_facts
+from service.planner.legality.reach import ALLOWED, SearchRules
 from service.planner.search.search_space import Question
-from service.planner.search.strategies import Way, ways
+from service.planner.search.strategies import Strategy, list_strategies
 
 DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
-SERVED = frozenset({"tensor_parallel", "pipeline_parallel"})
+SERVING_DEGREES = frozenset({"tensor_parallel", "pipeline_parallel"})
 """Degrees that a replica is split by."""
-SPREAD = "expert_parallel"
-"""Over how many ranks a server spreads its experts, which takes no GPU more."""
+EXPERT_DEGREE = "expert_parallel"
+"""Degree by which a server spreads its experts, which takes no GPU more."""
 MAX_CONTEXT, MAX_STAGES = 64, 64
 Degrees = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split:
-    """Degrees in the order of ``DEGREES``, in one way; a question has one object for each."""
+    """Degrees in the order of ``DEGREES``, in one strategy.
 
-    way: Way
+    A question has one object for each.
+    """
+
+    strategy: Strategy
     degrees: Degrees
     num_ranks: int
     """GPUs of one data-parallel rank."""
@@ -37,64 +43,99 @@ class Split:
 
 
 class Splits:
-    """The splits of one question, as the tables of legality allow them."""
+    """The legal splits of one question."""
 
-    def __init__(self, model: Architecture, question: Question, asked: Layout, *, island_size: int | None, alone: bool) -> None:
-        """Look at nothing yet; GPUs that are ``alone`` reach no other."""
-        self.refused: Config | None = None
+    def __init__(
+        self,
+        model: Architecture,
+        question: Question,
+        base_layout: Layout,
+        *,
+        island_size: int | None,
+        is_isolated: bool,
+    ) -> None:
+        """Set up without looking at any split.
+
+        GPUs that are ``is_isolated`` reach no other.
+        """
+        self.first_refused: Config | None = None
         """The first configuration that a rule forbids."""
-        self._model, self._question, self._asked = model, question, asked
-        self.island = island_size or asked.gpus_per_node
-        self._alone = alone
-        self._reaches: dict[str, Reach] = {}
+        self._model, self._question, self._base_layout = model, question, base_layout
+        self.island_size = island_size or base_layout.gpus_per_node
+        self._is_isolated = is_isolated
+        self._rules: dict[str, SearchRules] = {}
 
     @cached_property
     def listed(self) -> tuple[Split, ...]:
-        """Every split, in the order of the ways and from the simplest on."""
-        return tuple(split for way in ways(self._question) for split in self._of(way))
+        """Every split, by strategy and from the simplest on."""
+        return tuple(
+            split
+            for strategy in list_strategies(self._question)
+            for split in self._iter_splits(strategy)
+        )
 
-    def reach(self, way: Way) -> Reach:
-        """Return what a way lets the search combine."""
-        found = self._reaches.get(way.name)
-        if found is None:
-            stays = frozenset[str]() if self._question.allow else ALLOWED
-            found = Reach(facts_of(self._model), self._workload(way), self._asked, stays=stays)
-            self._reaches[way.name] = found
-        return found
+    def get_rules(self, strategy: Strategy) -> SearchRules:
+        """Return the search rules of a strategy."""
+        rules = self._rules.get(strategy.name)
+        if rules is None:
+            unvaried = frozenset[str]() if self._question.allow else ALLOWED
+            rules = SearchRules(
+                collect_facts(self._model),
+                self._build_workload(strategy),
+                self._base_layout,
+                stays=unvaried,
+            )
+            self._rules[strategy.name] = rules
+        return rules
 
-    def sharding(self, way: Way) -> Sharding:
-        """Return who shards in a way; who serves does not."""
-        return self._asked.sharding if way.framework is None else way.sharding
+    def get_sharding(self, strategy: Strategy) -> Sharding:
+        """Return the sharding of a strategy.
 
-    def refuse(self, workload: Workload, layout: Layout) -> None:
-        """Remember the first configuration that a rule forbids."""
-        self.refused = self.refused or (workload, layout)
+        Serving does not shard.
+        """
+        return self._base_layout.sharding if strategy.framework is None else strategy.sharding
 
-    def _of(self, way: Way) -> Iterator[Split]:
-        tensor, pipeline, context, expert = (self._options(way, name) for name in DEGREES)
+    def record_refusal(self, workload: Workload, layout: Layout) -> None:
+        """Record the first configuration that a rule forbids."""
+        self.first_refused = self.first_refused or (workload, layout)
+
+    def _iter_splits(self, strategy: Strategy) -> Iterator[Split]:
+        tensor, pipeline, context, expert = (self._list_degrees(strategy, name) for name in DEGREES)
         for degrees in product(tensor, pipeline, context, expert):
-            sequences = self._sequences(way, degrees)
+            sequences = self._choose_sequence_parallel(strategy, degrees)
             if sequences is not None:
                 tensors, stages, contexts, _ = degrees
                 ranks = tensors * stages * contexts
-                yield Split(way=way, degrees=degrees, num_ranks=ranks, sequence_parallel=sequences)
+                yield Split(
+                    strategy=strategy, degrees=degrees, num_ranks=ranks, sequence_parallel=sequences
+                )
 
-    def _options(self, way: Way, name: str) -> tuple[int, ...]:
-        """Return the values that one degree may have, before it is known beside which others."""
-        asked: int = getattr(self._asked, name)
-        values: Sequence[int] = range(1, (1 if self._alone else self._most(name)) + 1)
-        if not self._question.is_open(name) or (way.framework is None and name not in {*SERVED, SPREAD}):
-            values = (asked,)
-        found = self.reach(way).degrees(name, values)
-        if not found:
-            self._refuse_degrees(way, {name: asked})
-        return found
+    def _list_degrees(self, strategy: Strategy, name: str) -> tuple[int, ...]:
+        """Return the possible values of one degree.
 
-    def _most(self, name: str) -> int:
-        """Return the largest degree that is tried; tensor-parallel ranks stay on an island."""
+        The other degrees are not known yet.
+        """
+        fixed_degree: int = getattr(self._base_layout, name)
+        values: Sequence[int] = range(
+            1, (1 if self._is_isolated else self._get_max_degree(name)) + 1
+        )
+        if not self._question.is_open(name) or (
+            strategy.framework is None and name not in {*SERVING_DEGREES, EXPERT_DEGREE}
+        ):
+            values = (fixed_degree,)
+        degrees = self.get_rules(strategy).list_degrees(name, values)
+        if not degrees:
+            self._refuse_degrees(strategy, {name: fixed_degree})
+        return degrees
+
+    def _get_max_degree(self, name: str) -> int:
+        """Return the largest degree that is tried.
+
+        Tensor-parallel ranks stay on an island.
+        """
         match name:
             case "tensor_parallel":
-                return self.island
+                return self.island_size
             case "pipeline_parallel":
                 return min(MAX_STAGES, self._model.num_hidden_layers)
             case "context_parallel":
@@ -102,37 +143,66 @@ class Splits:
             case _:
                 return max(self._model.spec.num_experts, 1)
 
-    def _sequences(self, way: Way, degrees: Degrees) -> bool | None:
-        """Return whether sequences are split beside tensors, which saves memory for no time; None where neither is legal."""
-        words: dict[str, object] = dict(zip(DEGREES, degrees, strict=True))
-        words["sharding"] = self.sharding(way)
-        options: Sequence[bool] = (True, False) if degrees[0] > 1 and way.framework is not None else (False,)
+    def _choose_sequence_parallel(self, strategy: Strategy, degrees: Degrees) -> bool | None:
+        """Return whether to split sequences beside tensors.
+
+        That saves memory for no time; None where neither is legal.
+        """
+        values: dict[str, object] = dict(zip(DEGREES, degrees, strict=True))
+        values["sharding"] = self.get_sharding(strategy)
+        options: Sequence[bool] = (
+            (True, False) if degrees[0] > 1 and strategy.framework is not None else (False,)
+        )
         if not self._question.is_open("sequence_parallel"):
-            options = (self._asked.sequence_parallel,)
+            options = (self._base_layout.sequence_parallel,)
         for option in options:
-            if self.reach(way).splits(words | {"sequence_parallel": option}):
+            if self.get_rules(strategy).allows_split(values | {"sequence_parallel": option}):
                 return option
-        self._refuse_degrees(way, words)
+        self._refuse_degrees(strategy, values)
         return None
 
-    def _workload(self, way: Way) -> Workload:
-        asked = self._question.workload
-        return replace(asked, framework=way.framework) if isinstance(asked, TrainWorkload) and way.framework else asked
+    def _build_workload(self, strategy: Strategy) -> Workload:
+        workload = self._question.workload
+        return (
+            replace(workload, framework=strategy.framework)
+            if isinstance(workload, TrainWorkload) and strategy.framework
+            else workload
+        )
 
-    def _refuse_degrees(self, way: Way, words: Mapping[str, object]) -> None:
-        if self.refused is not None:
+    def _refuse_degrees(self, strategy: Strategy, values: Mapping[str, object]) -> None:
+        if self.first_refused is not None:
             return
-        stage = self._asked.zero_stage if self._asked.zero_stage in way.stages else way.stages[-1]
-        placed: dict[str, object] = {"sharding": self.sharding(way), "zero_stage": stage, **words}
+        stage = (
+            self._base_layout.zero_stage
+            if self._base_layout.zero_stage in strategy.stages
+            else strategy.stages[-1]
+        )
+        placed: dict[str, object] = {
+            "sharding": self.get_sharding(strategy),
+            "zero_stage": stage,
+            **values,
+        }
         with suppress(InvalidInputError):
-            self.refuse(self._workload(way), replace(self._asked, **placed))  # type: ignore[arg-type]  # each word has its own type
+            self.record_refusal(
+                self._build_workload(strategy),
+                replace(self._base_layout, **placed),  # type: ignore[arg-type]  # each word has its own type
+            )
 
 
-def varied_words(question: Question) -> frozenset[str]:
-    """Return the fields of a request that a search of this question varies."""
+def list_varied_fields(question: Question) -> frozenset[str]:
+    """Return the request fields that a search of this question varies."""
     if isinstance(question.workload, ServeWorkload):
-        varied = {*SERVED, SPREAD} | ({"data_parallel"} if question.counts_replicas else set())
+        varied = {*SERVING_DEGREES, EXPERT_DEGREE} | (
+            {"data_parallel"} if question.counts_replicas else set()
+        )
     else:
-        varied = {"data_parallel", "sequence_parallel", *DEGREES, "framework", "sharding", "zero_stage"}
+        varied = {
+            "data_parallel",
+            "sequence_parallel",
+            *DEGREES,
+            "framework",
+            "sharding",
+            "zero_stage",
+        }
         varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}
     return frozenset((varied | question.allow) - question.fixed)

@@ -1,4 +1,7 @@
-"""Promise GPUs of a cluster for a time: one asker at a time per cluster, so that none is promised twice."""
+"""Reservations of a cluster's GPUs for a time.
+
+One transaction at a time per cluster, so that no GPU is promised twice.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,10 +19,10 @@ from service.base.errors import (
 from service.db.queries import clusters as cluster_queries
 from service.db.queries import reservations as queries
 from service.db.session import transaction
-from service.planner.cluster.grants import Lack, grant
-from service.planner.cluster.placement import Supply, clusters_as_supply
+from service.planner.cluster.grants import Shortage, grant
+from service.planner.cluster.placement import Supply, build_supply
 from service.planner.cluster.reservation import Share
-from service.usecases.idempotency import TTL, RequestKey, reservation_for_key
+from service.usecases.idempotency import TTL, RequestKey, bind_reservation_key
 from service.usecases.preconditions import check_if_match
 from service.usecases.stored import Page, PageRequest, Sessions, StoredCluster, StoredReservation
 
@@ -29,8 +32,12 @@ LONGEST = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What to promise to whom: until ``expires_at``, or for ``expires_in`` from now; ``field`` is where the request says it."""
+class NewReservation:
+    """GPUs to reserve for a holder until a time.
+
+    It ends at ``expires_at``, or ``expires_in`` from now. ``field`` is where the request names the
+    GPUs.
+    """
 
     holder: str
     gpus: tuple[Share, ...]
@@ -39,75 +46,91 @@ class Wanted:
     expires_at: datetime | None = None
 
 
-def reserve(sessions: Sessions, cluster: str, wanted: Wanted, *, idempotency: RequestKey | None = None) -> StoredReservation:
-    """Promise all that is wanted, or nothing; the same request again gets the promise that it made before."""
+def reserve(
+    sessions: Sessions, cluster: str, new: NewReservation, *, idempotency: RequestKey | None = None
+) -> StoredReservation:
+    """Reserve all requested GPUs, or none.
+
+    The same request again gets the reservation that it made before.
+    """
     new_id = uuid4()
     with transaction(sessions) as session:
-        # Keys before clusters, in every transaction: two that wait for each other in turn would never end.
-        reservation_id = new_id if idempotency is None else reservation_for_key(session, idempotency, new_id)
+        # Keys before clusters, in every transaction: two that wait for each other in turn would
+        # never end.
+        reservation_id = (
+            new_id if idempotency is None else bind_reservation_key(session, idempotency, new_id)
+        )
         if reservation_id != new_id:
-            return _repeated(session, cluster, reservation_id)
-        stored = _cluster(session, cluster, lock=True)
+            return _read_repeated(session, cluster, reservation_id)
+        stored = _read_cluster(session, cluster, lock=True)
         now = queries.read_clock(session)
-        promise = StoredReservation(
+        reservation = StoredReservation(
             id=new_id,
             cluster=cluster,
-            holder=wanted.holder,
-            shares=_granted(stored, wanted),
+            holder=new.holder,
+            shares=_grant_shares(stored, new),
             created_at=now,
-            expires_at=_end(wanted, now),
+            expires_at=_compute_expiry(new, now),
         )
-        queries.insert_reservation(session, stored.id, promise)
-    return promise
+        queries.insert_reservation(session, stored.id, reservation)
+    return reservation
 
 
 def read(sessions: Sessions, cluster: str, reservation_id: UUID) -> StoredReservation:
-    """Return a reservation that lives."""
+    """Return a live reservation."""
     with transaction(sessions) as session:
-        _cluster(session, cluster)
-        return _living(session, cluster, reservation_id)
+        _read_cluster(session, cluster)
+        return _read_live(session, cluster, reservation_id)
 
 
 def list_page(sessions: Sessions, cluster: str, request: PageRequest) -> Page[StoredReservation]:
-    """Return a page of what is promised now, newest first."""
+    """Return a page of live reservations, newest first."""
     with transaction(sessions) as session:
-        _cluster(session, cluster)
-        return queries.page_of_reservations(session, cluster, request)
+        _read_cluster(session, cluster)
+        return queries.list_reservations(session, cluster, request)
 
 
-def release(sessions: Sessions, cluster: str, reservation_id: UUID, *, if_match: str | None) -> None:
-    """End a reservation that the caller has seen: its GPUs are free again."""
+def release(
+    sessions: Sessions, cluster: str, reservation_id: UUID, *, if_match: str | None
+) -> None:
+    """End a reservation whose ETag the caller has seen.
+
+    Its GPUs are free again.
+    """
     with transaction(sessions) as session:
-        _cluster(session, cluster)
-        stored = _living(session, cluster, reservation_id)
+        _read_cluster(session, cluster)
+        stored = _read_live(session, cluster, reservation_id)
         check_if_match(if_match, stored.etag)
         if not queries.release(session, reservation_id):
-            raise _not_found(cluster, reservation_id)
+            raise _make_not_found_error(cluster, reservation_id)
 
 
-def supply_of(sessions: Sessions, cluster: str) -> Supply:
-    """Return what a cluster can give now, reservations held against it."""
+def read_supply(sessions: Sessions, cluster: str) -> Supply:
+    """Return the free supply of a cluster, less its reservations."""
     with transaction(sessions) as session:
-        stored = _cluster(session, cluster)
-    return clusters_as_supply(stored.inventory, stored.reservations)
+        stored = _read_cluster(session, cluster)
+    return build_supply(stored.inventory, stored.reservations)
 
 
 def forget_ended(sessions: Sessions) -> int:
-    """Delete reservations that ended so long ago that no repeated request can mean them; return how many."""
+    """Delete long-ended reservations and return their number.
+
+    They ended so long ago that no repeated request can mean them.
+    """
     with transaction(sessions) as session:
         return queries.delete_ended(session, before=TTL)
 
 
-def _granted(stored: StoredCluster, wanted: Wanted) -> tuple[Share, ...]:
-    supply = clusters_as_supply(stored.inventory, stored.reservations)
-    shares, lacks = grant(supply, wanted.gpus, field=wanted.field)
+def _grant_shares(stored: StoredCluster, new: NewReservation) -> tuple[Share, ...]:
+    supply = build_supply(stored.inventory, stored.reservations)
+    shares, lacks = grant(supply, new.gpus, field=new.field)
     if lacks:
         message = "; ".join(lack.reason for lack in lacks[:MAX_LACKS]) + "; nothing was reserved"
-        raise GpusNotFreeError(message, places=[_fact(lack) for lack in lacks[:MAX_LACKS]])
+        raise GpusNotFreeError(message, places=[_describe_lack(lack) for lack in lacks[:MAX_LACKS]])
     return shares
 
 
-def _fact(lack: Lack) -> dict[str, object]:
+def _describe_lack(lack: Shortage) -> dict[str, object]:
     return {
         "pool": lack.pool,
         "node": lack.node,
@@ -117,38 +140,54 @@ def _fact(lack: Lack) -> dict[str, object]:
     }
 
 
-def _end(wanted: Wanted, now: datetime) -> datetime:
-    if wanted.expires_in is not None:
-        return now + wanted.expires_in
-    end = now if wanted.expires_at is None else wanted.expires_at
+def _compute_expiry(new: NewReservation, now: datetime) -> datetime:
+    if new.expires_in is not None:
+        return now + new.expires_in
+    end = now if new.expires_at is None else new.expires_at
     if not now < end <= now + LONGEST:
-        message = f"expires_at is {end.isoformat()}; it must lie within {LONGEST.days} days after now, {now.isoformat()}"
+        message = (
+            f"expires_at is {end.isoformat()}; it must lie within {LONGEST.days} days after now, "
+            f"{now.isoformat()}"
+        )
         raise InvalidRequestError(message, errors=[{"field": "expires_at", "message": message}])
     return end
 
 
-def _repeated(session: Session, cluster: str, reservation_id: UUID) -> StoredReservation:
+def _read_repeated(session: Session, cluster: str, reservation_id: UUID) -> StoredReservation:
     stored = queries.read_reservation(session, cluster, reservation_id)
-    if stored is None or stored.released_at is not None or stored.expires_at <= queries.read_clock(session):
-        message = f"reservation {reservation_id}, which this Idempotency-Key made, has ended; use a new key"
+    if (
+        stored is None
+        or stored.released_at is not None
+        or stored.expires_at <= queries.read_clock(session)
+    ):
+        message = (
+            f"reservation {reservation_id}, which this Idempotency-Key made, has ended; use a new "
+            "key"
+        )
         raise ReservationEndedError(message, reservation_id=str(reservation_id))
     return stored
 
 
-def _living(session: Session, cluster: str, reservation_id: UUID) -> StoredReservation:
+def _read_live(session: Session, cluster: str, reservation_id: UUID) -> StoredReservation:
     stored = queries.read_reservation(session, cluster, reservation_id)
     if stored is None:
-        raise _not_found(cluster, reservation_id)
+        raise _make_not_found_error(cluster, reservation_id)
     if stored.released_at is not None:
-        message = f"reservation {reservation_id} was released at {stored.released_at.isoformat(timespec='seconds')}"
+        message = (
+            f"reservation {reservation_id} was released at "
+            f"{stored.released_at.isoformat(timespec='seconds')}"
+        )
         raise ReservationNotFoundError(message)
     if stored.expires_at <= queries.read_clock(session):
-        message = f"reservation {reservation_id} expired at {stored.expires_at.isoformat(timespec='seconds')}"
+        message = (
+            f"reservation {reservation_id} expired at "
+            f"{stored.expires_at.isoformat(timespec='seconds')}"
+        )
         raise ReservationNotFoundError(message)
     return stored
 
 
-def _cluster(session: Session, name: str, *, lock: bool = False) -> StoredCluster:
+def _read_cluster(session: Session, name: str, *, lock: bool = False) -> StoredCluster:
     stored = cluster_queries.read_cluster(session, name, lock=lock)
     if stored is None:
         message = f"there is no cluster {name!r}"
@@ -156,6 +195,6 @@ def _cluster(session: Session, name: str, *, lock: bool = False) -> StoredCluste
     return stored
 
 
-def _not_found(cluster: str, reservation_id: UUID) -> ReservationNotFoundError:
+def _make_not_found_error(cluster: str, reservation_id: UUID) -> ReservationNotFoundError:
     message = f"cluster {cluster!r} has no reservation {reservation_id}"
     return ReservationNotFoundError(message)

@@ -1,9 +1,9 @@
-"""What the estimator says beside what was measured, quantity by quantity, before and after calibration."""
+"""Answers compared with measurements, before and after calibration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from service.calibration.field import excess_of
+from service.calibration.field import explain_excess
 from service.estimator.estimate import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate, Interval, Serving
@@ -15,10 +15,10 @@ Predicted = tuple[int, Interval | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """One quantity, measured and predicted, in which interval; ``error`` is predicted / measured - 1.
+class QuantityComparison:
+    """One quantity, measured and predicted, with its interval.
 
-    ``calibrated`` is the answer with what was learnt.
+    ``error`` is predicted / measured - 1. ``calibrated`` is the calibrated answer.
     """
 
     quantity: Quantity
@@ -29,15 +29,22 @@ class Compared:
 
     @property
     def in_interval(self) -> bool | None:
-        """Whether the reading lies in the interval of the analytic answer, where it has one."""
-        return None if self.interval is None else self.interval.low <= self.measured.value <= self.interval.high
+        """Whether the reading lies in the analytic interval.
+
+        ``None`` where the analytic answer has no interval.
+        """
+        return (
+            None
+            if self.interval is None
+            else self.interval.low <= self.measured.value <= self.interval.high
+        )
 
     @property
     def error(self) -> float:
         """Error of the analytic answer."""
         return self.predicted / self.measured.value - 1
 
-    def document(self) -> dict[str, object]:
+    def to_document(self) -> dict[str, object]:
         """Return it as JSON values."""
         return {
             "quantity": self.quantity.value,
@@ -45,7 +52,9 @@ class Compared:
             "predicted": self.predicted,
             "error": self.error,
             "calibrated": self.calibrated,
-            "calibrated_error": None if self.calibrated is None else self.calibrated / self.measured.value - 1,
+            "calibrated_error": None
+            if self.calibrated is None
+            else self.calibrated / self.measured.value - 1,
             "in_interval": self.in_interval,
             "low": None if self.interval is None else self.interval.low,
             "high": None if self.interval is None else self.interval.high,
@@ -54,69 +63,87 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What was both measured and predicted, with the analytic answer; or a note that says why nothing was predicted."""
+    """Quantities both measured and predicted, with the analytic estimate.
 
-    quantities: tuple[Compared, ...] = ()
-    plain: Estimate | None = None
+    Where nothing was predicted, a note says why.
+    """
+
+    quantities: tuple[QuantityComparison, ...] = ()
+    analytic_estimate: Estimate | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def excess(self) -> str | None:
-        """Why what was seen on the device cannot have been this job's alone; ``None`` where it may have been."""
-        looks = {one.quantity: one for one in self.quantities}
-        look = looks.get(Quantity.DEVICE) or looks.get(Quantity.DEVICE_TOTAL_USED)
-        return None if look is None else excess_of(look.measured.low, look.predicted)
+    def excess_reason(self) -> str | None:
+        """Reason why device memory exceeds this job's own.
+
+        ``None`` where the reading may have been of this job alone.
+        """
+        by_quantity = {comparison.quantity: comparison for comparison in self.quantities}
+        device = by_quantity.get(Quantity.DEVICE) or by_quantity.get(Quantity.DEVICE_TOTAL_USED)
+        return None if device is None else explain_excess(device.measured.low, device.predicted)
 
 
 def compare(
-    observation: Observation, question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None
+    observation: Observation,
+    question: FitQuestion,
+    *,
+    plans: PlanCache,
+    find_corrections: FindCorrections | None,
 ) -> Comparison:
-    """Hold what was measured against what the estimator says."""
+    """Compare an observation with the estimator's answer."""
     try:
-        plain = judge_fit(question, plans=plans).estimate
-        learnt = (
-            None if find_corrections is None else judge_fit(question, plans=plans, find_corrections=find_corrections).estimate
+        analytic = judge_fit(question, plans=plans).estimate
+        calibrated = (
+            None
+            if find_corrections is None
+            else judge_fit(question, plans=plans, find_corrections=find_corrections).estimate
         )
     except EstimatorError as error:
         return Comparison(notes=(f"no prediction: {error.message}",))
-    if learnt is not None and learnt.calibration is None:
-        learnt = None
-    found = tuple(
+    if calibrated is not None and calibrated.calibration is None:
+        calibrated = None
+    quantities = tuple(
         compared
         for quantity in READERS
         if (measured := observation.peaks.get(quantity)) is not None
-        and (compared := _compared(quantity, measured, plain, learnt)) is not None
+        and (compared := _compare_quantity(quantity, measured, analytic, calibrated)) is not None
     )
-    return Comparison(quantities=found, plain=plain)
+    return Comparison(quantities=quantities, analytic_estimate=analytic)
 
 
-def _compared(quantity: Quantity, measured: Reading, plain: Estimate, learnt: Estimate | None) -> Compared | None:
+def _compare_quantity(
+    quantity: Quantity, measured: Reading, analytic: Estimate, calibrated_answer: Estimate | None
+) -> QuantityComparison | None:
     read = READERS[quantity]
-    predicted = read(plain)
+    predicted = read(analytic)
     if predicted is None or not measured.value:
         return None
     value, interval = predicted
-    return Compared(
+    return QuantityComparison(
         quantity=quantity,
         measured=measured,
         predicted=value,
-        calibrated=None if learnt is None or (again := read(learnt)) is None else again[0],
+        calibrated=None
+        if calibrated_answer is None or (calibrated_figures := read(calibrated_answer)) is None
+        else calibrated_figures[0],
         interval=interval,
     )
 
 
-def _component(*names: str) -> Callable[[Estimate], Predicted | None]:
+def _make_component_reader(*names: str) -> Callable[[Estimate], Predicted | None]:
     def read(answer: Estimate) -> Predicted | None:
-        found = sum(part.bytes for part in answer.components if part.name in names)
-        return (found, None) if found else None
+        total_bytes = sum(part.bytes for part in answer.components if part.name in names)
+        return (total_bytes, None) if total_bytes else None
 
     return read
 
 
-def _pool(value: Callable[[Serving], int | None]) -> Callable[[Estimate], Predicted | None]:
+def _make_pool_reader(
+    value: Callable[[Serving], int | None],
+) -> Callable[[Estimate], Predicted | None]:
     def read(answer: Estimate) -> Predicted | None:
-        found = None if answer.serving is None else value(answer.serving)
-        return None if found is None else (found, None)
+        amount = None if answer.serving is None else value(answer.serving)
+        return None if amount is None else (amount, None)
 
     return read
 
@@ -126,10 +153,12 @@ READERS: Mapping[Quantity, Callable[[Estimate], Predicted | None]] = {
     Quantity.RESERVED: lambda answer: (answer.reserved_bytes, answer.reserved_interval),
     Quantity.DEVICE: lambda answer: (answer.device_bytes, answer.device_interval),
     Quantity.DEVICE_TOTAL_USED: lambda answer: (answer.device_bytes, answer.device_interval),
-    Quantity.KV_POOL: _pool(lambda serving: serving.kv_pool_bytes),
-    Quantity.KV_POOL_TOKENS: _pool(lambda serving: serving.kv_pool_tokens),
-    Quantity.WEIGHTS: _component("weights"),
-    Quantity.CUDA_GRAPHS: _component("cuda_graphs"),
-    Quantity.BUDGET: _pool(lambda serving: serving.budget_bytes),
+    Quantity.KV_POOL: _make_pool_reader(lambda serving: serving.kv_pool_bytes),
+    Quantity.KV_POOL_TOKENS: _make_pool_reader(lambda serving: serving.kv_pool_tokens),
+    Quantity.WEIGHTS: _make_component_reader("weights"),
+    Quantity.CUDA_GRAPHS: _make_component_reader("cuda_graphs"),
+    Quantity.BUDGET: _make_pool_reader(lambda serving: serving.budget_bytes),
 }
-"""The figure of an answer that stands for a quantity; those of an engine's log that no answer has are left alone."""
+"""Figure of an answer for each quantity. Quantities of an engine's log that no answer has are
+absent.
+"""

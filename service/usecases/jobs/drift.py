@@ -1,4 +1,4 @@
-"""What newer measurements say of older calibrations, and measuring them again."""
+"""Drift of calibrations, and their measurement anew."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -7,8 +7,8 @@ from uuid import UUID
 from msgspec import structs
 
 from service.base.errors import InvalidRequestError, NotFoundError
-from service.calibration.conformal import too_many_outside
-from service.calibration.environment import Place
+from service.calibration.conformal import is_coverage_too_low
+from service.calibration.environment import EnvironmentKey
 from service.db.queries import residuals as queries
 from service.db.queries.calibrations import read_calibration
 from service.db.queries.measurements import read_measurement
@@ -16,18 +16,21 @@ from service.db.records.measurements import StoredMeasurement
 from service.db.records.stored import CurveHistory, StoredCalibration
 from service.db.session import transaction
 from service.jobs.contract import MeasureRequest, parse_measure_request
-from service.jobs.notify import Ring
+from service.jobs.notify import Notify
 from service.runtime.settings import Settings
-from service.usecases.idempotency import RequestKey, num_new
+from service.usecases.idempotency import RequestKey, count_new_requests
 from service.usecases.jobs.measurements import submit
 from service.usecases.stored import Sessions
 
-PlaceOf = Callable[[str], Place]
+FindEnvironmentKey = Callable[[str], EnvironmentKey]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Where a calibration was made, what runs now, and how far each was from the analytic answer (mean, as a share)."""
+    """Environment and bias of a calibration, then and now.
+
+    Biases are mean relative differences of measurements from the analytic answer, as a share.
+    """
 
     is_stale: bool
     current_environment: str
@@ -38,17 +41,29 @@ class Drift:
 
     @property
     def is_drifting(self) -> bool:
-        """Whether more lie outside of their intervals than the level lets expect."""
-        return too_many_outside(self.outside, self.measured)
+        """Whether more intervals are missed than the level lets expect."""
+        return is_coverage_too_low(self.outside, self.measured)
 
 
-def drifts(sessions: Sessions, calibrations: Sequence[StoredCalibration], place_of: PlaceOf) -> tuple[Drift, ...]:
-    """Return the drift of each calibration; ``place_of`` says what runs now on a GPU, and without one."""
+def list_drifts(
+    sessions: Sessions,
+    calibrations: Sequence[StoredCalibration],
+    find_environment_key: FindEnvironmentKey,
+) -> tuple[Drift, ...]:
+    """Return the drift of each calibration.
+
+    ``find_environment_key`` gives what runs now on a GPU, and without one.
+    """
     curves = {stored.curve for stored in calibrations}
     with transaction(sessions) as session:
-        known = queries.histories(session, curves) if curves else ()
-    by_place = {(history.curve, history.quantity, history.environment): history for history in known}
-    return tuple(_drift(stored, place_of(str(stored.scope.get("gpu") or "")), by_place) for stored in calibrations)
+        histories = queries.list_histories(session, curves) if curves else ()
+    by_place = {
+        (history.curve, history.quantity, history.environment): history for history in histories
+    }
+    return tuple(
+        _compute_drift(stored, find_environment_key(str(stored.scope.get("gpu") or "")), by_place)
+        for stored in calibrations
+    )
 
 
 def remeasure(
@@ -56,61 +71,91 @@ def remeasure(
     calibration_id: UUID,
     *,
     settings: Settings,
-    ring: Ring,
+    notify: Notify,
     key: RequestKey | None = None,
     charge: Callable[[int], None] = lambda _number: None,
 ) -> tuple[StoredMeasurement, ...]:
-    """Ask again for every size that a calibration rests on; the same ``key`` asks once, ``charge`` may refuse their number."""
+    """Submit again every size that a calibration rests on.
+
+    The same ``key`` submits once; ``charge`` may refuse their number.
+    """
     with transaction(sessions) as session:
         calibration = read_calibration(session, calibration_id)
         if calibration is None:
             message = f"there is no calibration {calibration_id}"
             raise NotFoundError(message)
-        found = [read_measurement(session, job_id) for job_id in calibration.evidence]
-    probed = [stored for stored in found if stored is not None and stored.source == "probe"]
-    requests = {_size(stored): stored for stored in probed}
+        measurements = [read_measurement(session, job_id) for job_id in calibration.evidence]
+    probed = [stored for stored in measurements if stored is not None and stored.source == "probe"]
+    requests = {_identify_request(stored): stored for stored in probed}
     if not requests:
         message = (
-            f"calibration {calibration_id} rests on no measurement that a worker here could repeat; "
-            "ask for one with POST /v1/measurements"
+            f"calibration {calibration_id} rests on no measurement that a worker here could "
+            "repeat; ask for one with POST /v1/measurements"
         )
         raise InvalidRequestError(message)
-    asked = [(stored, None if key is None else _repeatable(key, stored)) for stored in requests.values()]
+    submissions = [
+        (stored, None if key is None else _make_repeat_key(key, stored))
+        for stored in requests.values()
+    ]
     # All of them or none, and nothing for who asks again for what he has asked for.
-    if number := num_new(sessions, [repeatable for _, repeatable in asked]):
+    if number := count_new_requests(sessions, [repeatable for _, repeatable in submissions]):
         charge(number)
     return tuple(
         submit(
             sessions,
-            # Its numbers are what is asked for again; files beside them would cost the time of its steps.
+            # Its numbers are what is asked for again; files beside them would cost the time of its
+            # steps.
             structs.replace(parse_measure_request(stored.request), artifacts=()),
             key=stored.key,
             settings=settings,
-            ring=ring,
+            notify=notify,
             idempotency=repeatable,
         )
-        for stored, repeatable in asked
+        for stored, repeatable in submissions
     )
 
 
-def _repeatable(key: RequestKey, stored: StoredMeasurement) -> RequestKey:
+def _make_repeat_key(key: RequestKey, stored: StoredMeasurement) -> RequestKey:
     return replace(key, route=f"{key.route} {stored.id}")
 
 
-def _size(stored: StoredMeasurement) -> str:
-    """Return what two measurements have in common that asked for the same."""
+def _identify_request(stored: StoredMeasurement) -> str:
+    """Return a text that is equal for equal requests."""
     request: MeasureRequest = parse_measure_request(stored.request)
-    return repr((request.task, request.layout, request.device, request.gpu, request.full_depth, request.model.architecture))
+    return repr(
+        (
+            request.task,
+            request.layout,
+            request.device,
+            request.gpu,
+            request.full_depth,
+            request.model.architecture,
+        ),
+    )
 
 
-def _drift(stored: StoredCalibration, place: Place, known: dict[tuple[str, str, str], CurveHistory]) -> Drift:
-    place = place.alike(stored.environment)
-    nothing = CurveHistory(curve=stored.curve, quantity=stored.quantity, environment="", measured=0, outside=0, bias=None)
-    then = known.get((stored.curve, stored.quantity, stored.environment), nothing)
-    now = known.get((stored.curve, stored.quantity, place.name), replace(nothing, environment=place.name))
+def _compute_drift(
+    stored: StoredCalibration,
+    environment_key: EnvironmentKey,
+    histories: dict[tuple[str, str, str], CurveHistory],
+) -> Drift:
+    environment_key = environment_key.match_kernel(stored.environment)
+    nothing = CurveHistory(
+        curve=stored.curve,
+        quantity=stored.quantity,
+        environment="",
+        measured=0,
+        outside=0,
+        bias=None,
+    )
+    then = histories.get((stored.curve, stored.quantity, stored.environment), nothing)
+    now = histories.get(
+        (stored.curve, stored.quantity, environment_key.name),
+        replace(nothing, environment=environment_key.name),
+    )
     return Drift(
-        is_stale=stored.environment != place.name,
-        current_environment=place.name,
+        is_stale=stored.environment != environment_key.name,
+        current_environment=environment_key.name,
         measured=now.measured,
         outside=now.outside,
         bias=then.bias,

@@ -1,30 +1,45 @@
-"""What workers run on now, by which calibrations are looked up: a release that changed addresses other ones."""
+"""Environments of running workers, by which calibrations are looked up.
 
-from service.calibration.environment import Environment, environment_of
+After an upgrade of a release, other calibrations are addressed.
+"""
+
+from service.calibration.environment import Environment, parse_environment
 from service.jobs.contract import ProbeDevice
-from service.usecases.jobs.workers import SeenWorker, WorkerState, list_workers
-from service.usecases.learning.evidence import gpu_name
+from service.usecases.jobs.workers import WorkerState, WorkerSummary, list_workers
+from service.usecases.learning.evidence import resolve_gpu_name
 from service.usecases.stored import Sessions
 
 
-def running_environments(sessions: Sessions, *, gone_after_s: float) -> tuple[Environment, ...]:
-    """Return the environments of the workers that are there, the one that was started last at the end."""
+def list_running_environments(
+    sessions: Sessions, *, gone_after_s: float
+) -> tuple[Environment, ...]:
+    """Return the environments of live workers.
+
+    The worker that was started last comes at the end.
+    """
     workers = [
         worker
         for worker in list_workers(sessions, gone_after_s=gone_after_s)
         if worker.state in {WorkerState.IDLE, WorkerState.BUSY}
     ]
     ordered = sorted(workers, key=lambda worker: (worker.started_at, worker.name))
-    return tuple(found for worker in ordered for found in environments_of(worker))
+    return tuple(environment for worker in ordered for environment in list_environments(worker))
 
 
-def environments_of(worker: SeenWorker) -> tuple[Environment, ...]:
-    """Return the environment of each device of a worker; none where it has no torch."""
-    found = []
+def list_environments(worker: WorkerSummary) -> tuple[Environment, ...]:
+    """Return the environment of each device of a worker.
+
+    None of them where the worker has no torch.
+    """
+    environments = []
     for device in worker.devices:
         on_gpu = device.get("device") == ProbeDevice.CUDA.value
-        gpu = gpu_name(str(device.get("sku") or device["name"])) if on_gpu and device.get("name") else None
-        environment = environment_of({**worker.versions, **device}, gpu=gpu)
+        gpu = (
+            resolve_gpu_name(str(device.get("sku") or device["name"]))
+            if on_gpu and device.get("name")
+            else None
+        )
+        environment = parse_environment({**worker.versions, **device}, gpu=gpu)
         if environment is not None:
-            found.append(environment)
-    return tuple(dict.fromkeys(found))
+            environments.append(environment)
+    return tuple(dict.fromkeys(environments))

@@ -1,4 +1,7 @@
-"""What no probe of this version can run, refused when it is asked for instead of after its turn in the queue."""
+"""Requests that no probe can run, refused on submission.
+
+Otherwise they would be refused after their turn in the queue.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,72 +15,95 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.artifacts import NO_SNAPSHOT, ArtifactName
 from service.jobs.contract import MeasureRequest, ProbeDevice
-from service.jobs.ranks import rank_obstacles
-from service.jobs.runnable import workload_obstacles
+from service.jobs.ranks import find_rank_obstacles
+from service.jobs.runnable import find_workload_obstacles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """The field that stands in the way, and what would be right."""
+    """A field that no probe can run, and what would be right."""
 
     field: str
     message: str
 
 
 def check_measurable(request: MeasureRequest) -> None:
-    """Refuse a request that every worker would refuse; what depends on a worker's host is left to its probe."""
-    obstacles = list(_obstacles(request))
+    """Refuse a request that every worker would refuse.
+
+    What depends on a worker's host is left to its probe.
+    """
+    obstacles = list(_find_obstacles(request))
     if obstacles:
         errors = [{"field": obstacle.field, "message": obstacle.message} for obstacle in obstacles]
         raise InvalidRequestError(obstacles[0].message, errors=errors)
 
 
 def check_plannable(architecture: Architecture, workload: Workload, layout: Layout) -> None:
-    """Refuse what the estimator has no answer for, with which a probe plans its runs, and passes that no probe runs."""
-    if isinstance(workload, ServeWorkload) and (isinstance(architecture, EncoderDecoder) or not architecture.shifts_labels):
-        message = f"a probe serves decoder-only models, which write token by token, and {architecture.family} is none: train it"
+    """Refuse a workload that a probe cannot plan or run.
+
+    A probe plans its runs with the estimator, which must have an answer.
+    """
+    if isinstance(workload, ServeWorkload) and (
+        isinstance(architecture, EncoderDecoder) or not architecture.shifts_labels
+    ):
+        message = (
+            "a probe serves decoder-only models, which write token by token, and "
+            f"{architecture.family} is none: train it"
+        )
         raise InvalidRequestError(message, errors=[{"field": "model", "message": message}])
     if isinstance(workload, ServeWorkload) and workload.num_images:
         message = "a probe serves text alone: leave num_images out, or ask to train with images"
-        raise InvalidRequestError(message, errors=[{"field": "workload.num_images", "message": message}])
+        raise InvalidRequestError(
+            message, errors=[{"field": "workload.num_images", "message": message}]
+        )
     if isinstance(workload, TrainWorkload):
         check_training(architecture, workload, layout)
     else:
         check_serving(architecture, workload, layout)
 
 
-def _obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
-    yield from _model_obstacles(request)
+def _find_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
+    yield from _find_model_obstacles(request)
     workload = request.task.workload
     if request.device is ProbeDevice.TRACE and workload.num_images:
         message = (
-            "where images go is decided by tokens' values, and fake tensors have none: leave num_images out, or device cpu"
+            "where images go is decided by tokens' values, and fake tensors have none: leave "
+            "num_images out, or device cpu"
         )
         yield Obstacle(field="workload.num_images", message=message)
-    for field, message in rank_obstacles(request.layout, workload):
+    for field, message in find_rank_obstacles(request.layout, workload):
         yield Obstacle(field=field, message=message)
     if not 0 <= request.rank < request.layout.num_gpus:
-        message = f"rank is {request.rank}, and the layout has ranks 0 to {request.layout.num_gpus - 1}"
+        message = (
+            f"rank is {request.rank}, and the layout has ranks 0 to {request.layout.num_gpus - 1}"
+        )
         yield Obstacle(field="rank", message=message)
-    for field, message in workload_obstacles(workload, request.layout):
+    for field, message in find_workload_obstacles(workload, request.layout):
         yield Obstacle(field=field, message=message)
     if len(set(request.artifacts)) < len(request.artifacts):
-        yield Obstacle(field="artifacts", message=f"artifacts are {', '.join(request.artifacts)}: name each once")
+        yield Obstacle(
+            field="artifacts",
+            message=f"artifacts are {', '.join(request.artifacts)}: name each once",
+        )
     if request.device is ProbeDevice.CPU and ArtifactName.MEMORY_SNAPSHOT in request.artifacts:
         yield Obstacle(field="artifacts", message=NO_SNAPSHOT)
 
 
-def _model_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
+def _find_model_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
     config = request.model.hf_config
     if config is None:
         message = (
-            'a probe builds a real model, so it needs the model\'s config.json: ask with {"hf_config": {...}} '
+            "a probe builds a real model, so it needs the model's config.json: ask with "
+            '{"hf_config": {...}} '
             "or with the name of a model that was stored from one"
         )
         yield Obstacle(field="model", message=message)
     elif "quantization_config" in config:
         message = (
-            "the config names quantised weights, and a probe runs 16 and 32 bit weights only: drop quantization_config, "
-            "or name a model in 16 bits, such as gpt-oss-20b-bf16"
+            "the config names quantised weights, and a probe runs 16 and 32 bit weights only: drop "
+            "quantization_config, or name a model in 16 bits, such as gpt-oss-20b-bf16"
         )
-        yield Obstacle(field="model" if request.model.name else "model.hf_config.quantization_config", message=message)
+        yield Obstacle(
+            field="model" if request.model.name else "model.hf_config.quantization_config",
+            message=message,
+        )

@@ -1,4 +1,4 @@
-"""What becomes of an attempt's outcome: a stored result, or the reason why there is none."""
+"""Outcomes of an attempt: a stored result, or a failure reason."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +11,14 @@ from service.db.records.measurements import PackedArtifact
 from service.db.tables.core import MeasurementResultRow
 from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
-from service.usecases.jobs.attempts import NOTHING_UNWRITTEN, Attempt, Problem, Unwritten, problem, settle
+from service.usecases.jobs.attempts import (
+    NOTHING_UNWRITTEN,
+    Attempt,
+    Problem,
+    Unwritten,
+    make_problem,
+    settle,
+)
 from service.usecases.learning.learning import Prediction, learn, predict
 from service.usecases.stored import Sessions
 
@@ -24,14 +31,14 @@ def succeed(
     unwritten: Unwritten = NOTHING_UNWRITTEN,
     artifacts: Sequence[PackedArtifact] = (),
 ) -> bool:
-    """Store a result, its artifacts and what it teaches with the job's end, all or nothing.
+    """Store a result with its artifacts and calibrations, and end the job.
 
-    False when a later attempt holds the job.
+    All or nothing. Return False when a later attempt holds the job.
     """
     prediction = predict(attempt.request, result)
 
     def write(session: Session) -> None:
-        row = _result_row(attempt, result, prediction)
+        row = _make_result_row(attempt, result, prediction)
         session.add(row)
         session.flush()
         add_artifacts(session, attempt.job_id, attempt=attempt.number, artifacts=artifacts)
@@ -40,31 +47,64 @@ def succeed(
     return settle(sessions, attempt, status=Status.SUCCEEDED, write=write, unwritten=unwritten)
 
 
-def refuse(sessions: Sessions, attempt: Attempt, failure: ProbeFailure, *, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
-    """Fail a job that its probe cannot run: another attempt would say the same."""
-    return settle(sessions, attempt, status=Status.FAILED, error=refusal_problem(failure), unwritten=unwritten)
+def refuse(
+    sessions: Sessions,
+    attempt: Attempt,
+    failure: ProbeFailure,
+    *,
+    unwritten: Unwritten = NOTHING_UNWRITTEN,
+) -> bool:
+    """Fail a job that its probe cannot run.
 
-
-def refusal_problem(failure: ProbeFailure) -> Problem:
-    """Return a probe's refusal as the problem document of its measurement."""
-    return problem(f"probe-{failure.kind.value.removeprefix('probe-')}", "The probe cannot run this", failure.message)
-
-
-def time_out(sessions: Sessions, attempt: Attempt, *, deadline_s: float, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
-    """Fail a job whose probe was killed at its deadline: another attempt would run into it too."""
-    detail = (
-        f"the probe was killed after {deadline_s:.0f} s; ask for fewer tokens or layers, or raise HEADROOM_PROBE_DEADLINE_S"
+    Another attempt would give the same refusal.
+    """
+    return settle(
+        sessions,
+        attempt,
+        status=Status.FAILED,
+        error=make_refusal_problem(failure),
+        unwritten=unwritten,
     )
-    error = problem("deadline-exceeded", "The probe took too long", detail)
+
+
+def make_refusal_problem(failure: ProbeFailure) -> Problem:
+    """Return a probe's refusal as the problem document of its measurement."""
+    return make_problem(
+        f"probe-{failure.kind.value.removeprefix('probe-')}",
+        "The probe cannot run this",
+        failure.message,
+    )
+
+
+def time_out(
+    sessions: Sessions,
+    attempt: Attempt,
+    *,
+    deadline_s: float,
+    unwritten: Unwritten = NOTHING_UNWRITTEN,
+) -> bool:
+    """Fail a job whose probe was killed at its deadline.
+
+    Another attempt would run into it too.
+    """
+    detail = (
+        f"the probe was killed after {deadline_s:.0f} s; ask for fewer tokens or layers, or raise "
+        "HEADROOM_PROBE_DEADLINE_S"
+    )
+    error = make_problem("deadline-exceeded", "The probe took too long", detail)
     return settle(sessions, attempt, status=Status.FAILED, error=error, unwritten=unwritten)
 
 
-def cancel(sessions: Sessions, attempt: Attempt, *, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
-    """End a job whose probe was killed because somebody cancelled it."""
+def cancel(
+    sessions: Sessions, attempt: Attempt, *, unwritten: Unwritten = NOTHING_UNWRITTEN
+) -> bool:
+    """End a cancelled job whose probe was killed."""
     return settle(sessions, attempt, status=Status.CANCELLED, unwritten=unwritten)
 
 
-def _result_row(attempt: Attempt, result: ProbeResult, prediction: Prediction | None) -> MeasurementResultRow:
+def _make_result_row(
+    attempt: Attempt, result: ProbeResult, prediction: Prediction | None
+) -> MeasurementResultRow:
     document = msgspec.to_builtins(result)
     return MeasurementResultRow(
         job_id=attempt.job_id,

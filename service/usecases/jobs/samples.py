@@ -1,4 +1,4 @@
-"""What was read while a probe ran, page by page."""
+"""Samples that a probe recorded, page by page."""
 
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from service.usecases.stored import Sessions
 def list_page(sessions: Sessions, job_id: UUID, request: PageRequest) -> Page[StoredSample]:
     """Return a page of the samples of a measurement, oldest first."""
     with transaction(sessions) as session:
-        page = queries.page_of_samples(session, job_id, request)
+        page = queries.list_samples(session, job_id, request)
         if not page.items and read_status(session, job_id) is None:
             message = f"there is no measurement {job_id}"
             raise MeasurementNotFoundError(message)

@@ -1,4 +1,4 @@
-"""Take a measurement back that should not have taught anything."""
+"""Withdrawal of measurements that should not have taught anything."""
 
 from uuid import UUID
 
@@ -7,7 +7,7 @@ from service.db.queries import measurements as queries
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
 from service.jobs.states import Status
-from service.usecases.jobs.attempts import move
+from service.usecases.jobs.attempts import change_status
 from service.usecases.learning.learning import unlearn
 from service.usecases.stored import Sessions
 
@@ -15,7 +15,9 @@ PHASE = "withdrawn"
 
 
 def withdraw(sessions: Sessions, job_id: UUID) -> None:
-    """Let a measurement that succeeded count no more, and learn anew what the others of its key teach; twice is once.
+    """Withdraw a measurement and recompute its key's calibrations.
+
+    A measurement that succeeded counts no more. Withdrawing twice is the same as once.
 
     It stays readable, cancelled after all. What was imported may be imported again.
     """
@@ -27,7 +29,7 @@ def withdraw(sessions: Sessions, job_id: UUID) -> None:
         if row.phase == PHASE:
             return
         _require_result(row)
-        move(session, row, Status.CANCELLED, error=None, reason=PHASE)
+        change_status(session, row, Status.CANCELLED, error=None, reason=PHASE)
         row.phase = PHASE
         if row.import_hash is not None:
             row.import_hash = f"{PHASE}:{job_id}"
@@ -42,5 +44,7 @@ def _require_result(row: MeasureJobRow) -> None:
     if state is Status.SUCCEEDED:
         return
     instead = "" if state.is_terminal else "; cancel it instead"
-    message = f"measurement {row.id} is {state}; only one that has succeeded can be withdrawn{instead}"
+    message = (
+        f"measurement {row.id} is {state}; only one that has succeeded can be withdrawn{instead}"
+    )
     raise NotWithdrawableError(message, measurement_status=state.value)

@@ -1,4 +1,4 @@
-"""Workers as users see them: who is there, on which devices, doing what."""
+"""Workers as users see them, with devices and current jobs."""
 
 import uuid
 from collections.abc import Mapping
@@ -16,7 +16,10 @@ FORGET_AFTER_S = 24 * 3600.0
 
 
 class WorkerState(StrEnum):
-    """What a worker does; ``gone`` is never stored: it follows from an old heartbeat."""
+    """State of a worker.
+
+    ``gone`` is never stored: it follows from an old heartbeat.
+    """
 
     IDLE = "idle"
     BUSY = "busy"
@@ -26,7 +29,7 @@ class WorkerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """What a worker says of itself when it starts."""
+    """Description that a worker gives when it starts."""
 
     name: str
     host: str
@@ -36,7 +39,7 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenWorker:
+class WorkerSummary:
     """A worker as the list shows it."""
 
     name: str
@@ -50,48 +53,66 @@ class SeenWorker:
     started_at: datetime
     heartbeat_age_s: float = 0.0
     observed: Mapping[str, Any] | None = None
-    """What its GPU held when it was last idle; None where it has none, or never looked."""
+    """Memory in use on its GPU when it was last idle; None where it has none, or never looked."""
 
 
 def register(sessions: Sessions, info: WorkerInfo) -> None:
-    """Write a worker down as idle."""
+    """Store a worker as idle."""
     with transaction(sessions) as session:
-        queries.upsert_worker(session, {**asdict(info), "state": WorkerState.IDLE.value, "current_job_id": None})
+        queries.upsert_worker(
+            session, {**asdict(info), "state": WorkerState.IDLE.value, "current_job_id": None}
+        )
 
 
-def beat(sessions: Sessions, info: WorkerInfo, *, is_busy: bool, observed: Mapping[str, int] | None = None) -> None:
-    """Show that a worker lives, and what it saw of its GPU; its row names the job that is running under its name."""
+def record_heartbeat(
+    sessions: Sessions,
+    info: WorkerInfo,
+    *,
+    is_busy: bool,
+    observed: Mapping[str, int] | None = None,
+) -> None:
+    """Store a worker's heartbeat and its observation of the GPU.
+
+    Its row names the job that is running under its name.
+    """
     with transaction(sessions) as session:
-        job_id = queries.running_job_of(session, info.name) if is_busy else None
+        job_id = queries.find_running_job(session, info.name) if is_busy else None
         state = WorkerState.BUSY if is_busy else WorkerState.IDLE
-        if not queries.beat(session, info.name, state=state.value, job_id=job_id, observed=observed):
-            queries.upsert_worker(session, {**asdict(info), "state": state.value, "current_job_id": job_id})
+        if not queries.record_heartbeat(
+            session, info.name, state=state.value, job_id=job_id, observed=observed
+        ):
+            queries.upsert_worker(
+                session, {**asdict(info), "state": state.value, "current_job_id": job_id}
+            )
 
 
-def leave(sessions: Sessions, name: str) -> None:
-    """Write a worker down as stopped."""
+def mark_stopped(sessions: Sessions, name: str) -> None:
+    """Store a worker as stopped."""
     with transaction(sessions) as session:
-        queries.beat(session, name, state=WorkerState.STOPPED.value, job_id=None)
+        queries.record_heartbeat(session, name, state=WorkerState.STOPPED.value, job_id=None)
 
 
 def forget_old(sessions: Sessions) -> None:
-    """Drop workers that nobody saw for a day."""
+    """Delete workers without a heartbeat for a day."""
     with transaction(sessions) as session:
         queries.prune(session, older_than_s=FORGET_AFTER_S)
 
 
-def list_workers(sessions: Sessions, *, gone_after_s: float) -> list[SeenWorker]:
-    """Return the workers of the last day, the latest heartbeat first; one without a heartbeat for a lease is gone."""
+def list_workers(sessions: Sessions, *, gone_after_s: float) -> list[WorkerSummary]:
+    """Return the workers of the last day, latest heartbeat first.
+
+    One without a heartbeat for a lease is gone.
+    """
     with transaction(sessions) as session:
-        rows = queries.list_seen(session, gone_after_s=gone_after_s, limit=MAX_LISTED)
+        rows = queries.list_workers(session, gone_after_s=gone_after_s, limit=MAX_LISTED)
     return [
-        SeenWorker(
+        WorkerSummary(
             name=row.name,
             host=row.host,
             pid=row.pid,
             devices=row.devices,
             versions=row.versions,
-            state=_state(row.state, is_gone=is_gone),
+            state=_resolve_state(row.state, is_gone=is_gone),
             # What a worker that is gone was running is the reconcile loop's to give to another.
             current_job_id=None if is_gone else row.current_job_id,
             last_heartbeat=row.last_heartbeat,
@@ -103,6 +124,6 @@ def list_workers(sessions: Sessions, *, gone_after_s: float) -> list[SeenWorker]
     ]
 
 
-def _state(stored: str, *, is_gone: bool) -> WorkerState:
+def _resolve_state(stored: str, *, is_gone: bool) -> WorkerState:
     state = WorkerState(stored)
     return WorkerState.GONE if is_gone and state is not WorkerState.STOPPED else state

@@ -1,4 +1,4 @@
-"""What measurements taught, as stored values."""
+"""Stored calibrations."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -11,23 +11,41 @@ from service.db.records.stored import StoredCalibration
 from service.db.session import transaction
 
 
-def list_page(sessions: sessionmaker[Session], request: PageRequest, *, key: str | None = None) -> Page[StoredCalibration]:
-    """Return a page of calibrations, newest first; of one key when it is given."""
+def list_page(
+    sessions: sessionmaker[Session], request: PageRequest, *, key: str | None = None
+) -> Page[StoredCalibration]:
+    """Return a page of calibrations, newest first.
+
+    With ``key``, only calibrations of that key.
+    """
     with transaction(sessions) as session:
-        return queries.page_of_calibrations(session, request, key=key)
+        return queries.list_calibrations(session, request, key=key)
 
 
-def latest_by_keys(
+def list_latest_by_key(
     sessions: sessionmaker[Session], keys: Collection[str], *, quantity: str = "allocated"
 ) -> Mapping[str, StoredCalibration]:
-    """Return the calibration of ``quantity`` that holds for each key; a key that nobody measured is absent."""
+    """Return the current calibration of ``quantity`` for each key.
+
+    A key that was never measured is absent.
+    """
     if not keys:
         return {}
     with transaction(sessions) as session:
-        return {found.key: found for found in queries.latest_calibrations(session, keys) if found.quantity == quantity}
+        return {
+            calibration.key: calibration
+            for calibration in queries.list_latest_calibrations(session, keys)
+            if calibration.quantity == quantity
+        }
 
 
-def changed_since(sessions: sessionmaker[Session], since: datetime | None) -> tuple[StoredCalibration, ...]:
-    """Return what holds for every key that may have changed after ``since`` (``None``: for every key): food for a cache."""
+def list_changed_since(
+    sessions: sessionmaker[Session], since: datetime | None
+) -> tuple[StoredCalibration, ...]:
+    """Return current calibrations of keys changed after ``since``.
+
+    ``None`` means every key. A cache is refreshed with it; a key may be there though it did not
+    change.
+    """
     with transaction(sessions) as session:
-        return queries.calibrations_since(session, since)
+        return queries.list_calibrations_since(session, since)

@@ -1,4 +1,4 @@
-"""Stored measurements as evidence: beside the analytic answer to the same question, quantity by quantity."""
+"""Stored measurements as evidence, each beside its analytic answer."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,36 +8,38 @@ from statistics import NormalDist
 
 from msgspec import structs
 
-from service.calibration.apply import ONLY_PART, point_of
-from service.calibration.environment import Environment, environment_of
+from service.calibration.apply import ONLY_PART, get_point
+from service.calibration.environment import Environment, parse_environment
 from service.calibration.evidence import Evidence, MeasuredPoint, Quantity
-from service.calibration.field import Seen
-from service.catalog.gpus import entries_named
+from service.calibration.field import DeviceReading
+from service.catalog.gpus import find_gpus
 from service.db.records.measurements import StoredMeasurement, StoredResult
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_spec
-from service.estimator.speed.throughput import throughput_of
+from service.estimator.speed.throughput import estimate_throughput
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Detail, Estimate, Interval
 from service.jobs.contract import MeasureRequest, ProbeDevice, ProtocolError, parse_measure_request
-from service.runtime.logs import logger
-from service.usecases.learning.sizes import sizes_beside, task_at
+from service.runtime.logs import get_logger
+from service.usecases.learning.sizes import iter_other_sizes, make_task_at
 
 LARGE_SEGMENT_BYTES = 20 * 1024**2
-"""What the caching allocator takes at once for a middling request (kLargeBuffer, c10/cuda/CUDACachingAllocator.cpp): with less
-left on the device, the run made do with what it had."""
+"""Bytes that the caching allocator takes at once for a medium-sized request (kLargeBuffer,
+c10/cuda/CUDACachingAllocator.cpp): with less left on the device, the run had to do with what it
+had.
+"""
 _P95 = NormalDist().inv_cdf(0.95)
 # Allocated bytes do not depend on the device; this one holds whatever is asked.
 ANY_DEVICE = Device(name="any", vendor="any", capacity_bytes=1 << 60, usable_bytes=1 << 60)
 
-_log = logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """A question, and what the estimator says about it without any measurement."""
+class AnalyticAnswer:
+    """A measurement request and the uncalibrated estimate for it."""
 
     request: MeasureRequest
     architecture: Architecture
@@ -46,49 +48,84 @@ class Answered:
 
     @property
     def point(self) -> MeasuredPoint:
-        """Where on its curve the question lies."""
-        return point_of(self.architecture, self.request.task.workload, self.request.layout)
+        """Point of the request on its calibration curve."""
+        return get_point(self.architecture, self.request.task.workload, self.request.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One measurement as evidence about every quantity that its device can tell, where and with what it ran."""
+class EvidenceSet:
+    """Evidence of one measurement, with its environment.
+
+    It covers every quantity that its device can tell.
+    """
 
     environment: Environment
-    answered: Answered
+    analytic: AnalyticAnswer
     evidence: tuple[Evidence, ...]
-    seen: Seen | None = None
-    """All that was on the GPU, where nothing else tells of it or a probe watched it."""
+    device_reading: DeviceReading | None = None
+    """All memory in use on the GPU, where nothing else tells of it or a probe watched it."""
 
 
-def gpu_name(text: str) -> str:
-    """Return the catalogue's name of a GPU that a driver names; what the catalogue does not know stays as it is."""
-    found = entries_named(text)
-    return found[0].name if len(found) == 1 else text
+def resolve_gpu_name(text: str) -> str:
+    """Return the catalogue's name of a driver's GPU name.
+
+    A name that the catalogue does not know stays as it is.
+    """
+    entries = find_gpus(text)
+    return entries[0].name if len(entries) == 1 else text
 
 
-def answer(request: MeasureRequest, plans: PlanCache, *, environment: Mapping[str, object] | None = None) -> Answered | None:
-    """Return the analytic answer; ``None`` for what the estimator has no term for yet."""
-    device = _device(request, environment or {})
+def compute_analytic_answer(
+    request: MeasureRequest, plans: PlanCache, *, environment: Mapping[str, object] | None = None
+) -> AnalyticAnswer | None:
+    """Return the analytic answer.
+
+    ``None`` for what the estimator has no term for yet.
+    """
+    device = _resolve_device(request, environment or {})
     detail = Detail.FULL if device is ANY_DEVICE else Detail.REPLAYED
     try:
         architecture = architecture_from_spec(request.model.architecture)
-        found = estimate(architecture, request.task.workload, layout=request.layout, device=device, plans=plans, detail=detail)
+        predicted = estimate(
+            architecture,
+            request.task.workload,
+            layout=request.layout,
+            device=device,
+            plans=plans,
+            detail=detail,
+        )
     except EstimatorError as error:
         _log.info("prediction.none", reason=error.message, field=error.field)
         return None
-    return Answered(request=request, architecture=architecture, device=device, estimate=found)
+    return AnalyticAnswer(
+        request=request, architecture=architecture, device=device, estimate=predicted
+    )
 
 
-def ran_its_tokens(point: MeasuredPoint, probes: Iterable[Mapping[str, object]], *, extrapolated: bool) -> bool:
-    """Tell whether the asked batch and lengths were run: where fewer were, the answer is the analytic one with a shift."""
-    asked = (point.micro_batch_size, point.sequence_length + point.output_tokens, point.output_tokens)
-    sizes = ((probe["micro_batch_size"], probe["sequence_length"], probe["output_tokens"]) for probe in probes)
-    return not extrapolated or asked in sizes
+def has_run_its_tokens(
+    point: MeasuredPoint, probes: Iterable[Mapping[str, object]], *, extrapolated: bool
+) -> bool:
+    """Return whether the requested batch and lengths were run.
+
+    Where fewer tokens were run, the reading is the analytic answer with a shift.
+    """
+    requested_size = (
+        point.micro_batch_size,
+        point.sequence_length + point.output_tokens,
+        point.output_tokens,
+    )
+    sizes = (
+        (probe["micro_batch_size"], probe["sequence_length"], probe["output_tokens"])
+        for probe in probes
+    )
+    return not extrapolated or requested_size in sizes
 
 
-def found_in(stored: StoredMeasurement, plans: PlanCache) -> Found | None:
-    """Return a measurement as evidence; ``None`` where it cannot be held against an answer."""
+def build_evidence_set(stored: StoredMeasurement, plans: PlanCache) -> EvidenceSet | None:
+    """Return a measurement as evidence.
+
+    ``None`` where it cannot be compared with an answer.
+    """
     result = stored.result
     if result is None:
         return None
@@ -97,197 +134,267 @@ def found_in(stored: StoredMeasurement, plans: PlanCache) -> Found | None:
     except ProtocolError as error:
         _log.warning("evidence.unreadable", job_id=str(stored.id), reason=str(error))
         return None
-    ran_on = request.device is ProbeDevice.CUDA
-    environment = environment_of(result.environment, gpu=_ran_on(request, result.environment) if ran_on else None)
-    answered = answer(request, plans, environment=result.environment)
-    if environment is None or answered is None:
+    is_gpu = request.device is ProbeDevice.CUDA
+    environment = parse_environment(
+        result.environment, gpu=_resolve_gpu(request, result.environment) if is_gpu else None
+    )
+    analytic = compute_analytic_answer(request, plans, environment=result.environment)
+    if environment is None or analytic is None:
         return None
     exhausted = bool(result.peaks["out_of_memory"])
-    if not exhausted and not ran_its_tokens(answered.point, result.probes, extrapolated=result.extrapolated):
+    if not exhausted and not has_run_its_tokens(
+        analytic.point, result.probes, extrapolated=result.extrapolated
+    ):
         return None
     counted = result.peaks["allocated_bytes"] is not None
-    return Found(
+    return EvidenceSet(
         environment=environment,
-        answered=answered,
-        evidence=(*_evidence(stored, result, answered), *_sizes(stored, result, answered, plans)) if counted else (),
-        seen=_seen(stored, result, answered) if ran_on else None,
+        analytic=analytic,
+        evidence=(
+            *_collect_evidence(stored, result, analytic),
+            *_collect_size_evidence(stored, result, analytic, plans),
+        )
+        if counted
+        else (),
+        device_reading=_build_device_reading(stored, result, analytic) if is_gpu else None,
     )
 
 
-def _seen(stored: StoredMeasurement, result: StoredResult, answered: Answered) -> Seen | None:
-    """Return all that was seen on the GPU: by the field, which knows no parts, or by a probe, which saw the peak itself.
+def _build_device_reading(
+    stored: StoredMeasurement, result: StoredResult, analytic: AnalyticAnswer
+) -> DeviceReading | None:
+    """Return the reading of all memory in use on the GPU.
 
-    What is seen of a whole GPU is the job's own as far as whoever brought it says that nobody else was there.
+    It comes from a field tool, which knows no parts, or from a probe, which saw the peak itself.
+
+    Memory of a whole GPU is the job's own as far as whoever imported it says that nobody else was
+    there.
     """
     peaks, is_probe = result.peaks, stored.source == "probe"
     on_device = peaks.get("device_bytes") or peaks.get("device_total_used_bytes")
-    parted = peaks["allocated_bytes"] is not None and peaks.get("reserved_bytes") is not None
-    if on_device is None or is_probe != parted or (is_probe and (result.extrapolated or not result.transferable)):
+    has_parts = peaks["allocated_bytes"] is not None and peaks.get("reserved_bytes") is not None
+    if (
+        on_device is None
+        or is_probe != has_parts
+        or (is_probe and (result.extrapolated or not result.transferable))
+    ):
         return None
-    return Seen(
+    return DeviceReading(
         measurement=str(stored.id),
-        point=answered.point,
-        bytes=_whole(on_device) if is_probe else _least(result, _whole(on_device)),
-        predicted=answered.estimate.device_bytes,
-        whole=is_probe and not result.peaks["out_of_memory"],
+        point=analytic.point,
+        bytes=_to_int(on_device) if is_probe else _compute_lower_bound(result, _to_int(on_device)),
+        predicted=analytic.estimate.device_bytes,
+        is_full_peak=is_probe and not result.peaks["out_of_memory"],
     )
 
 
-def _least(result: StoredResult, value: int) -> int:
-    """Return what a reading was at least: counters are printed in coarse units."""
-    lows = [_whole(one["low"]) for one in result.readings or () if one["value"] == value]
+def _compute_lower_bound(result: StoredResult, value: int) -> int:
+    """Return the lower bound of a reading.
+
+    Counters are printed in coarse units.
+    """
+    lows = [
+        _to_int(reading["low"]) for reading in result.readings or () if reading["value"] == value
+    ]
     return min([value, *lows])
 
 
-def _device(request: MeasureRequest, environment: Mapping[str, object]) -> Device:
+def _resolve_device(request: MeasureRequest, environment: Mapping[str, object]) -> Device:
     if request.device is not ProbeDevice.CUDA:
         return ANY_DEVICE
-    found = entries_named(_ran_on(request, environment))
-    return found[0].device() if len(found) == 1 else ANY_DEVICE
+    entries = find_gpus(_resolve_gpu(request, environment))
+    return entries[0].to_device() if len(entries) == 1 else ANY_DEVICE
 
 
-def _ran_on(request: MeasureRequest, environment: Mapping[str, object]) -> str:
-    """Return the GPU that ran: as its driver names it, where the catalogue knows that, else the one that was asked for."""
-    told = environment.get("gpu")
+def _resolve_gpu(request: MeasureRequest, environment: Mapping[str, object]) -> str:
+    """Return the GPU that ran the measurement.
+
+    It is named by the driver where the catalogue knows that name, else by the request.
+    """
+    reported = environment.get("gpu")
     if environment.get("mig") is not None:
         # A slice is no whole GPU of its kind.
         return str(environment["mig"])
-    names = [str(told)] if told else []
+    names = [str(reported)] if reported else []
     names += [request.gpu] if request.gpu is not None else []
-    known = [name for name in names if len(entries_named(name)) == 1]
-    return gpu_name(known[0]) if known else (names[0] if names else "unknown GPU")
+    resolvable = [name for name in names if len(find_gpus(name)) == 1]
+    return resolve_gpu_name(resolvable[0]) if resolvable else (names[0] if names else "unknown GPU")
 
 
-def _evidence(stored: StoredMeasurement, result: StoredResult, answered: Answered) -> Iterator[Evidence]:
-    """Give the allocated bytes of any device; only a GPU tells of what is reserved, of what lies beside it, and of time."""
+def _collect_evidence(
+    stored: StoredMeasurement, result: StoredResult, analytic: AnalyticAnswer
+) -> Iterator[Evidence]:
+    """Yield evidence of each quantity that the device tells.
+
+    Any device tells allocated bytes; only a GPU tells reserved bytes, those beside the allocator,
+    and time.
+    """
     make = partial(
         Evidence,
         measurement=str(stored.id),
-        point=answered.point,
+        point=analytic.point,
         transferable=result.transferable,
         extrapolated=result.extrapolated,
         claimed=stored.source != "probe",
     )
-    found = answered.estimate
+    predicted = analytic.estimate
     if result.peaks["out_of_memory"]:
-        yield _exhausted(stored, result, answered)
+        yield _build_out_of_memory_evidence(stored, result, analytic)
         return
     yield make(
-        measured=_instants(result, answered),
-        predicted={instant.name: instant.allocated_bytes for instant in found.instants},
-        spread=_spread(found.allocated_interval, found.allocated_bytes),
+        measured=_read_instants(result, analytic),
+        predicted={instant.name: instant.allocated_bytes for instant in predicted.instants},
+        spread=_compute_spread(predicted.allocated_interval, predicted.allocated_bytes),
     )
-    if answered.request.device is not ProbeDevice.CUDA:
+    if analytic.request.device is not ProbeDevice.CUDA:
         return
-    yield from _beyond(result, answered, make)
-    yield from _timed(result, answered, make)
+    yield from _collect_gpu_evidence(result, analytic, make)
+    yield from _collect_time_evidence(result, analytic, make)
 
 
-def _sizes(stored: StoredMeasurement, result: StoredResult, answered: Answered, plans: PlanCache) -> Iterator[Evidence]:
-    """Give the allocated bytes of the other sizes that the whole model was run at: each is a question of the same key."""
-    for size in sizes_beside(result, answered.point):
-        asked = structs.replace(answered.request, task=task_at(answered.request.task, size.point))
-        if (there := answer(asked, plans, environment=result.environment)) is not None:
+def _collect_size_evidence(
+    stored: StoredMeasurement, result: StoredResult, analytic: AnalyticAnswer, plans: PlanCache
+) -> Iterator[Evidence]:
+    """Yield allocated bytes of other sizes of the full model.
+
+    Each is a question of the same key.
+    """
+    for size in iter_other_sizes(result, analytic.point):
+        request = structs.replace(
+            analytic.request, task=make_task_at(analytic.request.task, size.point)
+        )
+        if (
+            size_answer := compute_analytic_answer(request, plans, environment=result.environment)
+        ) is not None:
             yield Evidence(
                 measurement=str(stored.id),
                 point=size.point,
                 measured=size.measured,
-                predicted={instant.name: instant.allocated_bytes for instant in there.estimate.instants},
+                predicted={
+                    instant.name: instant.allocated_bytes
+                    for instant in size_answer.estimate.instants
+                },
                 transferable=result.transferable,
-                spread=_spread(there.estimate.allocated_interval, there.estimate.allocated_bytes),
-                beside=True,
+                spread=_compute_spread(
+                    size_answer.estimate.allocated_interval, size_answer.estimate.allocated_bytes
+                ),
+                is_extra_size=True,
             )
 
 
-def _exhausted(stored: StoredMeasurement, result: StoredResult, answered: Answered) -> Evidence:
-    """Return what a run held when memory ran out: at the size that was run, which may be a slice of what was asked.
+def _build_out_of_memory_evidence(
+    stored: StoredMeasurement, result: StoredResult, analytic: AnalyticAnswer
+) -> Evidence:
+    """Return the memory in use when memory ran out.
 
-    It needs that much whatever else was on the GPU, and whichever kernels ran.
+    The size is the one that was run, which may be a slice of the requested one. It needs that much
+    whatever else was on the GPU, and whichever kernels ran.
     """
     return Evidence(
         measurement=str(stored.id),
-        point=_last_run(result, answered.point),
-        measured={ONLY_PART: _whole(result.peaks["allocated_bytes"])},
-        predicted={ONLY_PART: answered.estimate.allocated_bytes},
+        point=_get_last_point(result, analytic.point),
+        measured={ONLY_PART: _to_int(result.peaks["allocated_bytes"])},
+        predicted={ONLY_PART: analytic.estimate.allocated_bytes},
         out_of_memory=True,
     )
 
 
-def _last_run(result: StoredResult, asked: MeasuredPoint) -> MeasuredPoint:
+def _get_last_point(result: StoredResult, requested: MeasuredPoint) -> MeasuredPoint:
     if not result.probes:
-        return asked
-    last = {name: _whole(result.probes[-1][name]) for name in ("num_layers", "micro_batch_size", "output_tokens")}
-    length = _whole(result.probes[-1]["sequence_length"]) - last["output_tokens"]
-    return MeasuredPoint(**last, sequence_length=length, num_gpus=asked.num_gpus)
+        return requested
+    last = {
+        name: _to_int(result.probes[-1][name])
+        for name in ("num_layers", "micro_batch_size", "output_tokens")
+    }
+    length = _to_int(result.probes[-1]["sequence_length"]) - last["output_tokens"]
+    return MeasuredPoint(**last, sequence_length=length, num_gpus=requested.num_gpus)
 
 
-def _instants(result: StoredResult, answered: Answered) -> dict[str, int]:
+def _read_instants(result: StoredResult, analytic: AnalyticAnswer) -> dict[str, int]:
     """Return the bytes of each instant.
 
-    A peak that was imported without them is that of the instant that decides; no other was higher, whatever is answered.
+    A peak that was imported without instants is that of the deciding instant; no other was higher,
+    whatever is answered.
     """
     if not result.instants:
-        peak, found = _whole(result.peaks["allocated_bytes"]), answered.estimate
-        higher = {instant.name: peak for instant in found.instants if instant.allocated_bytes > peak}
-        return {found.peak_instant: peak, **higher}
-    return {str(reading["name"]): _whole(reading["allocated_bytes"]) for reading in result.instants}
+        peak, predicted = _to_int(result.peaks["allocated_bytes"]), analytic.estimate
+        higher = {
+            instant.name: peak for instant in predicted.instants if instant.allocated_bytes > peak
+        }
+        return {predicted.peak_instant: peak, **higher}
+    return {
+        str(reading["name"]): _to_int(reading["allocated_bytes"]) for reading in result.instants
+    }
 
 
-Make = partial[Evidence]
+MakeEvidence = partial[Evidence]
 
 
-def _beyond(result: StoredResult, answered: Answered, make: Make) -> Iterator[Evidence]:
-    peaks, found = result.peaks, answered.estimate
-    allocated, reserved = _whole(peaks["allocated_bytes"]), peaks.get("reserved_bytes")
+def _collect_gpu_evidence(
+    result: StoredResult, analytic: AnalyticAnswer, make: MakeEvidence
+) -> Iterator[Evidence]:
+    peaks, predicted = result.peaks, analytic.estimate
+    allocated, reserved = _to_int(peaks["allocated_bytes"]), peaks.get("reserved_bytes")
     if reserved is None:
         return
     on_device = peaks.get("device_bytes") or peaks.get("device_total_used_bytes")
-    outside = None if on_device is None else _whole(on_device) - _whole(reserved)
-    usable = answered.device.usable_bytes
-    # The allocated bytes have a correction of their own: what is learnt here is what is reserved beyond them.
+    outside = None if on_device is None else _to_int(on_device) - _to_int(reserved)
+    usable = analytic.device.usable_bytes
+    # The allocated bytes have a correction of their own: what is learnt here is what is reserved
+    # beyond them.
     yield make(
         quantity=Quantity.RESERVED,
-        measured={ONLY_PART: _whole(reserved)},
-        predicted={ONLY_PART: allocated + found.reserved_bytes - found.allocated_bytes},
-        spread=_spread(found.reserved_interval, found.reserved_bytes),
-        at_capacity=_whole(reserved) + (outside or 0) > usable - LARGE_SEGMENT_BYTES,
+        measured={ONLY_PART: _to_int(reserved)},
+        predicted={ONLY_PART: allocated + predicted.reserved_bytes - predicted.allocated_bytes},
+        spread=_compute_spread(predicted.reserved_interval, predicted.reserved_bytes),
+        at_capacity=_to_int(reserved) + (outside or 0) > usable - LARGE_SEGMENT_BYTES,
     )
     if outside is not None and outside > 0:
         yield make(
             quantity=Quantity.DEVICE,
             measured={ONLY_PART: outside},
-            predicted={ONLY_PART: found.device_bytes - found.reserved_bytes},
-            spread=_spread(_outside(found), found.device_bytes - found.reserved_bytes),
+            predicted={ONLY_PART: predicted.device_bytes - predicted.reserved_bytes},
+            spread=_compute_spread(
+                _compute_outside_interval(predicted),
+                predicted.device_bytes - predicted.reserved_bytes,
+            ),
         )
 
 
-def _outside(found: Estimate) -> Interval:
-    whole, inside = found.device_interval, found.reserved_interval
-    return Interval(max(0, whole.low - inside.low), whole.high - inside.high)
+def _compute_outside_interval(predicted: Estimate) -> Interval:
+    device, reserved = predicted.device_interval, predicted.reserved_interval
+    return Interval(max(0, device.low - reserved.low), device.high - reserved.high)
 
 
-def _spread(around: Interval, point: int) -> float:
-    """Return how far an interval reaches to its wider side, as a share of its point."""
+def _compute_spread(around: Interval, point: int) -> float:
+    """Return an interval's wider half as a share of its point."""
     return max(around.high - point, point - around.low, 0) / max(point, 1)
 
 
-def _timed(result: StoredResult, answered: Answered, make: Make) -> Iterator[Evidence]:
-    times, request = result.step_time_s, answered.request
-    if times is None or answered.device is ANY_DEVICE:
+def _collect_time_evidence(
+    result: StoredResult, analytic: AnalyticAnswer, make: MakeEvidence
+) -> Iterator[Evidence]:
+    times, request = result.step_time_s, analytic.request
+    if times is None or analytic.device is ANY_DEVICE:
         return
-    timed = throughput_of(
-        answered.architecture, request.task.workload, request.layout, answered.device, answered.estimate, PlanCache().works
+    throughput = estimate_throughput(
+        analytic.architecture,
+        request.task.workload,
+        request.layout,
+        analytic.device,
+        analytic.estimate,
+        PlanCache().works,
     )
     median, p95 = float(str(times["median"])), float(str(times["p95"]))
-    if timed is None or median <= 0:
+    if throughput is None or median <= 0:
         return
     yield make(
         quantity=Quantity.STEP_TIME,
         measured={ONLY_PART: round(median * 1e9)},
-        predicted={ONLY_PART: max(1, round(timed.step_time_s * 1e9))},
+        predicted={ONLY_PART: max(1, round(throughput.step_time_s * 1e9))},
         noise=log(max(p95, median) / median) / _P95,
     )
 
 
-def _whole(value: object) -> int:
+def _to_int(value: object) -> int:
     return int(str(value))

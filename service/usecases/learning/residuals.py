@@ -1,4 +1,4 @@
-"""How far answers were from measurements, written down as the measurements come, and what surprises among them."""
+"""Residuals of answers, stored as measurements come, and interval misses."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,43 +6,57 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from service.calibration.conformal import too_many_outside
-from service.calibration.derive import Calibration, LeftOut, correction_at
+from service.calibration.conformal import is_coverage_too_low
+from service.calibration.derive import Calibration, LeaveOneOut, compute_corrections
 from service.calibration.document import from_document
 from service.calibration.evidence import Evidence, Quantity
 from service.calibration.pool import Group, Level, Member, Pool
-from service.db.queries.calibrations import newest_of_curve
-from service.db.queries.residuals import answers_after, mark_surprise, surprises, write_residuals
+from service.db.queries.calibrations import find_newest_of_curve
+from service.db.queries.residuals import (
+    count_interval_misses,
+    mark_surprised,
+    read_answers_after,
+    write_residuals,
+)
 from service.db.records.stored import NewResidual, StoredCalibration
 from service.estimator.values.result import Estimate, Interval
-from service.runtime.logs import logger
-from service.usecases.learning.evidence import Found
+from service.runtime.logs import get_logger
+from service.usecases.learning.evidence import EvidenceSet
 
-_log = logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
-    """What one key learnt about one quantity, from what, and what keys like it had in common."""
+class KeyUpdate:
+    """A key's new calibration, its evidence, and its pool.
+
+    The calibration is of one quantity; the pool is what keys like it have in common.
+    """
 
     group: Group
     curve: str
     calibration: Calibration
     pool: Pool | None
-    found: Mapping[UUID, Found]
+    evidence_sets: Mapping[UUID, EvidenceSet]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answers:
-    """The analytic answer with its interval, and the one that rests on everything else."""
+    """The analytic answer, and the one from all other measurements.
+
+    The analytic answer has an interval.
+    """
 
     predicted: int
     interval: Interval | None
     after: int
 
 
-def member_of(stored: StoredCalibration) -> Member | None:
-    """Return a stored calibration as a member of its group; ``None`` where another version wrote it, or nothing is left."""
+def read_member(stored: StoredCalibration) -> Member | None:
+    """Return a stored calibration as a member of its group.
+
+    ``None`` where another version wrote it, or nothing is left of its evidence.
+    """
     try:
         calibration = from_document(stored.correction)
     except (KeyError, TypeError, ValueError) as error:
@@ -52,134 +66,192 @@ def member_of(stored: StoredCalibration) -> Member | None:
     if not calibration.evidence:
         # Everything that had taught it was withdrawn.
         return None
-    group = Group(quantity=calibration.quantity, kind=stored.kind, environment=stored.environment, family=stored.family)
+    group = Group(
+        quantity=calibration.quantity,
+        kind=stored.kind,
+        environment=stored.environment,
+        family=stored.family,
+    )
     gpu = stored.scope.get("gpu")
-    return Member(key=stored.key, group=group, calibration=calibration, gpu=None if gpu is None else str(gpu))
+    return Member(
+        key=stored.key, group=group, calibration=calibration, gpu=None if gpu is None else str(gpu)
+    )
 
 
-def promise_of(session: Session, curve: str, quantity: Quantity) -> Calibration | None:
-    """Return what was learnt last about a question, in whatever environment: what a new measurement is held against."""
-    stored = newest_of_curve(session, curve, quantity.value)
-    member = None if stored is None else member_of(stored)
+def read_previous_calibration(
+    session: Session, curve: str, quantity: Quantity
+) -> Calibration | None:
+    """Return the last calibration of a question, in any environment.
+
+    A new measurement is compared with it.
+    """
+    stored = find_newest_of_curve(session, curve, quantity.value)
+    member = None if stored is None else read_member(stored)
     return None if member is None else member.calibration
 
 
-def write_down(session: Session, lesson: Lesson, *, newest: UUID, promise: Calibration | None) -> None:
-    """Store the residuals of a key's measurements, each against what all others taught, and whether the newest surprised."""
+def record_residuals(
+    session: Session, update: KeyUpdate, *, newest: UUID, previous: Calibration | None
+) -> None:
+    """Store a key's residuals and whether the newest is a surprise.
+
+    Each measurement is compared with the answer that all others taught.
+    """
     allocated = (
-        answers_after(session, lesson.found.keys(), Quantity.ALLOCATED.value)
-        if lesson.group.quantity is Quantity.RESERVED
+        read_answers_after(session, update.evidence_sets.keys(), Quantity.ALLOCATED.value)
+        if update.group.quantity is Quantity.RESERVED
         else {}
     )
-    write_residuals(session, list(_residuals(lesson, allocated)))
-    sample = _sample(lesson, newest)
-    if promise is None or sample is None or sample.is_one_sided:
+    write_residuals(session, list(_iter_residuals(update, allocated)))
+    sample = _find_sample(update, newest)
+    if previous is None or sample is None or sample.is_one_sided:
         return
-    surprised = _is_outside(lesson.found[newest], sample, promise)
-    mark_surprise(session, newest, lesson.group.quantity.value, surprised=surprised)
-    if not surprised:
+    is_surprise = _is_outside(update.evidence_sets[newest], sample, previous)
+    mark_surprised(session, newest, update.group.quantity.value, surprised=is_surprise)
+    if not is_surprise:
         return
-    group = lesson.group
-    for counted in surprises(session, kind=group.kind, quantity=group.quantity.value, environment=group.environment):
-        if too_many_outside(counted.outside, counted.measured):
+    group = update.group
+    for misses in count_interval_misses(
+        session, kind=group.kind, quantity=group.quantity.value, environment=group.environment
+    ):
+        if is_coverage_too_low(misses.outside, misses.measured):
             _log.warning(
                 "calibration.drift",
                 kind=group.kind,
                 quantity=group.quantity.value,
                 environment=group.environment,
-                outside=counted.outside,
-                measured=counted.measured,
+                outside=misses.outside,
+                measured=misses.measured,
             )
 
 
-def _residuals(lesson: Lesson, allocated: Mapping[UUID, int]) -> Iterator[NewResidual]:
-    for held in lesson.calibration.left_out:
-        job_id = UUID(held.measurement)
-        sample = _sample(lesson, job_id)
+def _iter_residuals(update: KeyUpdate, allocated: Mapping[UUID, int]) -> Iterator[NewResidual]:
+    for left_out in update.calibration.left_out:
+        job_id = UUID(left_out.measurement)
+        sample = _find_sample(update, job_id)
         if sample is not None:
-            found = lesson.found[job_id]
+            evidence_set = update.evidence_sets[job_id]
             answers = _Answers(
-                predicted=round(sample.peak()), interval=analytic_interval(found, sample), after=max(1, held.answer)
+                predicted=round(sample.peak()),
+                interval=compute_analytic_interval(evidence_set, sample),
+                after=max(1, left_out.answer),
             )
             if sample.quantity is Quantity.RESERVED:
-                answers = _whole(answers, found.answered.estimate, allocated.get(job_id))
-            yield _residual(lesson, found, sample, held, answers)
+                answers = _add_allocated(
+                    answers, evidence_set.analytic.estimate, allocated.get(job_id)
+                )
+            yield _make_residual(update, evidence_set, sample, left_out, answers)
 
 
-def _whole(beyond: _Answers, answer: Estimate, allocated: int | None) -> _Answers:
-    """Return what is answered about reserved bytes: what lies beyond was learnt on top of what was measured to be allocated."""
+def _add_allocated(answers: _Answers, answer: Estimate, allocated: int | None) -> _Answers:
+    """Return the answers about all reserved bytes.
+
+    ``answers`` are of what is reserved beyond the allocated bytes, learnt on top of what was
+    measured to be allocated.
+    """
     before = answer.allocated_bytes
-    after = answer.reserved_bytes + beyond.after - beyond.predicted + (before if allocated is None else allocated) - before
-    return _Answers(predicted=answer.reserved_bytes, interval=answer.reserved_interval, after=max(1, after))
+    after = (
+        answer.reserved_bytes
+        + answers.after
+        - answers.predicted
+        + (before if allocated is None else allocated)
+        - before
+    )
+    return _Answers(
+        predicted=answer.reserved_bytes, interval=answer.reserved_interval, after=max(1, after)
+    )
 
 
-def _residual(lesson: Lesson, found: Found, sample: Evidence, held: LeftOut, answers: _Answers) -> NewResidual:
+def _make_residual(
+    update: KeyUpdate,
+    evidence_set: EvidenceSet,
+    sample: Evidence,
+    left_out: LeaveOneOut,
+    answers: _Answers,
+) -> NewResidual:
     predicted, interval, after = answers.predicted, answers.interval, answers.after
-    level = Level.KEY if not held.alone else _level(lesson.pool)
-    half = None
-    if lesson.pool is not None:
-        half = lesson.pool.key_half_width if level is Level.KEY else lesson.pool.half_width
-    request = found.answered.request
+    level = Level.KEY if not left_out.alone else _get_level(update.pool)
+    half_width = None
+    if update.pool is not None:
+        half_width = update.pool.key_half_width if level is Level.KEY else update.pool.half_width
+    request = evidence_set.analytic.request
     return NewResidual(
-        job_id=UUID(held.measurement),
+        job_id=UUID(left_out.measurement),
         quantity=sample.quantity.value,
-        curve=lesson.curve,
-        kind=lesson.group.kind,
-        family=lesson.group.family or "",
-        environment=lesson.group.environment,
+        curve=update.curve,
+        kind=update.group.kind,
+        family=update.group.family or "",
+        environment=update.group.environment,
         device=request.device.value,
-        gpu=found.environment.gpu or request.gpu,
+        gpu=evidence_set.environment.gpu or request.gpu,
         measured=sample.measured_peak,
         predicted=predicted,
         interval=None if interval is None else (interval.low, interval.high),
         after=after,
-        after_interval=_after(after, predicted, interval, half),
+        after_interval=_compute_calibrated_interval(after, predicted, interval, half_width),
         level=level.value,
     )
 
 
-def _level(pool: Pool | None) -> Level:
+def _get_level(pool: Pool | None) -> Level:
     return pool.level if pool is not None and pool.shares else Level.NONE
 
 
-def _after(answer: int, predicted: int, interval: Interval | None, half: float | None) -> tuple[int, int] | None:
-    """Return the interval around an answer: the conformal one, else the shipped one of its kind."""
-    if half is not None:
-        return max(0, round(answer * (1 - half))), round(answer * (1 + half))
+def _compute_calibrated_interval(
+    answer: int, predicted: int, interval: Interval | None, half_width: float | None
+) -> tuple[int, int] | None:
+    """Return the interval around a calibrated answer.
+
+    It is the conformal one, else the shipped one of its kind.
+    """
+    if half_width is not None:
+        return max(0, round(answer * (1 - half_width))), round(answer * (1 + half_width))
     if interval is None:
         return None
     return round(answer * interval.low / predicted), round(answer * interval.high / predicted)
 
 
-def analytic_interval(found: Found, sample: Evidence) -> Interval | None:
-    """Return the interval that the analytic answer gives for what was measured; a time has none."""
-    answer, predicted = found.answered.estimate, round(sample.peak())
+def compute_analytic_interval(evidence_set: EvidenceSet, sample: Evidence) -> Interval | None:
+    """Return the analytic interval of what was measured.
+
+    A time has none.
+    """
+    answer, predicted = evidence_set.analytic.estimate, round(sample.peak())
     match sample.quantity:
         case Quantity.ALLOCATED:
             return answer.allocated_interval
         case Quantity.RESERVED:
-            around = answer.reserved_interval
-            low, high = around.low - answer.reserved_bytes, around.high - answer.reserved_bytes
+            interval = answer.reserved_interval
+            low, high = interval.low - answer.reserved_bytes, interval.high - answer.reserved_bytes
             return Interval(max(0, predicted + low), predicted + high)
         case Quantity.DEVICE:
-            whole, inside = answer.device_interval, answer.reserved_interval
-            return Interval(max(0, whole.low - inside.low), whole.high - inside.high)
+            device, reserved = answer.device_interval, answer.reserved_interval
+            return Interval(max(0, device.low - reserved.low), device.high - reserved.high)
         case Quantity.STEP_TIME:
             return None
 
 
-def _is_outside(found: Found, sample: Evidence, promise: Calibration) -> bool:
-    """Tell whether a measurement lies outside of what was learnt before it, and of the analytic interval around that."""
-    answer = sample.peak(correction_at(promise.curves, promise.shares, promise.exact, sample))
-    allowed = answer * promise.relative_error
-    interval, predicted = analytic_interval(found, sample), sample.peak()
+def _is_outside(evidence_set: EvidenceSet, sample: Evidence, previous: Calibration) -> bool:
+    """Return whether a measurement lies outside its promised interval.
+
+    The interval is that of what was learnt before it, joined with the analytic interval around
+    that.
+    """
+    answer = sample.peak(
+        compute_corrections(previous.curves, previous.shares, previous.exact, sample)
+    )
+    allowed = answer * previous.relative_error
+    interval, predicted = compute_analytic_interval(evidence_set, sample), sample.peak()
     low, high = answer - allowed, answer + allowed
     if interval is not None:
-        low, high = min(low, answer * interval.low / predicted), max(high, answer * interval.high / predicted)
+        low, high = (
+            min(low, answer * interval.low / predicted),
+            max(high, answer * interval.high / predicted),
+        )
     return not low <= sample.measured_peak <= high
 
 
-def _sample(lesson: Lesson, job_id: UUID) -> Evidence | None:
-    found = lesson.found.get(job_id)
-    samples = () if found is None else found.evidence
-    return next((sample for sample in samples if sample.quantity is lesson.group.quantity), None)
+def _find_sample(update: KeyUpdate, job_id: UUID) -> Evidence | None:
+    evidence_set = update.evidence_sets.get(job_id)
+    samples = () if evidence_set is None else evidence_set.evidence
+    return next((sample for sample in samples if sample.quantity is update.group.quantity), None)

@@ -1,99 +1,123 @@
-"""Measurements that are shipped with the catalogue, as evidence: a fresh installation begins with what they teach."""
+"""Measurements shipped with the catalogue, as evidence.
+
+A fresh installation begins with what they teach.
+"""
 
 from functools import cache
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import msgspec
 
-from service.base.typed import converted
+from service.base.typed import convert
 from service.calibration.derive import Calibration, calibrate
 from service.calibration.evidence import Evidence, Quantity
-from service.calibration.key import calibration_key, kind_of
+from service.calibration.key import build_calibration_key, get_run_kind
 from service.calibration.pool import Group, Member
 from service.catalog.models import load_config, resolve_model
 from service.catalog.prior_measurements import PriorMeasurement, list_priors
 from service.db.records.measurements import StoredMeasurement, StoredResult
 from service.estimator.estimate import PlanCache
 from service.estimator.model.families.registry import architecture_from_config
-from service.jobs.contract import MeasureRequest, ModelSource, ProbeResult, document_of
+from service.jobs.contract import MeasureRequest, ModelSource, ProbeResult, make_document
 from service.jobs.states import Status
-from service.usecases.learning.evidence import Found, found_in
+from service.usecases.learning.evidence import EvidenceSet, build_evidence_set
 
 
-def shipped_id(prior: PriorMeasurement) -> UUID:
-    """Return the id by which a shipped measurement is named as evidence."""
+def make_shipped_id(prior: PriorMeasurement) -> UUID:
+    """Return the id that names a shipped measurement as evidence."""
     return uuid5(NAMESPACE_URL, f"headroom:prior:{prior.id}")
 
 
 @cache
-def shipped_members() -> tuple[Member, ...]:
-    """Return what the shipped measurements teach, key by key; asked for again it is there at once."""
+def load_shipped_members() -> tuple[Member, ...]:
+    """Return the calibrations of shipped measurements, key by key.
+
+    They are cached after the first call.
+    """
     by_address: dict[tuple[str, Group, str | None], list[Evidence]] = {}
-    for curve, found in _shipped():
-        for sample in found.evidence:
-            place = found.environment.place
-            by_address.setdefault((place.address(curve), group_of(found, sample.quantity), place.gpu), []).append(sample)
-    taught = ((where, calibrate(evidence)) for where, evidence in by_address.items())
+    for curve, evidence_set in _load_shipped():
+        for sample in evidence_set.evidence:
+            place = evidence_set.environment.key
+            by_address.setdefault(
+                (
+                    place.build_curve_key(curve),
+                    make_group(evidence_set, sample.quantity),
+                    place.gpu,
+                ),
+                [],
+            ).append(sample)
+    calibrations = ((address, calibrate(evidence)) for address, evidence in by_address.items())
     return tuple(
         Member(key=key, group=group, calibration=calibration, gpu=gpu)
-        for (key, group, gpu), calibration in taught
+        for (key, group, gpu), calibration in calibrations
         if calibration is not None
     )
 
 
 @cache
-def shipped_evidence(address: str, quantity: Quantity) -> tuple[Evidence, ...]:
+def load_shipped_evidence(address: str, quantity: Quantity) -> tuple[Evidence, ...]:
     """Return the shipped measurements of one key and quantity."""
     return tuple(
         sample
-        for curve, found in _shipped()
-        if found.environment.place.address(curve) == address
-        for sample in found.evidence
+        for curve, evidence_set in _load_shipped()
+        if evidence_set.environment.key.build_curve_key(curve) == address
+        for sample in evidence_set.evidence
         if sample.quantity is quantity
     )
 
 
-def shipped_calibration(key: str, quantity: Quantity) -> Calibration | None:
-    """Return what the shipped measurements teach about a key."""
-    found = (member for member in shipped_members() if member.key == key and member.group.quantity is quantity)
-    return next((member.calibration for member in found), None)
+def find_shipped_calibration(key: str, quantity: Quantity) -> Calibration | None:
+    """Return the shipped calibration of a key."""
+    members = (
+        member
+        for member in load_shipped_members()
+        if member.key == key and member.group.quantity is quantity
+    )
+    return next((member.calibration for member in members), None)
 
 
-def group_of(found: Found, quantity: Quantity) -> Group:
-    """Return the keys that a measurement's own key may learn from."""
-    request = found.answered.request
+def make_group(evidence_set: EvidenceSet, quantity: Quantity) -> Group:
+    """Return the group of keys that a measurement's key learns from."""
+    request = evidence_set.analytic.request
     return Group(
         quantity=quantity,
-        kind=kind_of(request.task.workload, request.layout, quantity),
-        environment=found.environment.name,
-        family=found.answered.architecture.family,
+        kind=get_run_kind(request.task.workload, request.layout, quantity),
+        environment=evidence_set.environment.name,
+        family=evidence_set.analytic.architecture.family,
     )
 
 
 @cache
-def _shipped() -> tuple[tuple[str, Found], ...]:
+def _load_shipped() -> tuple[tuple[str, EvidenceSet], ...]:
     """Return every shipped measurement with the key of its question."""
     plans = PlanCache()
-    return tuple(found for prior in list_priors() if (found := as_evidence(prior, plans)) is not None)
+    return tuple(pair for prior in list_priors() if (pair := as_evidence(prior, plans)) is not None)
 
 
-def as_evidence(prior: PriorMeasurement, plans: PlanCache) -> tuple[str, Found] | None:
-    """Return a shipped measurement beside its answer, with the key of its question; ``None`` where there is no answer."""
-    found = found_in(_stored(prior), plans)
-    if found is None:
+def as_evidence(prior: PriorMeasurement, plans: PlanCache) -> tuple[str, EvidenceSet] | None:
+    """Return a shipped measurement as evidence, with its key.
+
+    ``None`` where the estimator has no answer.
+    """
+    evidence_set = build_evidence_set(_to_stored_measurement(prior), plans)
+    if evidence_set is None:
         return None
-    request = found.answered.request
-    return calibration_key(found.answered.architecture, request.task.workload, request.layout), found
+    request = evidence_set.analytic.request
+    return build_calibration_key(
+        evidence_set.analytic.architecture, request.task.workload, request.layout
+    ), evidence_set
 
 
-def _stored(prior: PriorMeasurement) -> StoredMeasurement:
-    """Return a shipped measurement as the database gives out its own."""
+def _to_stored_measurement(prior: PriorMeasurement) -> StoredMeasurement:
+    """Return a shipped measurement as a stored one."""
     config = {**load_config(resolve_model(prior.model)), **prior.config}
-    source = ModelSource(architecture=architecture_from_config(config).describe(), hf_config=config, name=prior.model)
-    request = converted({**prior.request, "model": msgspec.to_builtins(source)}, MeasureRequest)
-    result = msgspec.to_builtins(converted(prior.result, ProbeResult))
+    source = ModelSource(
+        architecture=architecture_from_config(config).describe(), hf_config=config, name=prior.model
+    )
+    request = convert({**prior.request, "model": msgspec.to_builtins(source)}, MeasureRequest)
+    result = msgspec.to_builtins(convert(prior.result, ProbeResult))
     return StoredMeasurement(
-        id=shipped_id(prior),
+        id=make_shipped_id(prior),
         status=Status.SUCCEEDED,
         attempt=1,
         max_attempts=1,
@@ -101,7 +125,7 @@ def _stored(prior: PriorMeasurement) -> StoredMeasurement:
         gpu=request.gpu,
         model_name=prior.model,
         model_revision=None,
-        request=document_of(request),
+        request=make_document(request),
         key="",
         priority=0,
         cancel_requested=False,
@@ -114,11 +138,13 @@ def _stored(prior: PriorMeasurement) -> StoredMeasurement:
         started_at=None,
         finished_at=prior.date,
         deadline_at=prior.date,
-        result=_result(result),
+        result=_to_stored_result(result),
     )
 
 
-def _result(document: dict[str, object]) -> StoredResult:
+def _to_stored_result(document: dict[str, object]) -> StoredResult:
     names = set(StoredResult.__dataclass_fields__) - {"attempt", "prediction", "calibration_id"}
-    kept = {name: value for name, value in document.items() if name in names}
-    return converted({**kept, "attempt": 1, "prediction": None, "calibration_id": None}, StoredResult)
+    fields = {name: value for name, value in document.items() if name in names}
+    return convert(
+        {**fields, "attempt": 1, "prediction": None, "calibration_id": None}, StoredResult
+    )

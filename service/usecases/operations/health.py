@@ -1,4 +1,7 @@
-"""Whether this process has what it needs: a database at its schema or a later one; Redis only makes things faster."""
+"""Readiness of this process: database schema and Redis.
+
+The database must be at this version's schema or a later one; Redis only makes things faster.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +9,16 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.db.migrate import is_served
+from service.db.migrate import is_compatible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """``database``: ``ok``, ``unreachable``, ``not_migrated``; ``redis``: ``ok``, ``unreachable``, ``not_configured``."""
+    """State of the database and of Redis.
+
+    ``database`` is ``ok``, ``unreachable`` or ``not_migrated``; ``redis`` is ``ok``,
+    ``unreachable`` or ``not_configured``.
+    """
 
     database: str
     redis: str
@@ -29,19 +36,19 @@ class Readiness:
         return "degraded" if self.redis == "unreachable" else "ready"
 
 
-def check(engine: Engine, *, ping_redis: Callable[[], bool] | None) -> Readiness:
-    """Ask the database and, where there is one, Redis."""
-    return Readiness(database=_database(engine), redis=_redis(ping_redis))
+def check_readiness(engine: Engine, *, ping_redis: Callable[[], bool] | None) -> Readiness:
+    """Check the database and, where there is one, Redis."""
+    return Readiness(database=_check_database(engine), redis=_check_redis(ping_redis))
 
 
-def _database(engine: Engine) -> str:
+def _check_database(engine: Engine) -> str:
     try:
-        return "ok" if is_served(engine) else "not_migrated"
+        return "ok" if is_compatible(engine) else "not_migrated"
     except SQLAlchemyError:
         return "unreachable"
 
 
-def _redis(ping: Callable[[], bool] | None) -> str:
+def _check_redis(ping: Callable[[], bool] | None) -> str:
     if ping is None:
         return "not_configured"
     return "ok" if ping() else "unreachable"

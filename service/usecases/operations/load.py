@@ -1,4 +1,4 @@
-"""How the queue does: what waits for how long at which priority, what was tried how often, and whose lease is over."""
+"""Queue load: waiting times, attempts and expired leases."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ from service.usecases.stored import Sessions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Jobs by what they have in common, what waits, and running jobs that a reconcile loop should have taken back."""
+    """Job counts, queue counts and expired leases.
+
+    Expired leases are running jobs that a reconcile loop should have taken back.
+    """
 
     jobs: tuple[JobCount, ...] = ()
     queue: tuple[QueueCount, ...] = ()
@@ -20,19 +23,22 @@ class Load:
     @property
     def lost_leases(self) -> int:
         """Return how many attempts ended because their worker was not heard of."""
-        return sum(one.lost_leases for one in self.jobs)
+        return sum(job.lost_leases for job in self.jobs)
 
     @property
     def oldest_s(self) -> Mapping[str, float]:
-        """Return the seconds that the first in each device's queue has waited; an empty queue has no entry."""
+        """Return the longest wait in seconds in each device's queue.
+
+        An empty queue has no entry.
+        """
         oldest: dict[str, float] = {}
-        for one in self.queue:
-            oldest[one.device] = max(one.oldest_s, oldest.get(one.device, 0.0))
+        for entry in self.queue:
+            oldest[entry.device] = max(entry.oldest_s, oldest.get(entry.device, 0.0))
         return oldest
 
 
 def read_load(sessions: Sessions) -> Load:
-    """Read it as it is now."""
+    """Read the load as it is now."""
     with transaction(sessions) as session:
         return Load(
             jobs=queries.count_jobs(session),

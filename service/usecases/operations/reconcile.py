@@ -1,6 +1,10 @@
-"""The loop that loses no job: what a dead worker held goes back, what is overdue ends, what nobody heard is rung again.
+"""Reconcile loop that loses no job.
 
-Any number of these loops may run: rows are taken with ``SKIP LOCKED``, and a ring too many is harmless.
+Jobs of dead workers go back to the queue, overdue jobs end, and workers are notified again of jobs
+that nobody took.
+
+Any number of these loops may run: rows are taken with ``SKIP LOCKED``, and a notification too many
+is harmless.
 """
 
 import threading
@@ -14,15 +18,15 @@ from service.db.queries import attempts as queries
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
 from service.jobs.contract import JobPayload, ProbeDevice
-from service.jobs.notify import Ring
+from service.jobs.notify import Notify
 from service.jobs.states import QUEUE_LIMIT_S, Status
-from service.runtime.logs import logger
+from service.runtime.logs import get_logger
 from service.runtime.settings import Settings
 from service.telemetry.spans import span
 from service.usecases.clusters.reservations import forget_ended
 from service.usecases.idempotency import forget_expired
-from service.usecases.jobs.attempts import give_back, move, problem
-from service.usecases.jobs.waiting import tell_what_they_wait_for
+from service.usecases.jobs.attempts import change_status, end_lost_attempt, make_problem
+from service.usecases.jobs.waiting import update_waiting_phases
 from service.usecases.jobs.workers import forget_old
 from service.usecases.operations.retention import prune
 from service.usecases.stored import Sessions
@@ -31,39 +35,57 @@ BATCH = 100
 HOUSEKEEPING_INTERVAL_S = 300.0
 _QUEUE_LIMIT_DAYS = QUEUE_LIMIT_S / (24 * 3600)
 
-_log = logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciled:
-    """How many jobs one pass moved: back to the queue, to their end, and how many it rang for."""
+class ReconcileResult:
+    """Numbers of jobs that one pass requeued, ended and notified of."""
 
     requeued: int
     ended: int
-    rung: int
+    notified: int
 
 
-def reconcile(sessions: Sessions, *, rering_after_s: float, gone_after_s: float, ring: Ring) -> Reconciled:
-    """Make one pass; a worker without a heartbeat for ``gone_after_s`` seconds serves nobody."""
-    requeued, ended = _take_back_expired(sessions, ring)
+def reconcile(
+    sessions: Sessions, *, rering_after_s: float, gone_after_s: float, notify: Notify
+) -> ReconcileResult:
+    """Make one pass over expired, overdue and waiting jobs.
+
+    A worker without a heartbeat for ``gone_after_s`` seconds serves nobody.
+    """
+    requeued, ended = _reclaim_expired(sessions, notify)
     ended += _end_overdue(sessions)
-    rung = _ring_again(sessions, rering_after_s=rering_after_s, ring=ring)
-    tell_what_they_wait_for(sessions, gone_after_s=gone_after_s)
-    done = Reconciled(requeued=requeued, ended=ended, rung=rung)
+    notified = _notify_again(sessions, rering_after_s=rering_after_s, notify=notify)
+    update_waiting_phases(sessions, gone_after_s=gone_after_s)
+    result = ReconcileResult(requeued=requeued, ended=ended, notified=notified)
     if requeued or ended:
-        _log.info("jobs.reconciled", requeued=requeued, ended=ended, rung=rung)
-    return done
+        _log.info("jobs.reconciled", requeued=requeued, ended=ended, rung=notified)
+    return result
 
 
 def run_forever(
-    sessions: Sessions, *, settings: Settings, ring: Ring, stop: threading.Event, keep: timedelta | None = None
+    sessions: Sessions,
+    *,
+    settings: Settings,
+    notify: Notify,
+    stop: threading.Event,
+    keep: timedelta | None = None,
 ) -> None:
-    """Make passes until ``stop``; a database that is away is waited for. What grows is kept for ``keep``, else for ever."""
+    """Make passes until ``stop``.
+
+    A database that is away is waited for. What grows is kept for ``keep``, else for ever.
+    """
     passes_between_cleaning = max(1, round(HOUSEKEEPING_INTERVAL_S / settings.reconcile_interval_s))
     passes = 0
     while not stop.is_set():
         try:
-            reconcile(sessions, rering_after_s=settings.rering_after_s, gone_after_s=settings.lease_s, ring=ring)
+            reconcile(
+                sessions,
+                rering_after_s=settings.rering_after_s,
+                gone_after_s=settings.lease_s,
+                notify=notify,
+            )
             if passes % passes_between_cleaning == 0:
                 forget_expired(sessions)
                 forget_ended(sessions)
@@ -76,25 +98,31 @@ def run_forever(
         stop.wait(settings.reconcile_interval_s)
 
 
-def _take_back_expired(sessions: Sessions, ring: Ring) -> tuple[int, int]:
+def _reclaim_expired(sessions: Sessions, notify: Notify) -> tuple[int, int]:
     with transaction(sessions) as session:
         rows = queries.lock_expired(session, limit=BATCH)
-        moved = [(row, _take_back(session, row)) for row in rows]
-        waiting = [(row.device, row.id, row.attempt) for row, status in moved if status is Status.QUEUED]
+        moved = [(row, _reclaim(session, row)) for row in rows]
+        waiting = [
+            (row.device, row.id, row.attempt) for row, status in moved if status is Status.QUEUED
+        ]
     for device, job_id, attempt in waiting:
-        ring(ProbeDevice(device), JobPayload(job_id=job_id, attempt=attempt))
+        notify(ProbeDevice(device), JobPayload(job_id=job_id, attempt=attempt))
     return len(waiting), len(moved) - len(waiting)
 
 
-def _take_back(session: Session, row: MeasureJobRow) -> Status:
+def _reclaim(session: Session, row: MeasureJobRow) -> Status:
     row.lost_leases += 1
-    with span("measurement.take_back", parent=row.traceparent, job_id=str(row.id), attempt=row.attempt):
-        status = give_back(session, row, reason=f"worker {row.worker} did not renew its lease")
-    _log.warning("lease.lost", **_ids(row), worker=row.worker, status=status.value)
+    with span(
+        "measurement.take_back", parent=row.traceparent, job_id=str(row.id), attempt=row.attempt
+    ):
+        status = end_lost_attempt(
+            session, row, reason=f"worker {row.worker} did not renew its lease"
+        )
+    _log.warning("lease.lost", **_get_ids(row), worker=row.worker, status=status.value)
     return status
 
 
-def _ids(row: MeasureJobRow) -> dict[str, object]:
+def _get_ids(row: MeasureJobRow) -> dict[str, object]:
     return {"job_id": str(row.id), "attempt": row.attempt, "request_id": row.request_id}
 
 
@@ -102,16 +130,19 @@ def _end_overdue(sessions: Sessions) -> int:
     with transaction(sessions) as session:
         rows = queries.lock_overdue(session, limit=BATCH)
         for row in rows:
-            detail = f"no worker took it in {_QUEUE_LIMIT_DAYS:.0f} days; is one running for device {row.device!r}?"
-            error = problem("deadline-exceeded", "The measurement waited too long", detail)
-            move(session, row, Status.FAILED, error=error, reason=detail)
-            _log.warning("job.overdue", **_ids(row), device=row.device)
+            detail = (
+                f"no worker took it in {_QUEUE_LIMIT_DAYS:.0f} days; is one running for device "
+                f"{row.device!r}?"
+            )
+            error = make_problem("deadline-exceeded", "The measurement waited too long", detail)
+            change_status(session, row, Status.FAILED, error=error, reason=detail)
+            _log.warning("job.overdue", **_get_ids(row), device=row.device)
     return len(rows)
 
 
-def _ring_again(sessions: Sessions, *, rering_after_s: float, ring: Ring) -> int:
+def _notify_again(sessions: Sessions, *, rering_after_s: float, notify: Notify) -> int:
     with transaction(sessions) as session:
-        waiting = queries.take_unheard(session, after_s=rering_after_s, limit=BATCH)
+        waiting = queries.mark_unnotified(session, after_s=rering_after_s, limit=BATCH)
     for job in waiting:
-        ring(ProbeDevice(job.device), JobPayload(job_id=job.job_id, attempt=job.attempt))
+        notify(ProbeDevice(job.device), JobPayload(job_id=job.job_id, attempt=job.attempt))
     return len(waiting)

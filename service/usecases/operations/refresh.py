@@ -1,15 +1,21 @@
-"""A thread that keeps in-process copies of stored values fresh; the answers never wait for it."""
+"""Background thread that refreshes in-process copies of stored values.
+
+Answers never wait for it.
+"""
 
 import threading
 from collections.abc import Callable, Sequence
 
-from service.runtime.logs import logger
+from service.runtime.logs import get_logger
 
-log = logger(__name__)
+log = get_logger(__name__)
 
 
 class Refresher:
-    """Calls each task every ``interval_s`` seconds until it is stopped; a task that fails is logged and tried again."""
+    """Thread that calls each task every ``interval_s`` seconds.
+
+    It runs until it is stopped; a task that fails is logged and tried again.
+    """
 
     def __init__(self, tasks: Sequence[Callable[[], None]], *, interval_s: float) -> None:
         """Prepare; nothing runs before ``start``."""
@@ -25,7 +31,10 @@ class Refresher:
         self._thread.start()
 
     def wait_for_first(self, timeout_s: float) -> bool:
-        """Wait until every task was called once; tell whether that was in time."""
+        """Wait until every task was called once.
+
+        Return False when ``timeout_s`` was too short.
+        """
         return self._has_run.wait(timeout_s)
 
     def stop(self) -> None:
@@ -37,7 +46,7 @@ class Refresher:
     def run_once(self) -> None:
         """Call every task once."""
         for index, task in enumerate(self._tasks):
-            self._attempt(index, task)
+            self._run_task(index, task)
         self._has_run.set()
 
     def _run(self) -> None:
@@ -45,13 +54,17 @@ class Refresher:
             self.run_once()
             self._stop.wait(self._interval_s)
 
-    def _attempt(self, index: int, task: Callable[[], None]) -> None:
+    def _run_task(self, index: int, task: Callable[[], None]) -> None:
         try:
             task()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the thread must live to try again
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live to try again
             # One line when the trouble begins, not one a second while the database is away.
             if index not in self._failing:
-                log.warning("refresh.failed", task=getattr(task, "__qualname__", repr(task)), error=str(error))
+                log.warning(
+                    "refresh.failed",
+                    task=getattr(task, "__qualname__", repr(task)),
+                    error=str(error),
+                )
             self._failing.add(index)
         else:
             self._failing.discard(index)

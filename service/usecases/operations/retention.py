@@ -1,4 +1,7 @@
-"""How long what grows is kept: progress, samples and artifacts of measurements that are over, and the log of changes.
+"""Retention of growing data.
+
+Progress, samples and artifacts of ended measurements, and the log of changes, are deleted after a
+time.
 
 What was measured, calibrations, models, clusters and keys are never deleted: answers rest on them.
 """
@@ -17,7 +20,7 @@ CHANGES_AT_ONCE = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """How many rows went, or would go."""
+    """Numbers of rows deleted, or to be deleted."""
 
     events: int = 0
     samples: int = 0
@@ -26,13 +29,20 @@ class Pruned:
 
 
 def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
-    """Delete what is older, in many small transactions, so that nobody waits for it; return how much."""
+    """Delete older data in small transactions and return the counts.
+
+    Nobody waits for a small transaction.
+    """
     events = samples = artifacts = changes = 0
     while True:
         with transaction(sessions) as session:
-            jobs = queries.jobs_with_detail(session, older_than=older_than, limit=JOBS_AT_ONCE)
+            jobs = queries.list_jobs_with_detail(session, older_than=older_than, limit=JOBS_AT_ONCE)
             gone = queries.delete_detail(session, jobs)
-        events, samples, artifacts = events + gone.events, samples + gone.samples, artifacts + gone.artifacts
+        events, samples, artifacts = (
+            events + gone.events,
+            samples + gone.samples,
+            artifacts + gone.artifacts,
+        )
         if len(jobs) < JOBS_AT_ONCE:
             break
     while True:
@@ -43,9 +53,11 @@ def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
             return Pruned(events=events, samples=samples, artifacts=artifacts, changes=changes)
 
 
-def prunable(sessions: Sessions, *, older_than: timedelta) -> Pruned:
-    """Return what ``prune`` would delete now."""
+def count_prunable(sessions: Sessions, *, older_than: timedelta) -> Pruned:
+    """Count the rows that ``prune`` would delete now."""
     with transaction(sessions) as session:
-        found = queries.count_detail(session, older_than=older_than)
+        counts = queries.count_detail(session, older_than=older_than)
         changes = queries.count_changes(session, older_than=older_than)
-    return Pruned(events=found.events, samples=found.samples, artifacts=found.artifacts, changes=changes)
+    return Pruned(
+        events=counts.events, samples=counts.samples, artifacts=counts.artifacts, changes=changes
+    )

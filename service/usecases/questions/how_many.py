@@ -1,4 +1,4 @@
-"""How many GPUs, once per SKU that a name stands for; pure."""
+"""Number of GPUs for each SKU that a name stands for; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,19 @@ from service.estimator.estimate import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
-from service.planner.plans.how_many import how_many
-from service.planner.plans.offered import Plan, everywhere, refused
+from service.planner.plans.how_many import find_fewest_gpus
+from service.planner.plans.offered import Plan, make_refused_plan, merge_refusals
 from service.planner.search.search_space import Question
-from service.usecases.questions.fit import FindCorrections, subject_of
-from service.usecases.questions.larger_gpus import larger_gpus
+from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
+from service.usecases.questions.larger_gpus import make_larger_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HowManyQuestion:
-    """One question for several kinds of GPU; ``assumptions`` are the defaults that were not searched."""
+    """One question for several kinds of GPU.
+
+    ``assumptions`` are the defaults that were not searched.
+    """
 
     architecture: Architecture
     question: Question
@@ -25,21 +28,32 @@ class HowManyQuestion:
 
 
 def answer_how_many(
-    asked: HowManyQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
+    request: HowManyQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
 ) -> tuple[tuple[Device, Plan], ...]:
-    """Return the plan for each kind of GPU; raises EstimatorError for what cannot run, or has no term yet, on any of them."""
-    level = asked.question.level
-    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections, level=level)
-    found: list[tuple[Device, Plan]] = []
+    """Return the plan for each kind of GPU.
+
+    Raises EstimatorError for what cannot run, or has no term yet, on any of them.
+    """
+    level = request.question.level
+    larger = make_larger_gpus(
+        request.architecture, plans=plans, find_corrections=find_corrections, level=level
+    )
+    answers: list[tuple[Device, Plan]] = []
     refusals: list[tuple[str, EstimatorError]] = []
-    for device in asked.devices:
-        subject = subject_of(asked.architecture, device, plans=plans, find_corrections=find_corrections, level=level)
+    for device in request.devices:
+        evaluator = make_calibrated_evaluator(
+            request.architecture,
+            device,
+            plans=plans,
+            find_corrections=find_corrections,
+            level=level,
+        )
         try:
-            plan = how_many(subject, asked.question, larger=larger)
+            plan = find_fewest_gpus(evaluator, request.question, larger_gpus=larger)
         except EstimatorError as error:
             refusals.append((device.name, error))
-            plan = refused(error)
-        found.append((device, plan))
-    if len(refusals) == len(found):
-        raise everywhere(refusals)
-    return tuple(found)
+            plan = make_refused_plan(error)
+        answers.append((device, plan))
+    if len(refusals) == len(answers):
+        raise merge_refusals(refusals)
+    return tuple(answers)

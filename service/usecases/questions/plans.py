@@ -1,4 +1,4 @@
-"""The best set of GPUs on the kinds that are offered, each plan with the whole answer to a fit question; pure."""
+"""Best set of GPUs on the offered kinds, with full fits; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,23 +9,27 @@ from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport, fit
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plans
-from service.planner.plans.pareto import Point, front
+from service.planner.plans.pareto import ParetoPoint, find_pareto_front
 from service.planner.plans.plans import find_plans
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Question
-from service.usecases.questions.fit import FindCorrections, subject_of
-from service.usecases.questions.larger_gpus import larger_gpus
+from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
+from service.usecases.questions.larger_gpus import make_larger_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
-    """One question on several kinds of GPUs; ``assumptions`` are the defaults that are not searched."""
+    """One question on several kinds of GPUs.
+
+    ``assumptions`` are the defaults that are not searched.
+    """
 
     architecture: Architecture
     model_name: str
-    """What the request calls the model, by which what is rendered for it is called."""
+    """Name of the model in the request, by which rendered objects are called."""
     checkpoints: tuple[str, ...] = ()
-    """Ids on the Hugging Face hub of weights of this shape; launchers are told to load the first."""
+    """Ids on the Hugging Face hub of weights of this shape; launchers are told to load the first.
+    """
     question: Question
     offers: Sequence[Offer]
     objective: Objective
@@ -35,25 +39,46 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
-    """The plans, the fit of each candidate of the best, and the front where it was asked for."""
+    """Plans, fits of the best candidates, and any Pareto front."""
 
     plans: Plans
     fits: tuple[tuple[Candidate, FitReport], ...]
-    front: tuple[Point, ...] | None
+    front: tuple[ParetoPoint, ...] | None
 
 
-def answer_plans(asked: PlanQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> PlanReport:
-    """Return the plans; raises EstimatorError for what cannot run on any offer, or has no term yet."""
-    level = asked.question.level
-    subjects = [
-        (offer, subject_of(asked.architecture, offer.device, plans=plans, find_corrections=find_corrections, level=level))
-        for offer in asked.offers
+def answer_plans(
+    request: PlanQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
+) -> PlanReport:
+    """Return the plans.
+
+    Raises EstimatorError for what cannot run on any offer, or has no term yet.
+    """
+    level = request.question.level
+    evaluators = [
+        (
+            offer,
+            make_calibrated_evaluator(
+                request.architecture,
+                offer.device,
+                plans=plans,
+                find_corrections=find_corrections,
+                level=level,
+            ),
+        )
+        for offer in request.offers
     ]
-    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections, level=level)
-    found = find_plans(subjects, asked.question, asked.objective, larger=larger)
-    best = found.best
+    larger = make_larger_gpus(
+        request.architecture, plans=plans, find_corrections=find_corrections, level=level
+    )
+    result = find_plans(evaluators, request.question, request.objective, larger_gpus=larger)
+    best = result.best
     return PlanReport(
-        plans=found,
-        fits=() if best is None else tuple((one, fit(best.subject, one.workload, one.layout)) for one in best.plan.candidates),
-        front=front(found, asked.question) if asked.pareto else None,
+        plans=result,
+        fits=()
+        if best is None
+        else tuple(
+            (candidate, fit(best.evaluator, candidate.workload, candidate.layout))
+            for candidate in best.plan.candidates
+        ),
+        front=find_pareto_front(result, request.question) if request.pareto else None,
     )

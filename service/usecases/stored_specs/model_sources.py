@@ -1,37 +1,55 @@
-"""A model's source as it was sent, and what the estimator understands by it; pure."""
+"""Model sources as sent, and their architectures; pure."""
 
 from collections.abc import Callable, Mapping
 
 from service.base.errors import InvalidRequestError
 from service.db.records.stored import ModelContent
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import architecture_from_config, architecture_from_spec
-from service.usecases.stored_specs.checkpoints import Checkpoint, disagreements, read_checkpoint
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+)
+from service.usecases.stored_specs.checkpoints import (
+    Checkpoint,
+    find_disagreements,
+    read_checkpoint,
+)
 
 Source = Mapping[str, object]
 """``{"hf_config": {…config.json…}}`` or ``{"architecture": {…our own spec…}}``."""
 
 MAX_PARAMETERS = 2**63 - 1
-"""What a signed 64-bit column holds."""
+"""Largest value of a signed 64-bit column."""
 
 
 def read_source(source: Source) -> Architecture:
-    """Return the architecture that a source stands for; raises EstimatorError for what no family can read."""
+    """Return the architecture of a source.
+
+    Raises EstimatorError for what no family can read.
+    """
     kinds = ", ".join(_READERS)
     match tuple(source.items()):
         case ((str(kind), Mapping() as document),) if kind in _READERS:
             return _READERS[kind](document)
         case _:
-            message = f"source has {', '.join(sorted(source)) or 'nothing'}; it must have exactly one object out of {kinds}"
+            message = (
+                f"source has {', '.join(sorted(source)) or 'nothing'}; it must have exactly one "
+                f"object out of {kinds}"
+            )
             raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
 
 
-def content_of(source: Source, *, checkpoint: Checkpoint | None = None) -> ModelContent:
-    """Return what is stored about a model: its source, the sums of its files, and everything that follows from it."""
+def make_content(source: Source, *, checkpoint: Checkpoint | None = None) -> ModelContent:
+    """Return what is stored of a model.
+
+    It is its source, the sums of its files, and everything that follows from it.
+    """
     architecture = read_source(source)
     counts = architecture.parameter_counts()
     if counts.total > MAX_PARAMETERS:
-        message = f"this model has {counts.total:,} parameters; at most {MAX_PARAMETERS:,} can be stored"
+        message = (
+            f"this model has {counts.total:,} parameters; at most {MAX_PARAMETERS:,} can be stored"
+        )
         raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
     return ModelContent(
         source=source if checkpoint is None else {**source, "checkpoint": checkpoint.describe()},
@@ -45,17 +63,32 @@ def content_of(source: Source, *, checkpoint: Checkpoint | None = None) -> Model
     )
 
 
-def stored_architecture(content: ModelContent) -> Architecture:
-    """Return the architecture of a stored revision, from its own spec: the source is not read again."""
+def load_stored_architecture(content: ModelContent) -> Architecture:
+    """Return the architecture of a stored revision.
+
+    It comes from its own spec: the source is not read again.
+    """
     return architecture_from_spec(content.architecture)
 
 
-def warnings_of(content: ModelContent) -> list[str]:
-    """Return what is to be said of a stored revision: where its files hold other bytes than its tree."""
-    checkpoint, config = read_checkpoint(content.source.get("checkpoint")), content.source.get("hf_config")
+def list_warnings(content: ModelContent) -> list[str]:
+    """Return the warnings of a stored revision.
+
+    They say where its files hold other bytes than its tree.
+    """
+    checkpoint, config = (
+        read_checkpoint(content.source.get("checkpoint")),
+        content.source.get("hf_config"),
+    )
     if checkpoint is None:
         return []
-    return list(disagreements(stored_architecture(content), checkpoint, config if isinstance(config, Mapping) else {}))
+    return list(
+        find_disagreements(
+            load_stored_architecture(content),
+            checkpoint,
+            config if isinstance(config, Mapping) else {},
+        ),
+    )
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, object]], Architecture]] = {

@@ -1,46 +1,68 @@
-"""Store, read, replace and remove models; a change never touches a revision, it adds one."""
+"""Store, read, replace and remove models.
+
+A change never touches a revision, it adds one.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.base.errors import CatalogueModelError, ModelExistsError, ModelNotFoundError, PreconditionRequiredError
-from service.db.pages import Page, PageRequest, name_reached, page_of_names
+from service.base.errors import (
+    CatalogueModelError,
+    ModelExistsError,
+    ModelNotFoundError,
+    PreconditionRequiredError,
+)
+from service.db.pages import Page, PageRequest, get_reached_name, make_page_of_names
 from service.db.queries import models as queries
 from service.db.records.stored import ModelContent, StoredModel
 from service.db.session import transaction
 from service.usecases.preconditions import check_if_match
 
 InCatalogue = Callable[[str], bool]
-"""Says whether a name or an alias belongs to the catalogue, which no stored model may shadow."""
+"""Returns whether a name or an alias belongs to the catalogue, which no stored model may shadow."""
 
 
-def create(sessions: sessionmaker[Session], *, name: str, content: ModelContent, in_catalogue: InCatalogue) -> StoredModel:
-    """Store a new model, whose name must be free, in the catalogue too; it goes on counting after one that was deleted."""
+def create(
+    sessions: sessionmaker[Session], *, name: str, content: ModelContent, in_catalogue: InCatalogue
+) -> StoredModel:
+    """Store a new model.
+
+    Its name must be free, in the catalogue too. Its revisions go on counting after those of a
+    deleted model of this name.
+    """
     if in_catalogue(name):
         message = f"{name!r} is a model of the catalogue; choose another name"
         raise ModelExistsError(message, name=name)
     with transaction(sessions) as session:
         if not queries.create_model(session, name, content):
-            message = f"there is a model {name!r}; store a new revision of it with PUT, or choose another name"
+            message = (
+                f"there is a model {name!r}; store a new revision of it with PUT, or choose "
+                "another name"
+            )
             raise ModelExistsError(message, name=name)
         return _read(session, name)
 
 
 def read(sessions: sessionmaker[Session], name: str, *, revision: int | None = None) -> StoredModel:
-    """Return a stored model at one of its revisions, the newest by default."""
+    """Return a stored model at a revision, by default the newest."""
     with transaction(sessions) as session:
         return _read(session, name, revision=revision)
 
 
 def find(sessions: sessionmaker[Session], name: str) -> StoredModel | None:
-    """Return a stored model at its newest revision, ``None`` when there is none of this name."""
+    """Return a stored model at its newest revision, if any."""
     with transaction(sessions) as session:
         return queries.read_model(session, name)
 
 
 def replace(
-    sessions: sessionmaker[Session], name: str, *, content: ModelContent, if_match: str | None, in_catalogue: InCatalogue
+    sessions: sessionmaker[Session],
+    name: str,
+    *,
+    content: ModelContent,
+    if_match: str | None,
+    in_catalogue: InCatalogue,
 ) -> StoredModel:
     """Add a revision to the model whose ETag the caller has seen."""
     _refuse_catalogue(name, in_catalogue, if_match)
@@ -51,8 +73,10 @@ def replace(
         return _read(session, name)
 
 
-def delete(sessions: sessionmaker[Session], name: str, *, if_match: str | None, in_catalogue: InCatalogue) -> None:
-    """Remove the model whose ETag the caller has seen, with all its revisions."""
+def delete(
+    sessions: sessionmaker[Session], name: str, *, if_match: str | None, in_catalogue: InCatalogue
+) -> None:
+    """Remove all revisions of the model whose ETag was seen."""
     _refuse_catalogue(name, in_catalogue, if_match)
     with transaction(sessions) as session:
         queries.lock_model(session, name)
@@ -63,22 +87,37 @@ def delete(sessions: sessionmaker[Session], name: str, *, if_match: str | None, 
 def list_page(
     sessions: sessionmaker[Session], request: PageRequest, *, catalogue: Iterable[str] = ()
 ) -> Page[StoredModel | str]:
-    """Return a page of the stored models, newest first, and after the last of them the names of the catalogue."""
-    reached = name_reached(request, list_name=queries.LIST)
+    """Return a page of stored models, then of catalogue names.
+
+    Stored models come newest first, and after the last of them the names of the catalogue.
+    """
+    reached = get_reached_name(request, list_name=queries.LIST)
     if reached is not None:
-        return page_of_names(catalogue, after_name=reached, limit=request.limit, list_name=queries.LIST)
+        return make_page_of_names(
+            catalogue, after_name=reached, limit=request.limit, list_name=queries.LIST
+        )
     with transaction(sessions) as session:
-        stored = queries.page_of_models(session, request)
+        stored = queries.list_models(session, request)
     if stored.next_cursor is not None:
         return stored
-    rest = page_of_names(catalogue, after_name="", limit=request.limit - len(stored.items), list_name=queries.LIST)
-    return Page(items=(*stored.items, *rest.items), next_cursor=rest.next_cursor)
+    catalogue_page = make_page_of_names(
+        catalogue, after_name="", limit=request.limit - len(stored.items), list_name=queries.LIST
+    )
+    return Page(
+        items=(*stored.items, *catalogue_page.items), next_cursor=catalogue_page.next_cursor
+    )
 
 
-def versions(sessions: sessionmaker[Session], names: Collection[str]) -> Mapping[str, str]:
-    """Return the ETag of each of ``names`` that is stored: what a cache of models compares itself with."""
+def read_versions(sessions: sessionmaker[Session], names: Collection[str]) -> Mapping[str, str]:
+    """Return the ETag of each stored model of ``names``.
+
+    A cache of models compares itself with them.
+    """
     with transaction(sessions) as session:
-        return {name: revision_id.hex for name, revision_id in queries.newest_revisions(session, names).items()}
+        return {
+            name: revision_id.hex
+            for name, revision_id in queries.list_newest_revisions(session, names).items()
+        }
 
 
 def _read(session: Session, name: str, *, revision: int | None = None) -> StoredModel:
@@ -93,7 +132,10 @@ def _read(session: Session, name: str, *, revision: int | None = None) -> Stored
 def _refuse_catalogue(name: str, in_catalogue: InCatalogue, if_match: str | None) -> None:
     if not in_catalogue(name):
         return
-    message = f"{name!r} is a model of the catalogue, which cannot be changed; store yours under another name"
+    message = (
+        f"{name!r} is a model of the catalogue, which cannot be changed; store yours under another "
+        "name"
+    )
     if if_match is None:
         raise PreconditionRequiredError(f"every change needs If-Match, and {message}")
     raise CatalogueModelError(message, name=name)

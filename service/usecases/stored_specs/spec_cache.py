@@ -1,4 +1,7 @@
-"""Models by name, at hand in the process: a fit asks no database for a name that was asked before."""
+"""In-process cache of models by name.
+
+A fit asks no database for a name that was asked for before.
+"""
 
 import threading
 from collections import OrderedDict
@@ -11,17 +14,20 @@ from service.catalog import models as catalogue
 from service.estimator.model.architecture import Architecture
 from service.usecases.stored import Sessions, StoredModel
 from service.usecases.stored_specs import models
-from service.usecases.stored_specs.model_sources import stored_architecture
+from service.usecases.stored_specs.model_sources import load_stored_architecture
 
 MAX_STORED_MODELS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModel:
-    """One revision of a model; ``hf_config`` is the config.json it came from, ``None`` where it came from our own spec.
+    """One revision of a model.
 
+    ``hf_config`` is the config.json it came from, ``None`` where it came from our own spec.
     ``version`` is the id of the revision.
-    ``checkpoints`` are ids on the Hugging Face hub of weights of this shape, the one that was asked for first.
+
+    ``checkpoints`` are ids on the Hugging Face hub of weights of this shape, the one that was asked
+    for first.
     """
 
     name: str
@@ -33,21 +39,29 @@ class NamedModel:
 
 
 KnownNames = Callable[[], Collection[str]]
-Read = Callable[[str], NamedModel | None]
+ReadModel = Callable[[str], NamedModel | None]
 ReadVersions = Callable[[Collection[str]], Mapping[str, str]]
 
 
-class SpecBook:
-    """The catalogue and the stored models that were asked for, the latter forgotten when they change.
+class SpecCache:
+    """Cache of catalogue models and requested stored models.
 
-    A catalogue name never reaches storage, since no stored model may take one. ``read_stored`` and ``read_versions`` ask
-    the database: the first on a miss, the second for all names that are kept at every refresh.
+    Stored models are dropped when they change.
+
+    A catalogue name never reaches storage, since no stored model may take one. ``read_stored`` and
+    ``read_versions`` ask the database: the first on a miss, the second for all cached names at
+    every refresh.
     """
 
     def __init__(
-        self, *, read_catalogue: Read, read_stored: Read, read_versions: ReadVersions, known_names: KnownNames
+        self,
+        *,
+        read_catalogue: ReadModel,
+        read_stored: ReadModel,
+        read_versions: ReadVersions,
+        known_names: KnownNames,
     ) -> None:
-        """Start empty; nothing is read before somebody asks."""
+        """Start empty; nothing is read before the first look-up."""
         self._read_catalogue = read_catalogue
         self._read_stored = read_stored
         self._read_versions = read_versions
@@ -57,53 +71,68 @@ class SpecBook:
         self._generation = 0
         self._lock = threading.Lock()
 
-    def at_hand(self, name: str) -> NamedModel | None:
-        """Return the model if no database is needed to know it; ``None`` does not mean that it does not exist."""
-        if (known := self._catalogue.get(name) or self._stored.get(name)) is not None:
-            return known
-        if (found := self._read_catalogue(name)) is not None:
-            self._catalogue[name] = found
-        return found
+    def get_cached(self, name: str) -> NamedModel | None:
+        """Return the model if it is known without the database.
+
+        ``None`` does not mean that it does not exist.
+        """
+        if (cached := self._catalogue.get(name) or self._stored.get(name)) is not None:
+            return cached
+        if (model := self._read_catalogue(name)) is not None:
+            self._catalogue[name] = model
+        return model
 
     def load(self, name: str) -> NamedModel | None:
-        """Return the model, from the database if need be; ``None`` when there is none of this name."""
-        if (known := self.at_hand(name)) is not None:
-            return known
+        """Return the model, from the database if need be.
+
+        ``None`` when there is none of this name.
+        """
+        if (cached := self.get_cached(name)) is not None:
+            return cached
         generation = self._generation
-        found = self._read_stored(name)
-        if found is not None:
-            self._keep(found, generation)
-        return found
+        model = self._read_stored(name)
+        if model is not None:
+            self._remember(model, generation)
+        return model
 
     def require(self, name: str, *, field: str = "model") -> NamedModel:
-        """Return the model; refuse an unknown name with the nearest of the catalogue."""
-        found = self.load(name)
-        if found is None:
+        """Return the model or refuse its name with near matches.
+
+        The matches are names of the catalogue.
+        """
+        model = self.load(name)
+        if model is None:
             near = get_close_matches(name, list(self._known_names()), n=3)
-            hint = f"Did you mean {' or '.join(near)}?" if near else "GET /v1/models lists every name."
+            hint = (
+                f"Did you mean {' or '.join(near)}?" if near else "GET /v1/models lists every name."
+            )
             message = f"there is no model {name!r}, neither stored nor in the catalogue. {hint}"
             raise UnknownModelError(message, errors=[{"field": field, "message": message}])
-        return found
+        return model
 
     def forget(self, name: str) -> None:
-        """Read this name again when it is next asked for; to be called after every change."""
+        """Drop a name, to be read again on its next look-up.
+
+        Call it after every change.
+        """
         with self._lock:
             self._generation += 1
             self._stored.pop(name, None)
 
     def refresh(self) -> None:
-        """Forget every stored model that has another revision by now, or none."""
-        kept = dict(self._stored)
-        if not kept:
+        """Drop every stored model with another revision by now, or none."""
+        cached = dict(self._stored)
+        if not cached:
             return
-        current = self._read_versions(kept.keys())
-        for name, model in kept.items():
+        current = self._read_versions(cached.keys())
+        for name, model in cached.items():
             if current.get(name) != model.version:
                 self.forget(name)
 
-    def _keep(self, model: NamedModel, generation: int) -> None:
+    def _remember(self, model: NamedModel, generation: int) -> None:
         with self._lock:
-            # A change that came between reading and keeping would otherwise be hidden until the next refresh.
+            # A change that came between reading and keeping would otherwise be hidden until the
+            # next refresh.
             if generation != self._generation:
                 return
             self._stored[model.name] = model
@@ -111,8 +140,12 @@ class SpecBook:
                 self._stored.popitem(last=False)
 
 
-def catalogue_model(name: str) -> NamedModel | None:
-    """Return a model of the catalogue; raises EstimatorError when it is there but cannot be read yet."""
+def load_catalogue_model(name: str) -> NamedModel | None:
+    """Return a model of the catalogue.
+
+    ``None`` where there is none of this name; raises EstimatorError when it is there but cannot be
+    read yet.
+    """
     entry = catalogue.find_model(name)
     if entry is None:
         return None
@@ -123,23 +156,23 @@ def catalogue_model(name: str) -> NamedModel | None:
         version="catalogue",
         architecture=architecture,
         hf_config=catalogue.load_config(entry),
-        checkpoints=catalogue.checkpoints_of(name),
+        checkpoints=catalogue.list_checkpoints(name),
     )
 
 
-def stored_model(sessions: Sessions, name: str) -> NamedModel | None:
+def load_stored_model(sessions: Sessions, name: str) -> NamedModel | None:
     """Return a stored model at its newest revision."""
     stored = models.find(sessions, name)
-    return None if stored is None else named(stored)
+    return None if stored is None else to_named_model(stored)
 
 
-def named(stored: StoredModel) -> NamedModel:
-    """Return what questions need of a stored revision."""
+def to_named_model(stored: StoredModel) -> NamedModel:
+    """Return a stored revision as a named model."""
     config = stored.content.source.get("hf_config")
     return NamedModel(
         name=stored.name,
         revision=stored.revision,
         version=stored.etag,
-        architecture=stored_architecture(stored.content),
+        architecture=load_stored_architecture(stored.content),
         hf_config=config if isinstance(config, Mapping) else None,
     )

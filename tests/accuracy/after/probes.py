@@ -1,4 +1,6 @@
-"""Readings of the trace probe as measurements of curves: each model at several sizes, beside its answers."""
+"""Readings of the trace probe as measurements of curves: each model at several sizes, beside its
+answers.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,7 +13,7 @@ from service.catalog.models import load_config, resolve_model
 from service.catalog.prior_measurements import PriorMeasurement, read_priors
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.model.families.registry import architecture_from_config
-from service.usecases.learning.evidence import ANY_DEVICE, Found
+from service.usecases.learning.evidence import ANY_DEVICE, EvidenceSet
 from service.usecases.learning.shipped_priors import as_evidence
 
 READINGS = Path(__file__).resolve().parents[2] / "data" / "probes" / "trace.json"
@@ -27,7 +29,9 @@ def readings() -> tuple[PriorMeasurement, ...]:
 
 
 def curves(mistake: Mistake | None = None) -> dict[str, list[Evidence]]:
-    """Return the allocated bytes of every curve, each with its sizes in the order in which they were measured."""
+    """Return the allocated bytes of every curve, each with its sizes in the order in which they
+    were measured.
+    """
     plans = PlanCache()
     found: dict[str, list[Evidence]] = {}
     for prior in readings():
@@ -48,15 +52,17 @@ def with_relu(config: Mapping[str, Any]) -> dict[str, object]:
 
 
 def half_as_wide(config: Mapping[str, Any]) -> dict[str, object]:
-    """Take the feed-forward layers for half as wide: weights, states and activations are missing."""
+    """Take the feed-forward layers for half as wide: weights, states and activations are
+    missing.
+    """
     name = "n_inner" if config["model_type"] == "gpt2" else "intermediate_size"
     return {name: (config.get(name) or 4 * config["n_embd"]) // 2}
 
 
-def _believed(prior: PriorMeasurement, found: Found, mistake: Mistake) -> dict[str, int]:
+def _believed(prior: PriorMeasurement, found: EvidenceSet, mistake: Mistake) -> dict[str, int]:
     """Return what is answered about a model that is taken for another."""
     config = load_config(resolve_model(prior.model))
     model = architecture_from_config({**config, **mistake(config)})
-    request = found.answered.request
+    request = found.analytic.request
     answer = estimate(model, request.task.workload, layout=request.layout, device=ANY_DEVICE)
     return {instant.name: instant.allocated_bytes for instant in answer.instants}

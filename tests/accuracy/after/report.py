@@ -1,4 +1,6 @@
-"""Writes down what calibration does: to answers that are right, and to answers that are wrong on purpose."""
+"""Writes down what calibration does: to answers that are right, and to answers that are wrong on
+purpose.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,12 +14,26 @@ MISTAKES: Mapping[str, Mistake | None] = {
     "feed-forward layers taken for half as wide": half_as_wide,
 }
 """What the estimator is made to believe, in words."""
-_HEADINGS = ("estimator", "curves", "held out", "median", "p95", "max", "bias", "after: median", "p95", "max", "bias")
+_HEADINGS = (
+    "estimator",
+    "curves",
+    "held out",
+    "median",
+    "p95",
+    "max",
+    "bias",
+    "after: median",
+    "p95",
+    "max",
+    "bias",
+)
 
 
 @cache
 def comparisons() -> dict[str, Comparison]:
-    """Return what two probes per curve make of a third size, for the estimator as it is and for each mistake."""
+    """Return what two probes per curve make of a third size, for the estimator as it is and for
+    each mistake.
+    """
     return {name: compare(held_out(curves(mistake))) for name, mistake in MISTAKES.items()}
 
 
@@ -26,7 +42,13 @@ def rows() -> list[tuple[str, ...]]:
     return [
         _HEADINGS,
         *(
-            (name, str(one.num_curves), str(one.num_held), *_errors(one.before), *_errors(one.after))
+            (
+                name,
+                str(one.num_curves),
+                str(one.num_held),
+                *_errors(one.before),
+                *_errors(one.after),
+            )
             for name, one in comparisons().items()
         ),
     ]
@@ -36,8 +58,15 @@ def text() -> str:
     """Return the table for a terminal."""
     table = rows()
     widths = [max(len(row[index]) for row in table) for index in range(len(_HEADINGS))]
-    lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table)
-    return "after calibration by two probes: a third size of the same curve\n" + "\n".join(lines) + "\n"
+    lines = (
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in table
+    )
+    return (
+        "after calibration by two probes: a third size of the same curve\n"
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
 def markdown() -> str:

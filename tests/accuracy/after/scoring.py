@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
-from service.calibration.derive import calibrate, correction_at
+from service.calibration.derive import calibrate, compute_corrections
 from service.calibration.evidence import Evidence
 from tests.accuracy.statistics import percentile
 
@@ -14,7 +14,9 @@ NUM_PROBES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """One measured peak, its analytic answer and the one that rests on the probes; errors are answer / measured - 1."""
+    """One measured peak, its analytic answer and the one that rests on the probes; errors are
+    answer / measured - 1.
+    """
 
     curve: str
     case: str
@@ -43,12 +45,18 @@ class Comparison:
 
 
 def held_out(curves: Mapping[str, Sequence[Evidence]]) -> list[HeldOut]:
-    """Return every size of every curve, answered by each pair of others of which one has more tokens, as probes are planned."""
+    """Return every size of every curve, answered by each pair of others of which one has more
+    tokens, as probes are planned.
+    """
     found = []
     for name, samples in curves.items():
         for held in samples:
             others = [sample for sample in samples if sample.point != held.point]
-            found += [_answered(name, held, pair) for pair in combinations(others, NUM_PROBES) if _spread(pair)]
+            found += [
+                _answered(name, held, pair)
+                for pair in combinations(others, NUM_PROBES)
+                if _spread(pair)
+            ]
     return found
 
 
@@ -70,7 +78,7 @@ def compare(held: Sequence[HeldOut]) -> Comparison:
 def _answered(name: str, held: Evidence, probes: Sequence[Evidence]) -> HeldOut:
     learnt = calibrate(probes)
     assert learnt is not None, "what the trace probe reads is fit to teach"
-    added = correction_at(learnt.curves, learnt.shares, learnt.exact, held)
+    added = compute_corrections(learnt.curves, learnt.shares, learnt.exact, held)
     return HeldOut(
         curve=name,
         case=held.measurement,
@@ -81,4 +89,6 @@ def _answered(name: str, held: Evidence, probes: Sequence[Evidence]) -> HeldOut:
 
 def _errors(signed: Sequence[float]) -> Errors:
     sizes = sorted(map(abs, signed))
-    return Errors(median=median(sizes), p95=percentile(sizes, 95), max=sizes[-1], bias=fmean(signed))
+    return Errors(
+        median=median(sizes), p95=percentile(sizes, 95), max=sizes[-1], bias=fmean(signed)
+    )

@@ -1,4 +1,6 @@
-"""``python -m tests.accuracy.published [CLASS …]``: scores published readings and prints the tables with the worst of each."""
+"""``python -m tests.accuracy.published [CLASS …]``: scores published readings and prints the tables
+with the worst of each.
+"""
 
 import sys
 

@@ -15,8 +15,15 @@ from tests.accuracy.published.rows import PublishedCase
 
 
 def question_of(case: PublishedCase) -> FitQuestion:
-    """Return the question; raises EstimatorError or msgspec.ValidationError for what no request may say."""
-    asked: dict[str, Any] = {"model": case.model, "workload": case.workload, "layout": case.layout, "gpu": case.gpu}
+    """Return the question; raises EstimatorError or msgspec.ValidationError for what no request may
+    say.
+    """
+    asked: dict[str, Any] = {
+        "model": case.model,
+        "workload": case.workload,
+        "layout": case.layout,
+        "gpu": case.gpu,
+    }
     request = msgspec.convert(asked, FitRequest)
     return read_fit(request, _model(request.model))
 
@@ -37,4 +44,6 @@ def answer_of(case: PublishedCase, plans: PlanCache) -> Estimate:
 def _model(reference: str | InlineModel) -> ResolvedModel:
     if isinstance(reference, InlineModel):
         return read_inline(reference)
-    return ResolvedModel(architecture=architecture_from_config(load_config(resolve_model(reference))))
+    return ResolvedModel(
+        architecture=architecture_from_config(load_config(resolve_model(reference)))
+    )

@@ -9,7 +9,9 @@ BLOCK_TOKENS = 16
 """Tokens of one block of vLLM's key/value cache."""
 
 Predicted = tuple[float, float, Interval | None]
-"""Lowest and highest value that the answer allows (equal, but for readings that do not say what they count), its interval."""
+"""Lowest and highest value that the answer allows (equal, but for readings that do not say what
+they count), its interval.
+"""
 
 
 def _allocated(answer: Estimate) -> Predicted:

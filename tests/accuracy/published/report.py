@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from service.estimator.values.units import GIB, MIB
 from tests.accuracy.published.rows import PublishedCase, skipped_rows
 from tests.accuracy.published.scoring import PublishedScore, PublishedScores, score_published
-from tests.accuracy.published.summary import PublishedSummary, labels, summaries, weighted_quantile, worst
+from tests.accuracy.published.summary import (
+    PublishedSummary,
+    labels,
+    summaries,
+    weighted_quantile,
+    worst,
+)
 from tests.accuracy.published.times import TimeScore, score_times
 
 NUM_WORST = 5
@@ -68,7 +74,14 @@ def text(found: Published) -> str:
         for line in summaries(found.memory)
     ]
     parts += [_labels_line(found.memory), columns((_TIMES, *_time_rows(found.times)))]
-    parts.append("\n".join(["without an answer", *(f"  {count:4}  {reason}" for reason, count in _refusals(found.memory))]))
+    parts.append(
+        "\n".join(
+            [
+                "without an answer",
+                *(f"  {count:4}  {reason}" for reason, count in _refusals(found.memory)),
+            ],
+        ),
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -76,12 +89,36 @@ def markdown(found: Published) -> str:
     """Return ``docs/published.md``."""
     parts = [_INTRODUCTION, _pipes((_MEMORY, *map(_memory_row, summaries(found.memory))))]
     parts += ["", f"Fit labels: {_labels_line(found.memory)}", "", "## Time", ""]
-    parts.append("Seconds of a step, or of a whole generation; errors are relative to the published time.")
-    parts += ["", _pipes((_TIMES, *_time_rows(found.times))), "", _MISSING, "## The worst of each", ""]
+    parts.append(
+        "Seconds of a step, or of a whole generation; errors are relative to the published time."
+    )
+    parts += [
+        "",
+        _pipes((_TIMES, *_time_rows(found.times))),
+        "",
+        _MISSING,
+        "## The worst of each",
+        "",
+    ]
     for line in summaries(found.memory):
-        parts += [f"### {line.scores_as}, {line.quantity}", "", _pipes((_WORST, *_worst_rows(found.memory, line))), ""]
-    parts += ["## Without an answer", "", _pipes((("cases", "reason"), *_counted(_refusals(found.memory)))), ""]
-    parts += ["## Not asked", "", "Rows whose configuration their source does not state, or for which there are no words.", ""]
+        parts += [
+            f"### {line.scores_as}, {line.quantity}",
+            "",
+            _pipes((_WORST, *_worst_rows(found.memory, line))),
+            "",
+        ]
+    parts += [
+        "## Without an answer",
+        "",
+        _pipes((("cases", "reason"), *_counted(_refusals(found.memory)))),
+        "",
+    ]
+    parts += [
+        "## Not asked",
+        "",
+        "Rows whose configuration their source does not state, or for which there are no words.",
+        "",
+    ]
     parts.append(_pipes((("source", "cases", "reason"), *_skipped())))
     return "\n".join(parts).rstrip() + "\n"
 
@@ -91,7 +128,10 @@ def columns(rows: Iterable[Row]) -> str:
     table = list(rows)
     widths = [max(len(row[index]) for row in table) for index in range(len(table[0]))]
     aligned = (
-        " ".join(cell.ljust(width) if index < 2 else cell.rjust(width) for index, (cell, width) in enumerate(pairs))
+        " ".join(
+            cell.ljust(width) if index < 2 else cell.rjust(width)
+            for index, (cell, width) in enumerate(pairs)
+        )
         for pairs in ([*zip(row, widths, strict=True)] for row in table)
     )
     return "\n".join(line.rstrip() for line in aligned)
@@ -106,7 +146,15 @@ def _pipes(rows: Iterable[Row]) -> str:
 def _memory_row(line: PublishedSummary) -> Row:
     figures = (_figure(value, line.unit) for value in (line.median, line.p90, line.bias))
     cover = "" if line.coverage is None else f"{line.coverage:.3f}"
-    return (line.scores_as, line.quantity, str(line.num_cases), str(line.num_groups), *figures, str(line.num_under), cover)
+    return (
+        line.scores_as,
+        line.quantity,
+        str(line.num_cases),
+        str(line.num_groups),
+        *figures,
+        str(line.num_under),
+        cover,
+    )
 
 
 def _figure(value: float, unit: str) -> str:
@@ -120,12 +168,21 @@ def _worst_rows(found: PublishedScores, line: PublishedSummary) -> list[Row]:
 def _worst_row(score: PublishedScore, line: PublishedSummary) -> Row:
     off = f"{score.error:+.2%}" if line.unit == "%" else f"{score.difference / MIB:+,.0f} MiB"
     parts = ", ".join(f"{name} {value / GIB:.2f}" for name, value in score.components)
-    return off, score.case, f"{score.predicted:,.0f}", f"{score.low:,.0f} to {score.high:,.0f}", parts
+    return (
+        off,
+        score.case,
+        f"{score.predicted:,.0f}",
+        f"{score.low:,.0f} to {score.high:,.0f}",
+        parts,
+    )
 
 
 def _time_rows(scores: Sequence[TimeScore]) -> list[Row]:
     families = sorted({score.family for score in scores})
-    rows = [_time_row(family, [score for score in scores if score.family == family]) for family in families]
+    rows = [
+        _time_row(family, [score for score in scores if score.family == family])
+        for family in families
+    ]
     return [*rows, _time_row("all", scores)] if scores else []
 
 
@@ -133,20 +190,25 @@ def _time_row(name: str, scores: Sequence[TimeScore]) -> Row:
     sizes = Counter(score.group for score in scores)
     sized = [(abs(score.error), 1 / sizes[score.group]) for score in scores]
     bias = sum(score.error / sizes[score.group] for score in scores) / len(sizes)
-    figures = (f"{value:.2%}" for value in (weighted_quantile(sized, 0.5), weighted_quantile(sized, 0.9), bias))
+    figures = (
+        f"{value:.2%}"
+        for value in (weighted_quantile(sized, 0.5), weighted_quantile(sized, 0.9), bias)
+    )
     return (name, str(len(scores)), str(len(sizes)), *figures)
 
 
 def _labels_line(found: PublishedScores) -> str:
     counted = labels(found.labels)
     return (
-        f"{counted.num_runs} runs, {counted.num_out_of_memory} out of memory; {counted.false_fits} false fits, "
-        f"{counted.false_refusals} false refusals, {counted.num_tight} tight."
+        f"{counted.num_runs} runs, {counted.num_out_of_memory} out of memory; {counted.false_fits} "
+        f"false fits, {counted.false_refusals} false refusals, {counted.num_tight} tight."
     )
 
 
 def _refusals(found: PublishedScores) -> list[tuple[str, int]]:
-    named = ((f"{scores_as}: {reason}", count) for (scores_as, reason), count in found.refusals.items())
+    named = (
+        (f"{scores_as}: {reason}", count) for (scores_as, reason), count in found.refusals.items()
+    )
     return sorted(named, key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -155,5 +217,9 @@ def _counted(pairs: Iterable[tuple[str, int]]) -> list[Row]:
 
 
 def _skipped() -> list[Row]:
-    rows = [(family, str(count), reason) for family, reasons in skipped_rows().items() for reason, count in reasons.items()]
+    rows = [
+        (family, str(count), reason)
+        for family, reasons in skipped_rows().items()
+        for reason, count in reasons.items()
+    ]
     return sorted(rows, key=lambda row: (row[0], -int(row[1]), row[2]))

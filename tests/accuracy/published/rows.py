@@ -1,4 +1,6 @@
-"""Published measurements as questions in the words of the HTTP contract, each with what its source read."""
+"""Published measurements as questions in the words of the HTTP contract, each with what its source
+read.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,12 +15,16 @@ SKIPPED = PUBLISHED / "skipped.json"
 
 
 class Untranslatable(ValueError):  # noqa: N818 - it says what a row is, not that something went wrong
-    """A row whose configuration the contract has no words for, or which its source does not state."""
+    """A row whose configuration the contract has no words for, or which its source does not
+    state.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One figure as its source printed it: ``low`` to ``high`` cover half a unit of its last digit and doubt about its unit."""
+    """One figure as its source printed it: ``low`` to ``high`` cover half a unit of its last digit
+    and doubt about its unit.
+    """
 
     quantity: str
     low: float
@@ -27,7 +33,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedCase:
-    """One published run; ``scores_as`` is its class, ``group`` gets the same weight as every other group of its class."""
+    """One published run; ``scores_as`` is its class, ``group`` gets the same weight as every other
+    group of its class.
+    """
 
     id: str
     group: str
@@ -43,7 +51,9 @@ class PublishedCase:
     timed_on: str | None = None
     """The GPU whose rates count, where the case itself says only how much memory there was."""
     absolute: bool = False
-    """Whether constants of some megabytes make relative errors meaningless: then megabytes are reported."""
+    """Whether constants of some megabytes make relative errors meaningless: then megabytes are
+    reported.
+    """
     rank: str = "worst"
     """Which pipeline stage was read: the ``worst``, the ``first`` or the ``last``."""
 
@@ -64,7 +74,9 @@ def case_of(row: Mapping[str, Any]) -> PublishedCase:
 
 def skipped_rows() -> Mapping[str, Mapping[str, int]]:
     """Return how many rows of each source were left out, by reason."""
-    skipped: Mapping[str, Mapping[str, int]] = json.loads(SKIPPED.read_text()) if SKIPPED.exists() else {}
+    skipped: Mapping[str, Mapping[str, int]] = (
+        json.loads(SKIPPED.read_text()) if SKIPPED.exists() else {}
+    )
     return skipped
 
 

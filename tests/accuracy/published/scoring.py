@@ -1,4 +1,6 @@
-"""Sets the estimator's answers beside published readings, every group of cases with the same weight."""
+"""Sets the estimator's answers beside published readings, every group of cases with the same
+weight.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,9 @@ from tests.accuracy.published.rows import PublishedCase, Reading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedScore:
-    """One reading beside its prediction; ``low`` to ``high`` is what the print allows, ``components`` the answer's parts."""
+    """One reading beside its prediction; ``low`` to ``high`` is what the print allows,
+    ``components`` the answer's parts.
+    """
 
     scores_as: str
     quantity: str
@@ -45,7 +49,9 @@ class PublishedScore:
 
     @property
     def covered(self) -> bool | None:
-        """Whether what was read touches the answer's interval; ``None`` where the answer gives none."""
+        """Whether what was read touches the answer's interval; ``None`` where the answer gives
+        none.
+        """
         if self.interval is None:
             return None
         return self.interval.low <= self.high and self.low <= self.interval.high
@@ -97,7 +103,10 @@ def _scores(case: PublishedCase, answer: Estimate) -> Iterator[PublishedScore]:
 
 
 def _score(
-    case: PublishedCase, reading: Reading, found: tuple[float, float, Interval | None], answer: Estimate
+    case: PublishedCase,
+    reading: Reading,
+    found: tuple[float, float, Interval | None],
+    answer: Estimate,
 ) -> PublishedScore:
     low, high, interval = found
     nearest = min(max(reading.low, low), high) if low <= reading.high else low
@@ -119,4 +128,6 @@ def _score(
 def _labels(case: PublishedCase, answer: Estimate) -> Iterator[Label]:
     if isinstance(case.gpu, str) or "memory_bytes" in case.gpu:
         judgement = judge(answer, question_of(case).device)
-        yield Label(case=case.id, group=case.group, ran=case.outcome == "ok", verdict=judgement.verdict)
+        yield Label(
+            case=case.id, group=case.group, ran=case.outcome == "ok", verdict=judgement.verdict
+        )

@@ -1,4 +1,6 @@
-"""What the published scores say as a whole: every group of equal weight, so that no long series of one model decides."""
+"""What the published scores say as a whole: every group of equal weight, so that no long series of
+one model decides.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +13,9 @@ from tests.accuracy.published.scoring import Label, PublishedScore, PublishedSco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSummary:
-    """Errors of one quantity of one class, outside of what the print allows; ``unit`` says whether relative or in MiB."""
+    """Errors of one quantity of one class, outside of what the print allows; ``unit`` says whether
+    relative or in MiB.
+    """
 
     scores_as: str
     quantity: str
@@ -28,11 +32,15 @@ class PublishedSummary:
 def summaries(found: PublishedScores) -> list[PublishedSummary]:
     """Return a line per class, quantity and unit, in alphabetical order."""
     kinds = sorted({_kind(score) for score in found.scores})
-    return [_summary(kind, [score for score in found.scores if _kind(score) == kind]) for kind in kinds]
+    return [
+        _summary(kind, [score for score in found.scores if _kind(score) == kind]) for kind in kinds
+    ]
 
 
 def weighted_quantile(pairs: Iterable[tuple[float, float]], share: float) -> float:
-    """Return the smallest value that at least ``share`` of the weight does not exceed; pairs of value and weight."""
+    """Return the smallest value that at least ``share`` of the weight does not exceed; pairs of
+    value and weight.
+    """
     ascending = sorted(pairs)
     wanted, reached = share * sum(weight for _, weight in ascending), 0.0
     for value, weight in ascending:
@@ -43,7 +51,9 @@ def weighted_quantile(pairs: Iterable[tuple[float, float]], share: float) -> flo
 
 
 def pooled(found: PublishedScores, classes: Sequence[str]) -> PublishedSummary:
-    """Return the relative errors of some classes in one line, whatever was read: cases with absolute errors are left out."""
+    """Return the relative errors of some classes in one line, whatever was read: cases with
+    absolute errors are left out.
+    """
     scores = [score for score in found.scores if score.scores_as in classes and not score.absolute]
     return _summary((" and ".join(classes), "all", "%"), scores)
 
@@ -73,7 +83,10 @@ def labels(found: Sequence[Label]) -> LabelSummary:
 def worst(found: PublishedScores, line: PublishedSummary, count: int) -> list[PublishedScore]:
     """Return the scores of a line that are furthest off."""
     kind = (line.scores_as, line.quantity, line.unit)
-    return sorted((score for score in found.scores if _kind(score) == kind), key=lambda score: -abs(_error(score)))[:count]
+    return sorted(
+        (score for score in found.scores if _kind(score) == kind),
+        key=lambda score: -abs(_error(score)),
+    )[:count]
 
 
 def _kind(score: PublishedScore) -> tuple[str, str, str]:
@@ -89,7 +102,9 @@ def _summary(kind: tuple[str, str, str], scores: list[PublishedScore]) -> Publis
     weights = [1 / sizes[score.group] for score in scores]
     errors = [_error(score) for score in scores]
     covered = [
-        (float(score.covered), weight) for score, weight in zip(scores, weights, strict=True) if score.covered is not None
+        (float(score.covered), weight)
+        for score, weight in zip(scores, weights, strict=True)
+        if score.covered is not None
     ]
     sized = [(abs(error), weight) for error, weight in zip(errors, weights, strict=True)]
     scores_as, quantity, unit = kind
@@ -101,7 +116,11 @@ def _summary(kind: tuple[str, str, str], scores: list[PublishedScore]) -> Publis
         num_groups=len(sizes),
         median=weighted_quantile(sized, 0.5),
         p90=weighted_quantile(sized, 0.9),
-        bias=sum(error * weight for error, weight in zip(errors, weights, strict=True)) / sum(weights),
+        bias=sum(error * weight for error, weight in zip(errors, weights, strict=True))
+        / sum(weights),
         num_under=sum(score.difference < 0 for score in scores),
-        coverage=sum(inside * weight for inside, weight in covered) / sum(weight for _, weight in covered) if covered else None,
+        coverage=sum(inside * weight for inside, weight in covered)
+        / sum(weight for _, weight in covered)
+        if covered
+        else None,
     )

@@ -1,4 +1,6 @@
-"""Sets predicted times beside published rates; every figure becomes seconds: of a step, or of a whole generation."""
+"""Sets predicted times beside published rates; every figure becomes seconds: of a step, or of a
+whole generation.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +11,7 @@ import msgspec
 
 from service.catalog.gpus import resolve_gpu
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.speed.throughput import throughput_of
+from service.estimator.speed.throughput import estimate_throughput
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Throughput
@@ -43,7 +45,9 @@ class TimeScore:
 
 
 def score_times(cases: Sequence[PublishedCase]) -> tuple[list[TimeScore], Counter[str]]:
-    """Return the scores of all cases that state a rate, and the reasons of those without an answer."""
+    """Return the scores of all cases that state a rate, and the reasons of those without an
+    answer.
+    """
     plans, scores, refusals = PlanCache(), list[TimeScore](), Counter[str]()
     for case in cases:
         if not case.throughput or case.outcome != "ok" or case.absolute:
@@ -54,12 +58,22 @@ def score_times(cases: Sequence[PublishedCase]) -> tuple[list[TimeScore], Counte
         except (EstimatorError, msgspec.ValidationError) as error:
             refusals[str(error)] += 1
             continue
-        stated = {name: value for name, value in case.throughput.items() if isinstance(value, int | float)}
+        stated = {
+            name: value for name, value in case.throughput.items() if isinstance(value, int | float)
+        }
         pair = _seconds(question, found, stated) if found is not None else None
         if pair is not None:
             predicted, published = pair
             family = case.group.partition("|")[0]
-            scores.append(TimeScore(case=case.id, family=family, group=case.group, predicted=predicted, published=published))
+            scores.append(
+                TimeScore(
+                    case=case.id,
+                    family=family,
+                    group=case.group,
+                    predicted=predicted,
+                    published=published,
+                ),
+            )
     return scores, refusals
 
 
@@ -67,16 +81,23 @@ def _timed(question: FitQuestion, case: PublishedCase) -> FitQuestion:
     """Return the question on the GPU whose rates are known."""
     if case.timed_on is None or isinstance(case.gpu, str):
         return question
-    return replace(question, device=resolve_gpu(case.timed_on).device())
+    return replace(question, device=resolve_gpu(case.timed_on).to_device())
 
 
 def _throughput(question: FitQuestion, plans: PlanCache) -> Throughput | None:
-    model, workload, layout, device = question.architecture, question.workload, question.layout, question.device
+    model, workload, layout, device = (
+        question.architecture,
+        question.workload,
+        question.layout,
+        question.device,
+    )
     answer = estimate(model, workload, layout=layout, device=device, plans=plans)
-    return throughput_of(model, workload, layout, device, answer, plans.works)
+    return estimate_throughput(model, workload, layout, device, answer, plans.works)
 
 
-def _seconds(question: FitQuestion, found: Throughput, stated: Mapping[str, Any]) -> tuple[float, float] | None:
+def _seconds(
+    question: FitQuestion, found: Throughput, stated: Mapping[str, Any]
+) -> tuple[float, float] | None:
     if isinstance(question.workload, TrainWorkload):
         published = _step_seconds(question.workload, question.layout, stated)
         return None if published is None else (found.step_time_s, published)
@@ -89,10 +110,14 @@ def _seconds(question: FitQuestion, found: Throughput, stated: Mapping[str, Any]
         return None
     tokens = question.workload.output_tokens
     generated = question.workload.num_sequences * tokens
-    return found.prefill_time_s + tokens * found.step_time_s, generated / stated["tokens_per_second"]
+    return found.prefill_time_s + tokens * found.step_time_s, generated / stated[
+        "tokens_per_second"
+    ]
 
 
-def _step_seconds(workload: TrainWorkload, layout: Layout, stated: Mapping[str, Any]) -> float | None:
+def _step_seconds(
+    workload: TrainWorkload, layout: Layout, stated: Mapping[str, Any]
+) -> float | None:
     said = next((float(stated[name]) for name in _STEP if name in stated), None)
     if said is not None:
         return said
@@ -106,4 +131,6 @@ def _step_seconds(workload: TrainWorkload, layout: Layout, stated: Mapping[str, 
 def _decode_seconds(workload: ServeWorkload, stated: Mapping[str, Any]) -> float | None:
     if "decode_tokens_per_second" in stated:
         return workload.num_sequences / float(stated["decode_tokens_per_second"])
-    return float(stated["per_token_latency_ms"]) / 1000 if "per_token_latency_ms" in stated else None
+    return (
+        float(stated["per_token_latency_ms"]) / 1000 if "per_token_latency_ms" in stated else None
+    )

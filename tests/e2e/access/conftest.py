@@ -24,8 +24,14 @@ def serving(environment: dict[str, str]) -> Iterator[str]:
     app = create_app(Settings.from_env({"HOME": "/nonexistent", **environment}))
     server = uvicorn.Server(
         uvicorn.Config(
-            app, loop="uvloop", http="httptools", ws="none", log_config=None, proxy_headers=False, timeout_graceful_shutdown=1
-        )
+            app,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            log_config=None,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+        ),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -39,24 +45,36 @@ def serving(environment: dict[str, str]) -> Iterator[str]:
 @pytest.fixture
 def address(database_url: str, redis_url: str) -> Iterator[str]:
     """Return the address of a server that lets in holders of keys only."""
-    with serving({"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HEADROOM_ACCESS": "keys"}) as address:
+    with serving(
+        {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HEADROOM_ACCESS": "keys"}
+    ) as address:
         yield address
 
 
 def make_key(sessions: sessionmaker[Session], *scopes: Scope, **limits: str) -> str:
     """Make a key in the database, as the command line does."""
-    new = NewKey(name=f"{scopes[0].value} key", scopes=frozenset(scopes), created_by="a test", **limits)  # type: ignore[arg-type]  # limits are texts
+    new = NewKey(
+        name=f"{scopes[0].value} key",
+        scopes=frozenset(scopes),
+        created_by="a test",
+        **limits,  # type: ignore[arg-type]  # limits are texts
+    )
     return keys.create(sessions, new)[1]
 
 
-def ask(address: str, method: str, path: str, key: str | None = None, **more: object) -> httpx.Response:
+def ask(
+    address: str, method: str, path: str, key: str | None = None, **more: object
+) -> httpx.Response:
     """Send one request, with a key or without."""
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    # Reading this machine's certificates, which loopback needs none of, would cost more than the request.
+    # Reading this machine's certificates, which loopback needs none of, would cost more than the
+    # request.
     with httpx.Client(timeout=30, verify=False) as client:  # noqa: S501 - there is no TLS
         return client.request(method, address + path, headers=headers, **more)  # type: ignore[arg-type]  # httpx's own words
 
 
 def until_known(address: str, key: str) -> None:
     """Return as soon as the server lets a key in, for whatever it may do."""
-    eventually(lambda: ask(address, "GET", "/v1/gpus?limit=1", key).status_code != httpx.codes.UNAUTHORIZED)
+    eventually(
+        lambda: ask(address, "GET", "/v1/gpus?limit=1", key).status_code != httpx.codes.UNAUTHORIZED
+    )

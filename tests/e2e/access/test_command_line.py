@@ -17,26 +17,44 @@ def headroom(environment: Mapping[str, str], *arguments: str) -> "subprocess.Com
     """Run one command with nothing else in its environment."""
     command = [sys.executable, "-m", "service", *arguments]
     return subprocess.run(
-        command, env={"HOME": "/nonexistent", **environment}, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env={"HOME": "/nonexistent", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
 def test_the_first_key_needs_the_database_alone(address: str, database_url: str) -> None:
-    """Whoever may open the database makes a key that the server lets in, sees it listed and revokes it by how it begins."""
+    """Whoever may open the database makes a key that the server lets in, sees it listed and revokes
+    it by how it begins.
+    """
     environment = {"DATABASE_URL": database_url}
-    made = json.loads(headroom(environment, "keys", "create", "ops", "--scopes", "admin", "--for", "1d", "--json").stdout)[0]
+    made = json.loads(
+        headroom(
+            environment, "keys", "create", "ops", "--scopes", "admin", "--for", "1d", "--json"
+        ).stdout,
+    )[0]
     until_known(address, made["key"])
-    assert ask(address, "GET", "/v1/keys", made["key"]).json()["items"][0]["created_by"] == "command line"
+    assert (
+        ask(address, "GET", "/v1/keys", made["key"]).json()["items"][0]["created_by"]
+        == "command line"
+    )
 
     listed = headroom(environment, "keys", "list").stdout
     assert made["prefix"] in listed
     assert made["key"] not in listed
     assert "revoked" in headroom(environment, "keys", "revoke", made["prefix"]).stdout
-    eventually(lambda: ask(address, "GET", "/v1/keys", made["key"]).status_code == httpx.codes.UNAUTHORIZED)
+    eventually(
+        lambda: ask(address, "GET", "/v1/keys", made["key"]).status_code == httpx.codes.UNAUTHORIZED
+    )
 
 
 def test_a_server_makes_keys_for_its_admins(address: str, sessions: sessionmaker[Session]) -> None:
-    """With HEADROOM_API_KEY in the environment the same commands go over HTTP; a lesser key is told what it lacks."""
+    """With HEADROOM_API_KEY in the environment the same commands go over HTTP; a lesser key is told
+    what it lacks.
+    """
     admin, reader = make_key(sessions, Scope.ADMIN), make_key(sessions, Scope.READ)
     until_known(address, admin)
     until_known(address, reader)
@@ -47,12 +65,17 @@ def test_a_server_makes_keys_for_its_admins(address: str, sessions: sessionmaker
     assert ask(address, "GET", "/v1/measurements", key).status_code == httpx.codes.OK
     assert "grafana" in headroom(as_admin, "keys", "list").stdout
     assert headroom(as_admin, "keys", "revoke", key).returncode == 0
-    assert "'admin'" in headroom({**as_admin, "HEADROOM_API_KEY": reader}, "keys", "create", "other").stderr
+    assert (
+        "'admin'"
+        in headroom({**as_admin, "HEADROOM_API_KEY": reader}, "keys", "create", "other").stderr
+    )
     assert "A valid key" not in headroom({"HEADROOM_URL": address}, "models", "list").stdout
 
 
 def test_words_of_keys_are_checked_before_anything_is_asked() -> None:
-    """A scope, a limit or a lifetime that is none is told with what is right, and nothing is needed for it."""
+    """A scope, a limit or a lifetime that is none is told with what is right, and nothing is needed
+    for it.
+    """
     for arguments, told in (
         (("--scopes", "reed"), "'read'"),
         (("--rate", "often"), "600/minute"),
@@ -64,7 +87,9 @@ def test_words_of_keys_are_checked_before_anything_is_asked() -> None:
 
 
 def test_a_server_for_holders_of_keys_needs_a_key(database_url: str) -> None:
-    """On an address that others can reach the server refuses to start without any key, and to be local."""
+    """On an address that others can reach the server refuses to start without any key, and to be
+    local.
+    """
     environment = {"DATABASE_URL": database_url}
     without = headroom(environment, "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
     local = headroom(environment, "serve", "--host", "0.0.0.0", "--port", "0", "--access", "local")  # noqa: S104 - the same

@@ -1,4 +1,6 @@
-"""Every route that the application has, without a key, with wrong ones, with ones that may do less, and with the right one."""
+"""Every route that the application has, without a key, with wrong ones, with ones that may do less,
+and with the right one.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from litestar import Litestar
 from litestar.routes import HTTPRoute
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.access.keys import Scope, granted, new_token
+from service.access.keys import Scope, create_token, expand_scopes
 from service.api.http import docs
 from service.api.http.operation import Operation
 from service.app import ROUTERS
@@ -32,7 +34,9 @@ PUBLIC_PAGES = {
     "/docs/openapi.json",
     "/docs/static/{name}",
 }
-"""Pages and files that hold no data: what their scripts ask for needs the key of whoever looks. A new one is declared here."""
+"""Pages and files that hold no data: what their scripts ask for needs the key of whoever looks. A
+new one is declared here.
+"""
 _PARAMETER = re.compile(r"\{[a-z]+\}")
 
 
@@ -57,10 +61,16 @@ def routes() -> Iterator[Route]:
         for handler in route.route_handlers:
             for method in handler.http_methods:
                 if method != "OPTIONS":
-                    yield Route(method=str(method), template=route.path_format, operation=handler.opt.get("operation"))
+                    yield Route(
+                        method=str(method),
+                        template=route.path_format,
+                        operation=handler.opt.get("operation"),
+                    )
 
 
-GUARDED = [route for route in routes() if route.operation is not None and route.operation.scope is not None]
+GUARDED = [
+    route for route in routes() if route.operation is not None and route.operation.scope is not None
+]
 
 
 def test_what_needs_no_key_is_declared() -> None:
@@ -69,29 +79,44 @@ def test_what_needs_no_key_is_declared() -> None:
 
     assert len(GUARDED) > len(PUBLIC_PAGES)
     assert {route.template for route in found if route.operation is None} == PUBLIC_PAGES
-    assert {route.template for route in found if route.operation and route.operation.scope is None} == PUBLIC_OPERATIONS
+    assert {
+        route.template for route in found if route.operation and route.operation.scope is None
+    } == PUBLIC_OPERATIONS
     assert {route.method for route in found if route not in GUARDED} == {"GET"}
 
 
-def test_every_guarded_route_wants_a_valid_key(address: str, sessions: sessionmaker[Session]) -> None:
-    """Without a key, with one that nobody made, with one that is over or revoked: 401 in the same words everywhere."""
+def test_every_guarded_route_wants_a_valid_key(
+    address: str, sessions: sessionmaker[Session]
+) -> None:
+    """Without a key, with one that nobody made, with one that is over or revoked: 401 in the same
+    words everywhere.
+    """
     everything = frozenset(Scope)
     over = keys.create(
-        sessions, NewKey(name="old", scopes=everything, created_by="a test", expires_in=timedelta(milliseconds=1))
+        sessions,
+        NewKey(
+            name="old", scopes=everything, created_by="a test", expires_in=timedelta(milliseconds=1)
+        ),
     )[1]
-    stored, revoked = keys.create(sessions, NewKey(name="gone", scopes=everything, created_by="a test"))
+    stored, revoked = keys.create(
+        sessions, NewKey(name="gone", scopes=everything, created_by="a test")
+    )
     keys.revoke(sessions, stored.id)
     until_known(address, make_key(sessions, Scope.ADMIN))
 
     for route in GUARDED:
-        wrong = (None, new_token().text, over, revoked, "nonsense", "ey.is.no-token")
+        wrong = (None, create_token().text, over, revoked, "nonsense", "ey.is.no-token")
         answers = [ask(address, route.method, route.path, key) for key in wrong]
         assert {answer.status_code for answer in answers} == {401}, route
         assert len({answer.content for answer in answers}) == 1, route
-        assert {answer.headers["www-authenticate"] for answer in answers} == {'Bearer realm="headroom"'}
+        assert {answer.headers["www-authenticate"] for answer in answers} == {
+            'Bearer realm="headroom"'
+        }
 
 
-def test_every_guarded_route_lets_the_right_keys_in_and_no_lesser_one(address: str, sessions: sessionmaker[Session]) -> None:
+def test_every_guarded_route_lets_the_right_keys_in_and_no_lesser_one(
+    address: str, sessions: sessionmaker[Session]
+) -> None:
     """A scope opens what needs it; every other one is told which is missing."""
     made = {scope: make_key(sessions, scope) for scope in Scope}
     for key in made.values():
@@ -101,10 +126,13 @@ def test_every_guarded_route_lets_the_right_keys_in_and_no_lesser_one(address: s
         assert route.operation is not None
         for scope, key in made.items():
             answer = ask(address, route.method, route.path, key)
-            if route.operation.scope in granted([scope]):
+            if route.operation.scope in expand_scopes([scope]):
                 assert answer.status_code not in {401, 403}, (route, scope)
             else:
-                assert (answer.status_code, answer.json()["type"]) == (403, "forbidden"), (route, scope)
+                assert (answer.status_code, answer.json()["type"]) == (403, "forbidden"), (
+                    route,
+                    scope,
+                )
                 assert repr(str(route.operation.scope)) in answer.json()["detail"]
 
 

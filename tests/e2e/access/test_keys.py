@@ -10,11 +10,21 @@ from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.waiting import eventually
 
 
-def test_a_key_is_made_shown_once_used_and_revoked(address: str, sessions: sessionmaker[Session]) -> None:
-    """The whole life of a key over HTTP: what is listed never holds its secret, and its end is at once."""
+def test_a_key_is_made_shown_once_used_and_revoked(
+    address: str, sessions: sessionmaker[Session]
+) -> None:
+    """The whole life of a key over HTTP: what is listed never holds its secret, and its end is at
+    once.
+    """
     admin = make_key(sessions, Scope.ADMIN)
     until_known(address, admin)
-    made = ask(address, "POST", "/v1/keys", admin, json={"name": "slurm", "scopes": ["plan"], "expires_in_s": 3600})
+    made = ask(
+        address,
+        "POST",
+        "/v1/keys",
+        admin,
+        json={"name": "slurm", "scopes": ["plan"], "expires_in_s": 3600},
+    )
     key, key_id = made.json()["key"], made.json()["id"]
 
     assert made.status_code == 201
@@ -23,17 +33,25 @@ def test_a_key_is_made_shown_once_used_and_revoked(address: str, sessions: sessi
     assert ask(address, "GET", "/v1/keys", key).status_code == 403
     listed = ask(address, "GET", "/v1/keys", admin)
     assert key.rpartition("_")[2] not in listed.text
-    assert {item["name"]: item["state"] for item in listed.json()["items"]} == {"slurm": "active", "admin key": "active"}
+    assert {item["name"]: item["state"] for item in listed.json()["items"]} == {
+        "slurm": "active",
+        "admin key": "active",
+    }
     assert ask(address, "DELETE", f"/v1/keys/{key_id}", admin).json()["state"] == "revoked"
     assert ask(address, "GET", "/v1/models?limit=1", key).status_code == 401
-    assert ask(address, "DELETE", "/v1/keys/00000000-0000-0000-0000-000000000000", admin).status_code == 404
+    assert (
+        ask(address, "DELETE", "/v1/keys/00000000-0000-0000-0000-000000000000", admin).status_code
+        == 404
+    )
 
 
-def test_another_process_hears_of_a_revocation(address: str, sessions: sessionmaker[Session]) -> None:
+def test_another_process_hears_of_a_revocation(
+    address: str, sessions: sessionmaker[Session]
+) -> None:
     """A key that was revoked elsewhere is shut out by every server."""
     key = make_key(sessions, Scope.READ)
     until_known(address, key)
-    (stored,) = keys.read_live(sessions).values()
+    (stored,) = keys.read_live_keys(sessions).values()
     keys.revoke(sessions, stored[0].id)
 
     eventually(lambda: ask(address, "GET", "/v1/gpus?limit=1", key).status_code == 401)
@@ -43,7 +61,7 @@ def test_a_stream_ends_with_its_key(address: str, sessions: sessionmaker[Session
     """Whoever follows a job with a key that is revoked meanwhile hears no more of it."""
     key = make_key(sessions, Scope.MEASURE)
     until_known(address, key)
-    (stored,) = keys.read_live(sessions).values()
+    (stored,) = keys.read_live_keys(sessions).values()
     job = {"model": "gpt2", "device": "cuda", "workload": {"task": "train", "sequence_length": 64}}
     path = f"{ask(address, 'POST', '/v1/measurements', key, json=job).headers['location']}/events"
     with (
@@ -62,7 +80,9 @@ def test_the_use_of_a_key_is_written_down(address: str, sessions: sessionmaker[S
     key = make_key(sessions, Scope.READ)
     until_known(address, key)
 
-    eventually(lambda: next(iter(keys.read_live(sessions).values()))[0].last_used_at is not None)
+    eventually(
+        lambda: next(iter(keys.read_live_keys(sessions).values()))[0].last_used_at is not None
+    )
 
 
 def test_changes_are_written_down(address: str, sessions: sessionmaker[Session]) -> None:
@@ -80,19 +100,30 @@ def test_changes_are_written_down(address: str, sessions: sessionmaker[Session])
         ("admin key", "deleteCluster", 404),
         ("read key", "deleteCluster", 403),
     ]
-    assert all(item["path"] == "/v1/clusters/none" and item["peer"] == "127.0.0.1" for item in items)
+    assert all(
+        item["path"] == "/v1/clusters/none" and item["peer"] == "127.0.0.1" for item in items
+    )
 
 
 def test_a_rate_is_kept_over_all_processes(
     address: str, sessions: sessionmaker[Session], database_url: str, redis_server: str
 ) -> None:
-    """Past its limit a key is told when to come again, whichever server it asks; others are not held up."""
+    """Past its limit a key is told when to come again, whichever server it asks; others are not
+    held up.
+    """
     limited, free = make_key(sessions, Scope.READ, rate="3/hour"), make_key(sessions, Scope.READ)
-    environment = {"DATABASE_URL": database_url, "REDIS_URL": redis_server, "HEADROOM_ACCESS": "keys"}
+    environment = {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_server,
+        "HEADROOM_ACCESS": "keys",
+    }
     with serving(environment) as other:
         until_known(address, free)
         until_known(other, free)
-        statuses = [ask(at, "GET", "/v1/gpus?limit=1", limited).status_code for at in (address, other, address, other)]
+        statuses = [
+            ask(at, "GET", "/v1/gpus?limit=1", limited).status_code
+            for at in (address, other, address, other)
+        ]
         answer = ask(address, "GET", "/v1/gpus?limit=1", limited)
 
         assert statuses == [200, 200, 200, 429]
@@ -101,13 +132,20 @@ def test_a_rate_is_kept_over_all_processes(
         assert ask(other, "GET", "/v1/gpus?limit=1", free).status_code == 200
 
 
-def test_a_quota_counts_measurements_that_are_asked_for(address: str, sessions: sessionmaker[Session]) -> None:
-    """A refused request costs nothing, the quota's last measurement is taken, and the next one is told when to come again."""
+def test_a_quota_counts_measurements_that_are_asked_for(
+    address: str, sessions: sessionmaker[Session]
+) -> None:
+    """A refused request costs nothing, the quota's last measurement is taken, and the next one is
+    told when to come again.
+    """
     key = make_key(sessions, Scope.MEASURE, quota="1/day")
     until_known(address, key)
     asked = {"model": "gpt2", "device": "cpu", "workload": {"task": "train", "sequence_length": 64}}
     refused = {**asked, "device": "abacus"}
-    statuses = [ask(address, "POST", "/v1/measurements", key, json=body).status_code for body in (refused, asked, asked)]
+    statuses = [
+        ask(address, "POST", "/v1/measurements", key, json=body).status_code
+        for body in (refused, asked, asked)
+    ]
 
     assert statuses == [422, 202, 429]
 
@@ -126,8 +164,12 @@ def test_a_quota_counts_measurements_that_are_asked_for(address: str, sessions: 
         ({"origin": "http://localhost:3000"}, "another site's page"),
     ],
 )
-def test_a_local_server_needs_no_key_of_local_programs_only(database_url: str, headers: dict[str, str], reason: str) -> None:
-    """On loopback nobody needs a key, and what comes through a proxy, by a rebound name or from a web page is not local."""
+def test_a_local_server_needs_no_key_of_local_programs_only(
+    database_url: str, headers: dict[str, str], reason: str
+) -> None:
+    """On loopback nobody needs a key, and what comes through a proxy, by a rebound name or from a
+    web page is not local.
+    """
     with serving({"DATABASE_URL": database_url}) as address:
         assert ask(address, "GET", "/v1/gpus?limit=1").status_code == 200
         answer = httpx.get(f"{address}/v1/gpus", headers=headers)

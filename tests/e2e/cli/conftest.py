@@ -31,9 +31,17 @@ class Running:
     data_dir: Path
 
     def parts(self) -> dict[str, int]:
-        """Return the process id of every part that it records: api, reconcile, worker-1, tracer, postgres, redis."""
-        found = {path.stem: read_record(path) for path in (self.data_dir / "records").glob("*.json")}
-        return {name: record.pid for name, record in found.items() if record is not None and is_alive(record)}
+        """Return the process id of every part that it records: api, reconcile, worker-1, tracer,
+        postgres, redis.
+        """
+        found = {
+            path.stem: read_record(path) for path in (self.data_dir / "records").glob("*.json")
+        }
+        return {
+            name: record.pid
+            for name, record in found.items()
+            if record is not None and is_alive(record)
+        }
 
     def all_below(self) -> list[psutil.Process]:
         """Return every process below it, at any depth."""
@@ -69,7 +77,9 @@ def environment(changes: Mapping[str, str]) -> dict[str, str]:
 
 
 def await_line(process: subprocess.Popen[str]) -> str:
-    """Return the next line of its output; fail with what it said on stderr when there is none in time."""
+    """Return the next line of its output; fail with what it said on stderr when there is none in
+    time.
+    """
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
@@ -93,11 +103,15 @@ def _starter(directory: Path) -> Iterator[Up]:
 
         def start(*arguments: str, **changes: str) -> Running:
             data_dir = directory / "data"
-            process = headroom("up", "--port", "0", "--data-dir", str(data_dir), *arguments, **changes)
+            process = headroom(
+                "up", "--port", "0", "--data-dir", str(data_dir), *arguments, **changes
+            )
             stack.callback(_end, process)
             line = await_line(process)
             assert line.startswith(_READY)
-            return Running(process=process, url=line.removeprefix(_READY).strip(), data_dir=data_dir)
+            return Running(
+                process=process, url=line.removeprefix(_READY).strip(), data_dir=data_dir
+            )
 
         yield start
 

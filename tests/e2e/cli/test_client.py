@@ -52,47 +52,83 @@ def client_of(url: str) -> Run:
     return run
 
 
-def test_models_and_clusters_are_stored_and_asked_about(up: Up, config: Path, tmp_path: Path) -> None:
+def test_models_and_clusters_are_stored_and_asked_about(
+    up: Up, config: Path, tmp_path: Path
+) -> None:
     """What is added can be listed, shown, asked about, replaced and deleted."""
     url = up("--workers", "0").url
     run = client_of(url)
     pools = tmp_path / "pools.json"
-    pools.write_text(json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]}))
+    pools.write_text(
+        json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]})
+    )
 
     assert run("models", "add", "tiny", "--config", str(config)).returncode == 0
-    assert "`headroom models replace tiny`" in run("models", "add", "tiny", "--config", str(config)).stderr
+    assert (
+        "`headroom models replace tiny`"
+        in run("models", "add", "tiny", "--config", str(config)).stderr
+    )
     assert json.loads(run("models", "show", "tiny", "--json").stdout)["revision"] == 1
     assert "revision 2" in run("models", "replace", "tiny", "--config", str(config)).stdout
     assert "tiny" in run("models").stdout
-    assert run("fit", *QUESTION, "--server", url).stdout.startswith("tiny on A100-SXM4-80GB, 1 GPU: fits")
-    assert run("how-many", *QUESTION, "--server", url).stdout.startswith("tiny on A100-SXM4-80GB: 1 GPU\n")
+    assert run("fit", *QUESTION, "--server", url).stdout.startswith(
+        "tiny on A100-SXM4-80GB, 1 GPU: fits"
+    )
+    assert run("how-many", *QUESTION, "--server", url).stdout.startswith(
+        "tiny on A100-SXM4-80GB: 1 GPU\n"
+    )
     assert run("models", "delete", "tiny").returncode == 0
     assert "no stored model 'tiny'" in run("models", "show", "tiny").stderr
 
     assert run("clusters", "add", "prod-a", "--file", str(pools)).returncode == 0
-    assert "`headroom clusters replace prod-a`" in run("clusters", "add", "prod-a", "--file", str(pools)).stderr
+    assert (
+        "`headroom clusters replace prod-a`"
+        in run("clusters", "add", "prod-a", "--file", str(pools)).stderr
+    )
     assert json.loads(run("clusters", "--json").stdout)[0]["pools"][0]["total_gpus"] == 12
     assert run("clusters", "delete", "prod-a").returncode == 0
     assert json.loads(run("clusters", "--json").stdout) == []
 
 
 def test_gpus_are_reserved_and_released(up: Up, tmp_path: Path) -> None:
-    """What is reserved is listed and missing from the cluster's free GPUs; the next asker is told what is left."""
+    """What is reserved is listed and missing from the cluster's free GPUs; the next asker is told
+    what is left.
+    """
     url = up("--workers", "0").url
     run = client_of(url)
     pools = tmp_path / "pools.json"
-    pools.write_text(json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]}))
+    pools.write_text(
+        json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]})
+    )
     run("clusters", "add", "prod-a", "--file", str(pools))
-    assert "runs today on a/a-1=1" in run("plan", "gpt2", *QUESTION[3:], "--cluster", "prod-a", "--server", url).stdout
+    assert (
+        "runs today on a/a-1=1"
+        in run("plan", "gpt2", *QUESTION[3:], "--cluster", "prod-a", "--server", url).stdout
+    )
     made = run(
-        "reservations", "add", "prod-a", "--holder", "alice", "--gpus", "a/a-2=4", "--gpus", "a=3", "--for", "2h", "--json"
+        "reservations",
+        "add",
+        "prod-a",
+        "--holder",
+        "alice",
+        "--gpus",
+        "a/a-2=4",
+        "--gpus",
+        "a=3",
+        "--for",
+        "2h",
+        "--json",
     )
     reservation = json.loads(made.stdout)
 
     assert reservation["num_gpus"] == 7
     assert "alice" in run("reservations", "list", "prod-a").stdout
-    assert json.loads(run("clusters", "show", "prod-a", "--json").stdout)["pools"][0]["free_gpus"] == 5
-    refused = run("reservations", "add", "prod-a", "--holder", "bob", "--gpus", "a=6", "--for", "30m")
+    assert (
+        json.loads(run("clusters", "show", "prod-a", "--json").stdout)["pools"][0]["free_gpus"] == 5
+    )
+    refused = run(
+        "reservations", "add", "prod-a", "--holder", "bob", "--gpus", "a=6", "--for", "30m"
+    )
     assert (refused.returncode, "pool a has 5 free of the 6" in refused.stderr) == (2, True)
     assert run("reservations", "delete", "prod-a", reservation["id"]).returncode == 0
     assert json.loads(run("reservations", "list", "prod-a", "--json").stdout) == []
@@ -123,7 +159,9 @@ def test_a_measurement_is_watched_to_its_end(up: Up, config: Path) -> None:
 
 
 def test_a_measurement_that_waits_can_be_cancelled(up: Up) -> None:
-    """Without a worker a measurement waits; cancelled, it has no result, and the exit code says so."""
+    """Without a worker a measurement waits; cancelled, it has no result, and the exit code says
+    so.
+    """
     run = client_of(up("--workers", "0").url)
     measurement_id = run("measure", "gpt2", *QUESTION[3:], "--detach").stdout.strip()
 

@@ -8,7 +8,7 @@ import httpx
 import psycopg
 import pytest
 
-from service.cli.listen import listen, url_of
+from service.cli.listen import get_url, listen
 from tests.e2e.cli.conftest import environment, headroom
 from tests.waiting import eventually
 
@@ -28,16 +28,27 @@ def test_migrate_builds_the_schema(empty_database_url: str) -> None:
         assert process.returncode == 0, told
 
     with psycopg.connect(empty_database_url) as connection:
-        assert connection.execute("SELECT to_regclass('measurements')").fetchone() == ("measurements",)
+        assert connection.execute("SELECT to_regclass('measurements')").fetchone() == (
+            "measurements",
+        )
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_serve_answers_and_stops(database_url: str, redis_url: str, workers: str) -> None:
     """The API serves from one process or several, and ends with code 0 at SIGTERM."""
     with listen("127.0.0.1", 0) as listener:
-        url = url_of(listener)
+        url = get_url(listener)
         process = subprocess.Popen(
-            [sys.executable, "-m", "service", "serve", "--workers", workers, "--fd", str(listener.fileno())],
+            [
+                sys.executable,
+                "-m",
+                "service",
+                "serve",
+                "--workers",
+                workers,
+                "--fd",
+                str(listener.fileno()),
+            ],
             env=environment({"DATABASE_URL": database_url, "REDIS_URL": redis_url}),
             pass_fds=(listener.fileno(),),
             stderr=subprocess.PIPE,

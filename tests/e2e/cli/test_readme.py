@@ -26,7 +26,9 @@ VOLATILE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One command of the tour and the lines that it is said to print; an ellipsis leaves lines out."""
+    """One command of the tour and the lines that it is said to print; an ellipsis leaves lines
+    out.
+    """
 
     command: str
     shown: tuple[str, ...]
@@ -35,10 +37,17 @@ class Step:
 def tour() -> list[Step]:
     """Return the commands of every console block in order."""
     steps: list[Step] = []
-    for block in re.findall(r"```console\n(.*?)```", (REPOSITORY / "README.md").read_text(), flags=re.DOTALL):
+    for block in re.findall(
+        r"```console\n(.*?)```", (REPOSITORY / "README.md").read_text(), flags=re.DOTALL
+    ):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *lines = part.rstrip("\n").split("\n")
-            steps.append(Step(command=command, shown=tuple(line for line in lines if line.strip() not in {"", "…"})))
+            steps.append(
+                Step(
+                    command=command,
+                    shown=tuple(line for line in lines if line.strip() not in {"", "…"}),
+                ),
+            )
     return [step for step in steps if not step.command.startswith(NOT_RUN)]
 
 
@@ -59,7 +68,13 @@ def run(step: Step, server: str) -> list[str]:
     }
     command = step.command.replace(DEFAULT_SERVER, server)
     done = subprocess.run(
-        ["/bin/bash", "-c", command], env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=240
+        ["/bin/bash", "-c", command],
+        env=environment,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
     return [steady(line) for line in (done.stdout + done.stderr).splitlines()]
 

@@ -1,4 +1,6 @@
-"""The wrapper of sbatch: what does not fit is not submitted, and whatever else is wrong holds nobody up."""
+"""The wrapper of sbatch: what does not fit is not submitted, and whatever else is wrong holds
+nobody up.
+"""
 
 import os
 import subprocess
@@ -8,7 +10,9 @@ from pathlib import Path
 import pytest
 
 WRAPPER = Path(__file__).resolve().parents[3] / "deploy" / "slurm" / "headroom-sbatch"
-FITS = "#HEADROOM llama-2-7b --gpu A100-SXM4-80GB --task serve --num-sequences 4 --prompt-tokens 512"
+FITS = (
+    "#HEADROOM llama-2-7b --gpu A100-SXM4-80GB --task serve --num-sequences 4 --prompt-tokens 512"
+)
 TOO_BIG = "#HEADROOM llama-2-70b --gpu T4 --task serve --num-sequences 4 --prompt-tokens 512"
 UNKNOWN = "#HEADROOM no-such-model --gpu T4 --task serve --num-sequences 4 --prompt-tokens 512"
 
@@ -29,10 +33,20 @@ def submit(path: str, job: Path, *head: str, mode: str = "") -> "subprocess.Comp
     return run(environment, job.parent, "--gpus=1", str(job), "an argument")
 
 
-def run(environment: dict[str, str], directory: Path, *arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+def run(
+    environment: dict[str, str], directory: Path, *arguments: str, text: str = ""
+) -> "subprocess.CompletedProcess[str]":
     """Run the wrapper with a job, or nothing, on its stdin."""
     command = [str(WRAPPER), *arguments]
-    return subprocess.run(command, env=environment, cwd=directory, input=text, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command,
+        env=environment,
+        cwd=directory,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +76,9 @@ def test_a_job_is_asked_about_before_it_is_submitted(
 
 @pytest.fixture(name="told", scope="module")
 def recorder(path: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment in which `headroom` takes no time: it refuses, and says what it was asked."""
+    """Return an environment in which `headroom` takes no time: it refuses, and says what it was
+    asked.
+    """
     headroom = tmp_path_factory.mktemp("headroom") / "headroom"
     headroom.write_text('#!/bin/sh\ncat >&2\necho "asked $*" >&2\nexit 1\n')
     headroom.chmod(0o755)
@@ -86,7 +102,9 @@ def recorder(path: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
         "-J name -- job.sh",
     ],
 )
-def test_the_job_is_found_among_the_words_of_sbatch(told: dict[str, str], tmp_path: Path, words: str) -> None:
+def test_the_job_is_found_among_the_words_of_sbatch(
+    told: dict[str, str], tmp_path: Path, words: str
+) -> None:
     """A file that an option names, such as the output of the last run, is not taken for it."""
     (tmp_path / "out.txt").write_text("what the last run said\n")
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#HEADROOM the question\n")
@@ -97,7 +115,9 @@ def test_the_job_is_found_among_the_words_of_sbatch(told: dict[str, str], tmp_pa
 
 
 def test_a_job_on_stdin_is_asked_about(told: dict[str, str], tmp_path: Path) -> None:
-    """And submitted as it came, where it is: also one of Windows, of which sbatch says what it thinks."""
+    """And submitted as it came, where it is: also one of Windows, of which sbatch says what it
+    thinks.
+    """
     job = "#!/bin/sh\r\n#HEADROOM the question\r\nsrun '%s' \\n\n\n"
 
     refused = run(told, tmp_path, "-N", "1", text=job)
@@ -108,12 +128,18 @@ def test_a_job_on_stdin_is_asked_about(told: dict[str, str], tmp_path: Path) -> 
     assert "asked fit the question\n" in refused.stderr
 
 
-@pytest.mark.parametrize("words", ["--wrap=hostname", "--wrap hostname", "--help", "-V", "-vh", "--version"])
+@pytest.mark.parametrize(
+    "words", ["--wrap=hostname", "--wrap hostname", "--help", "-V", "-vh", "--version"]
+)
 def test_what_has_no_job_file_is_sbatch(told: dict[str, str], tmp_path: Path, words: str) -> None:
     """Its stdin is left alone, and nothing is asked."""
     done = run(told, tmp_path, *words.split(), text="for sbatch\n")
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"submitted {words}\nfor sbatch\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        f"submitted {words}\nfor sbatch\n",
+        "",
+    )
 
 
 def test_a_job_that_is_not_here_is_told(told: dict[str, str], tmp_path: Path) -> None:

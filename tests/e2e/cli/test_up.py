@@ -47,14 +47,19 @@ def test_data_survive_and_nothing_outlives_a_kill(up: Up) -> None:
     """After kill -9 all processes end by themselves, and the next start has what was stored."""
     first = up("--workers", "0")
     pool = {"name": "a100", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8, "num_nodes": 2}
-    stored = httpx.post(f"{first.url}/v1/clusters", json={"name": "prod-a", "pools": [pool]}, timeout=20)
+    stored = httpx.post(
+        f"{first.url}/v1/clusters", json={"name": "prod-a", "pools": [pool]}, timeout=20
+    )
     assert stored.status_code == 201, stored.text
     below = first.all_below()
     first.stop(signal.SIGKILL)
     assert psutil.wait_procs(below, timeout=30)[1] == []
 
     second = up("--workers", "0")
-    assert httpx.get(f"{second.url}/v1/clusters/prod-a", timeout=20).json()["pools"][0]["num_nodes"] == 2
+    assert (
+        httpx.get(f"{second.url}/v1/clusters/prod-a", timeout=20).json()["pools"][0]["num_nodes"]
+        == 2
+    )
 
 
 @pytest.mark.parametrize("name", ["api", "reconcile", "worker-1", "redis", "postgres"])
@@ -122,12 +127,21 @@ def test_servers_run_without_privileges(whole: Running) -> None:
     """Started by root, both servers run as a user of their own."""
     parts = whole.parts()
 
-    assert {psutil.Process(parts[name]).uids().effective for name in ("postgres", "redis")} == {SERVER_USER}
+    assert {psutil.Process(parts[name]).uids().effective for name in ("postgres", "redis")} == {
+        SERVER_USER
+    }
 
 
 def test_a_program_that_ends_badly_is_told_with_its_last_words(short_dir: Path) -> None:
     """When a part cannot start, its own error is on the terminal and the exit code is 2."""
-    process = headroom("up", "--port", "0", "--data-dir", str(short_dir / "data"), DATABASE_URL="postgresql://u@127.0.0.1:1/x")
+    process = headroom(
+        "up",
+        "--port",
+        "0",
+        "--data-dir",
+        str(short_dir / "data"),
+        DATABASE_URL="postgresql://u@127.0.0.1:1/x",
+    )
     try:
         _, told = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:

@@ -9,7 +9,7 @@ import pytest
 
 from service.client.headroom import Headroom
 from tests.e2e.access.conftest import serving
-from tests.system import environment_for
+from tests.system import build_environment
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -33,7 +33,7 @@ def worker(database_url: str, redis_url: str) -> Iterator[None]:
     """Run a real worker whose probe answers at once."""
     probe = f"{sys.executable} -m tests.fake_probe"
     command = [sys.executable, "-m", "worker", "--device", "cpu", "--probe-command", probe]
-    environment = {**environment_for(database_url), "REDIS_URL": redis_url}
+    environment = {**build_environment(database_url), "REDIS_URL": redis_url}
     with subprocess.Popen(command, env=environment, cwd=REPOSITORY) as process:
         yield
         process.terminate()

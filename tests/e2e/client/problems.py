@@ -18,8 +18,14 @@ class Kind:
 
 def known() -> list[Kind]:
     """Return every kind that can be sent, by status."""
-    ours = {Kind(type=error.type, title=error.title, status=error.status) for error in _below(ServiceError)}
-    estimators = {Kind(type=slug, title=title, status=UNPROCESSABLE) for slug, title in ESTIMATOR_TYPES.values()}
+    ours = {
+        Kind(type=error.type, title=error.title, status=error.status)
+        for error in _below(ServiceError)
+    }
+    estimators = {
+        Kind(type=slug, title=title, status=UNPROCESSABLE)
+        for slug, title in ESTIMATOR_TYPES.values()
+    }
     # Answers of handlers that no class stands for.
     others = {
         Kind(type="method-not-allowed", title="Method not allowed", status=405),
@@ -29,7 +35,9 @@ def known() -> list[Kind]:
 
 
 def _below(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
-    """Yield the classes that are raised: not the base, and not what keeps a process from starting."""
+    """Yield the classes that are raised: not the base, and not what keeps a process from
+    starting.
+    """
     for error in kind.__subclasses__():
         if not issubclass(error, StartupError):
             yield error

@@ -2,25 +2,47 @@
 
 import pytest
 
-from service.client.errors import ConflictError, InvalidRequestError, NotFoundError, ProblemError, StaleError
+from service.client.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    ProblemError,
+    StaleError,
+)
 from service.client.generated.models import FitAnswer, HowManyAnswer, LayoutRequest, TrainRequest
 from service.client.headroom import Headroom
 from service.client.stored import Until
 
 GPU = "A100-SXM4-80GB"
 TRAIN = TrainRequest(task="train", sequence_length=1024, method="lora")
-CLUSTER = {"name": "prod-a", "pools": [{"name": "a100", "gpu": GPU, "gpus_per_node": 8, "nodes": [{"name": "n1"}]}]}
+CLUSTER = {
+    "name": "prod-a",
+    "pools": [{"name": "a100", "gpu": GPU, "gpus_per_node": 8, "nodes": [{"name": "n1"}]}],
+}
 CONFIG = {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2}
 
 
 def test_questions_are_answered(headroom: Headroom) -> None:
-    """Fit alone and in bulk agree, as do how many and plans; ceilings and the catalogue are typed as well."""
-    one = headroom.fit("gpt2", workload=TRAIN, gpu=GPU, layout=LayoutRequest(data_parallel=2, zero_stage=3))
-    question = {"model": "gpt2", "workload": TRAIN, "gpu": GPU, "layout": {"data_parallel": 2, "zero_stage": 3}}
+    """Fit alone and in bulk agree, as do how many and plans; ceilings and the catalogue are typed
+    as well.
+    """
+    one = headroom.fit(
+        "gpt2", workload=TRAIN, gpu=GPU, layout=LayoutRequest(data_parallel=2, zero_stage=3)
+    )
+    question = {
+        "model": "gpt2",
+        "workload": TRAIN,
+        "gpu": GPU,
+        "layout": {"data_parallel": 2, "zero_stage": 3},
+    }
     many = list(headroom.fit_many([question, question | {"gpu": "B-52"}, question], detail="full"))
     needed = headroom.how_many("llama-2-7b", workload=TRAIN, gpu=GPU, constraints={"max_gpus": 64})
-    planned = headroom.plan({"model": "llama-2-7b", "workload": TRAIN, "gpus": [GPU], "constraints": {"max_gpus": 64}})
-    most = headroom.ceiling({"model": "gpt2", "workload": TRAIN, "gpu": GPU, "maximize": "micro_batch_size"})
+    planned = headroom.plan(
+        {"model": "llama-2-7b", "workload": TRAIN, "gpus": [GPU], "constraints": {"max_gpus": 64}}
+    )
+    most = headroom.ceiling(
+        {"model": "gpt2", "workload": TRAIN, "gpu": GPU, "maximize": "micro_batch_size"}
+    )
 
     assert (one.verdict, one.num_gpus) == ("fits", 2)
     assert isinstance(many[0], FitAnswer)
@@ -46,7 +68,9 @@ def test_a_misspelt_word_is_refused_with_the_nearest(headroom: Headroom) -> None
 
 
 def test_models_are_changed_by_whoever_saw_them(headroom: Headroom) -> None:
-    """The second of two who saw the same revision is told so, and the catalogue is listed behind what is stored."""
+    """The second of two who saw the same revision is told so, and the catalogue is listed behind
+    what is stored.
+    """
     seen = headroom.models.create("tiny", {"hf_config": CONFIG})
     replaced = headroom.models.replace(seen, {"hf_config": CONFIG | {"n_layer": 3}})
 
@@ -64,13 +88,20 @@ def test_models_are_changed_by_whoever_saw_them(headroom: Headroom) -> None:
 
 
 def test_gpus_are_reserved_and_released(headroom: Headroom) -> None:
-    """A key asks for the same reservation again; what is promised is not free for others until it is released."""
+    """A key asks for the same reservation again; what is promised is not free for others until it
+    is released.
+    """
     seen = headroom.clusters.create(CLUSTER)
     reservations = headroom.reservations("prod-a")
     wanted = [{"pool": "a100", "node": "n1", "num_gpus": 6}]
     held = reservations.create("me", gpus=wanted, until=Until(seconds=60), idempotency_key="k1")
 
-    assert reservations.create("me", gpus=wanted, until=Until(seconds=60), idempotency_key="k1").value.id == held.value.id
+    assert (
+        reservations.create(
+            "me", gpus=wanted, until=Until(seconds=60), idempotency_key="k1"
+        ).value.id
+        == held.value.id
+    )
     with pytest.raises(ConflictError) as caught:
         reservations.create("you", gpus=wanted, until=Until(seconds=60))
     assert caught.value.type == "gpus-not-free"
@@ -84,11 +115,23 @@ def test_gpus_are_reserved_and_released(headroom: Headroom) -> None:
 
 
 def test_a_measurement_is_cancelled(headroom: Headroom) -> None:
-    """Nobody measures here, so that it waits until it is cancelled, once or twice; its events say so, and end."""
-    job = headroom.measure({"model": "gpt2", "workload": TRAIN, "device": "cpu"}, idempotency_key="k2")
+    """Nobody measures here, so that it waits until it is cancelled, once or twice; its events say
+    so, and end.
+    """
+    job = headroom.measure(
+        {"model": "gpt2", "workload": TRAIN, "device": "cpu"}, idempotency_key="k2"
+    )
 
-    assert headroom.measure({"model": "gpt2", "workload": TRAIN, "device": "cpu"}, idempotency_key="k2").id == job.id
+    assert (
+        headroom.measure(
+            {"model": "gpt2", "workload": TRAIN, "device": "cpu"}, idempotency_key="k2"
+        ).id
+        == job.id
+    )
     assert job.cancel().status == "cancelled"
-    assert [event.data["status"] for event in job.events() if event.kind == "status"] == ["queued", "cancelled"]
+    assert [event.data["status"] for event in job.events() if event.kind == "status"] == [
+        "queued",
+        "cancelled",
+    ]
     assert headroom.measurement(job.id).wait(30).status == "cancelled"
     assert job.cancel().status == "cancelled"

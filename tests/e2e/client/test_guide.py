@@ -1,4 +1,6 @@
-"""The API guide is true: every problem is in it, every request of it is answered as it says, every command prints its shape."""
+"""The API guide is true: every problem is in it, every request of it is answered as it says, every
+command prints its shape.
+"""
 
 import json
 import re
@@ -18,8 +20,23 @@ from tests.e2e.client.problems import Kind, known
 GUIDE = (REPOSITORY / "docs" / "api.md").read_text()
 SERVER = "http://127.0.0.1:8000"
 TOLD_IN_WORDS = {
-    *("unauthorized", "forbidden", "conflict", "not-cancellable", "not-withdrawable", "reservation-ended", "body-too-large"),
-    *("import-refused", "not-modelled", "too-many-requests", "internal-error", "not-migrated", "unavailable"),
+    *(
+        "unauthorized",
+        "forbidden",
+        "conflict",
+        "not-cancellable",
+        "not-withdrawable",
+        "reservation-ended",
+        "body-too-large",
+    ),
+    *(
+        "import-refused",
+        "not-modelled",
+        "too-many-requests",
+        "internal-error",
+        "not-migrated",
+        "unavailable",
+    ),
 }
 """Problems that take more than one request; the others are shown with one, which is sent here."""
 _ROW = re.compile(r"^\| `([a-z-]+)` \| (\d{3}) \| ([^|]+) \| (.+) \|$", re.MULTILINE)
@@ -36,7 +53,10 @@ class Step:
 
 def rows() -> dict[Kind, str]:
     """Return the table of problems: every kind, and its example."""
-    return {Kind(type=slug, status=int(status), title=title): example for slug, status, title, example in _ROW.findall(GUIDE)}
+    return {
+        Kind(type=slug, status=int(status), title=title): example
+        for slug, status, title, example in _ROW.findall(GUIDE)
+    }
 
 
 def blocks() -> Iterator[list[Step]]:
@@ -46,15 +66,22 @@ def blocks() -> Iterator[list[Step]]:
         yield [Step(command=command, shown=shown.strip()) for command, _, shown in parts]
 
 
-def is_shaped_like(shown: Any, printed: Any) -> bool:  # noqa: ANN401  # any JSON value
-    """Tell whether everything that is shown is there, with a value of its kind, and the very word where one is shown."""
+def is_shaped_like(shown: Any, printed: Any) -> bool:  # noqa: ANN401 - any JSON value
+    """Tell whether everything that is shown is there, with a value of its kind, and the very word
+    where one is shown.
+    """
     match shown:
         case dict():
             return isinstance(printed, dict) and all(
-                name in printed and is_shaped_like(value, printed[name]) for name, value in shown.items()
+                name in printed and is_shaped_like(value, printed[name])
+                for name, value in shown.items()
             )
         case list():
-            return isinstance(printed, list) and (len(printed) >= len(shown)) and all(map(is_shaped_like, shown, printed))
+            return (
+                isinstance(printed, list)
+                and (len(printed) >= len(shown))
+                and all(map(is_shaped_like, shown, printed))
+            )
         case str() if "…" in shown:
             return isinstance(printed, str) and printed.startswith(shown.partition("…")[0])
         # A number is an example of its kind, unless it is a count that the text speaks of.
@@ -75,9 +102,13 @@ def test_every_request_of_the_table_is_refused_as_it_says(url: str, headroom: He
     """Whoever reads of a problem can have it."""
     pools = [{"name": "h200", "gpu": "H200", "gpus_per_node": 8, "num_nodes": 1}]
     headroom.clusters.create({"name": "lab", "pools": pools})
-    headroom.reservations("lab").create("me", gpus=[{"pool": "h200", "num_gpus": 1}], until=Until(seconds=3600))
+    headroom.reservations("lab").create(
+        "me", gpus=[{"pool": "h200", "num_gpus": 1}], until=Until(seconds=3600)
+    )
     workload = {"task": "train", "sequence_length": 64}
-    headroom.measure({"model": "gpt2", "device": "cpu", "workload": workload}, idempotency_key="used")
+    headroom.measure(
+        {"model": "gpt2", "device": "cpu", "workload": workload}, idempotency_key="used"
+    )
     sent = set()
     for kind, example in rows().items():
         if (found := _REQUEST.fullmatch(example)) is None:
@@ -88,19 +119,29 @@ def test_every_request_of_the_table_is_refused_as_it_says(url: str, headroom: He
         problem = answer.json()
         sent.add(kind.type)
 
-        assert (answer.status_code, problem["type"], problem["title"]) == (kind.status, kind.type, kind.title), example
+        assert (answer.status_code, problem["type"], problem["title"]) == (
+            kind.status,
+            kind.type,
+            kind.title,
+        ), example
         assert answer.headers["content-type"] == "application/problem+json"
 
     assert {kind.type for kind in known()} - sent == TOLD_IN_WORDS
 
 
 def test_every_command_prints_what_has_its_shape(url: str) -> None:
-    """The commands are run in order, each block in one shell; every member that is shown is there, and of its kind."""
+    """The commands are run in order, each block in one shell; every member that is shown is there,
+    and of its kind.
+    """
     wrong: dict[str, str] = {}
     commands = list(blocks())
     for block in commands:
-        script = "".join(f"{step.command}\nprintf '\\n\\036\\n'\n" for step in block).replace(SERVER, url)
-        run = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False, timeout=120)
+        script = "".join(f"{step.command}\nprintf '\\n\\036\\n'\n" for step in block).replace(
+            SERVER, url
+        )
+        run = subprocess.run(
+            ["/bin/bash", "-c", script], capture_output=True, text=True, check=False, timeout=120
+        )
         for step, printed in zip(block, run.stdout.split("\x1e\n")[:-1], strict=True):
             if not is_told(step.shown, printed.strip()):
                 wrong[step.command] = printed + run.stderr
@@ -110,7 +151,9 @@ def test_every_command_prints_what_has_its_shape(url: str) -> None:
 
 
 def is_told(shown: str, printed: str) -> bool:
-    """Tell whether what is printed is what is shown: JSON by its shape, text to the letter but for what is left out."""
+    """Tell whether what is printed is what is shown: JSON by its shape, text to the letter but for
+    what is left out.
+    """
     if shown.startswith("{"):
         return is_shaped_like(json.loads(shown), json.loads(printed or "null"))
     return shown == printed
@@ -121,7 +164,12 @@ def test_the_python_of_the_guide_runs(url: str) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
     environment = {"HEADROOM_URL": url, "PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"}
     run = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
     assert (run.returncode, run.stderr) == (0, "")

@@ -10,5 +10,7 @@ from tests.e2e.access.conftest import serving
 @pytest.fixture
 def address(database_url: str, redis_url: str) -> Iterator[str]:
     """Return the address of a server that lets in holders of keys only."""
-    with serving({"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HEADROOM_ACCESS": "keys"}) as address:
+    with serving(
+        {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HEADROOM_ACCESS": "keys"}
+    ) as address:
         yield address

@@ -1,4 +1,6 @@
-"""Every operation under generated data, right and wrong: what is answered is what the OpenAPI document says."""
+"""Every operation under generated data, right and wrong: what is answered is what the OpenAPI
+document says.
+"""
 
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -10,12 +12,18 @@ from tests.e2e.contract.running import explore
 _SEED = 7
 
 
-def test_generated_requests_are_answered_as_documented(address: str, sessions: sessionmaker[Session]) -> None:
-    """With an admin's key: no 5xx, nothing undocumented, nothing accepted that the document forbids, no key ignored."""
+def test_generated_requests_are_answered_as_documented(
+    address: str, sessions: sessionmaker[Session]
+) -> None:
+    """With an admin's key: no 5xx, nothing undocumented, nothing accepted that the document
+    forbids, no key ignored.
+    """
     key = make_key(sessions, Scope.ADMIN)
     until_known(address, key)
 
-    outcome = explore(address, key=key, seed=_SEED, examples=2, phases=("examples", "fuzzing", "stateful"))
+    outcome = explore(
+        address, key=key, seed=_SEED, examples=2, phases=("examples", "fuzzing", "stateful")
+    )
 
     assert outcome.is_clean, outcome.report
 

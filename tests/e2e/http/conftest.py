@@ -28,7 +28,11 @@ class Servers:
 
     def environment(self) -> dict[str, str]:
         """Return what a process of ours reads."""
-        return {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url, "HOME": "/nonexistent"}
+        return {
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "HOME": "/nonexistent",
+        }
 
 
 @pytest.fixture
@@ -41,13 +45,22 @@ def servers(database_url: str, redis_url: str) -> Servers:
 def client(servers: Servers) -> Iterator[httpx.Client]:
     """Return a client of the API, which listens on a free port."""
     app = create_app(Settings.from_env(servers.environment()))
-    config = uvicorn.Config(app, loop="uvloop", http="httptools", ws="none", log_config=None, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        log_config=None,
+        timeout_graceful_shutdown=1,
+    )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         eventually(lambda: server.started)
-        with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30.0) as client:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30.0
+        ) as client:
             yield client
         server.should_exit = True
         thread.join()
@@ -58,7 +71,11 @@ def worker(servers: Servers) -> Iterator[None]:
     """Run a real worker whose probe plays the script in the request's model."""
     probe = f"{sys.executable} -m tests.fake_probe"
     command = [sys.executable, "-m", "worker", "--device", "cpu", "--probe-command", probe]
-    environment = {**servers.environment(), "HEADROOM_POLL_INTERVAL_S": "0.5", "PATH": "/usr/bin:/bin"}
+    environment = {
+        **servers.environment(),
+        "HEADROOM_POLL_INTERVAL_S": "0.5",
+        "PATH": "/usr/bin:/bin",
+    }
     with subprocess.Popen(command, env=environment, cwd=REPOSITORY) as process:
         yield
         process.terminate()

@@ -1,4 +1,6 @@
-"""A measurement's file over HTTP: packed or not as the client likes, saved and never shown, and by the command whole."""
+"""A measurement's file over HTTP: packed or not as the client likes, saved and never shown, and by
+the command whole.
+"""
 
 import gzip
 import os
@@ -24,7 +26,9 @@ def measured(servers: Servers) -> Iterator[UUID]:
     """Return a measurement with a file of some pieces."""
     engine = make_engine(servers.database_url, application_name="test", pool_size=1)
     request = a_request()
-    yield measure(make_sessions(engine), request, a_result(request), artifacts=[an_artifact(CONTENT)]).id
+    yield measure(
+        make_sessions(engine), request, a_result(request), artifacts=[an_artifact(CONTENT)]
+    ).id
     engine.dispose()
 
 
@@ -61,7 +65,9 @@ def test_what_is_not_there_is_no_file(client: httpx.Client, measured: UUID) -> N
     """A measurement lists what it has; another name, or another measurement, is 404 in words."""
     (listed,) = client.get(f"/v1/measurements/{measured}").json()["artifacts"]
     other = client.get(f"/v1/measurements/{measured}/artifacts/core")
-    nobody = client.get("/v1/measurements/3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10/artifacts/memory_snapshot")
+    nobody = client.get(
+        "/v1/measurements/3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10/artifacts/memory_snapshot"
+    )
 
     assert (listed["name"], listed["bytes"], listed["sha256"]) == (
         "memory_snapshot",
@@ -80,9 +86,18 @@ def test_the_command_writes_it_whole_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """By its own name where none is given; what breaks off, or is not what is listed, leaves nothing behind."""
+    """By its own name where none is given; what breaks off, or is not what is listed, leaves
+    nothing behind.
+    """
     monkeypatch.chdir(tmp_path)
-    command = ["measurements", "artifact", str(measured), "memory_snapshot", "--server", str(client.base_url)]
+    command = [
+        "measurements",
+        "artifact",
+        str(measured),
+        "memory_snapshot",
+        "--server",
+        str(client.base_url),
+    ]
     shown = main(["measurements", "show", str(measured), "--server", str(client.base_url)])
     listed = capsys.readouterr().out
     written = main(command)
@@ -95,7 +110,9 @@ def test_the_command_writes_it_whole_or_not_at_all(
     missing = main([*command[:3], "core", *command[4:], "-o", "missing"])
 
     assert (shown, written, torn, missing) == (0, 0, 2, 2)
-    assert "kept memory_snapshot, 3.43 MiB: headroom measurements artifact" in " ".join(listed.split())
+    assert "kept memory_snapshot, 3.43 MiB: headroom measurements artifact" in " ".join(
+        listed.split()
+    )
     assert kept == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["memory_snapshot.pickle"]
     assert "has no artifact 'core'; it has memory_snapshot" in capsys.readouterr().err

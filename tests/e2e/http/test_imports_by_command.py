@@ -1,4 +1,6 @@
-"""``headroom measurements`` against a running server: shown first, stored with --yes, listed and exported."""
+"""``headroom measurements`` against a running server: shown first, stored with --yes, listed and
+exported.
+"""
 
 import csv
 import io
@@ -12,8 +14,28 @@ import pytest
 from service.__main__ import main
 from tests.unit.formats.measured.reading_samples import SAMPLES
 
-SERVING = ("--model", "llama-3.1-8b", "--task", "serve", "--engine", "vllm", "--num-sequences", "32", "--prompt-tokens", "1024")
-TRAINING = ("--model", "llama-3.2-1b", "--task", "train", "--sequence-length", "2048", "--precision", "bf16")
+SERVING = (
+    "--model",
+    "llama-3.1-8b",
+    "--task",
+    "serve",
+    "--engine",
+    "vllm",
+    "--num-sequences",
+    "32",
+    "--prompt-tokens",
+    "1024",
+)
+TRAINING = (
+    "--model",
+    "llama-3.2-1b",
+    "--task",
+    "train",
+    "--sequence-length",
+    "2048",
+    "--precision",
+    "bf16",
+)
 Run = Callable[..., tuple[int, str]]
 
 
@@ -66,11 +88,15 @@ def test_a_table_of_jobs_says_what_each_ran(run: Run, tmp_path: Path) -> None:
     """A file of many jobs, and what is known of them in another."""
     jobs = tmp_path / "jobs.json"
     jobs.write_text(json.dumps({"jobs": [{"match": {"job": "18194943"}, "gpu": "A100-SXM4-80GB"}]}))
-    code, printed = run("import", str(SAMPLES / "sacct_alpine.txt"), *TRAINING, "--jobs", str(jobs), "--json")
+    code, printed = run(
+        "import", str(SAMPLES / "sacct_alpine.txt"), *TRAINING, "--jobs", str(jobs), "--json"
+    )
 
     answer = json.loads(printed)
     assert code == 0
-    assert [(item["job"], item["status"], item["gpu"]) for item in answer["items"]] == [("18194943", "new", "A100-SXM4-80GB")]
+    assert [(item["job"], item["status"], item["gpu"]) for item in answer["items"]] == [
+        ("18194943", "new", "A100-SXM4-80GB")
+    ]
 
 
 def test_a_log_is_shown_in_its_own_words(run: Run) -> None:
@@ -78,4 +104,8 @@ def test_a_log_is_shown_in_its_own_words(run: Run) -> None:
     printed = run("import", str(SAMPLES / "vllm_0_19.log"), *SERVING, "--gpu", "H100-SXM5-80GB")[1]
 
     assert "max_model_len = 8192, as the log says" in printed
-    assert [word for word in ("weight", "kv_pool_tokens", "cuda_graph", "476,032") if word not in printed] == []
+    assert [
+        word
+        for word in ("weight", "kv_pool_tokens", "cuda_graph", "476,032")
+        if word not in printed
+    ] == []

@@ -38,7 +38,9 @@ def events(client: httpx.Client, path: str, *, after: int | None = None) -> list
 @pytest.mark.usefixtures("worker")
 def test_a_measurement_runs_to_its_end(client: httpx.Client) -> None:
     """Queued, running, progress in words, succeeded: each is an event, and the result is there."""
-    created = client.post("/v1/measurements", json=measurement({"say": {"phase": "layers 1 of 2", "fraction": 0.5}}))
+    created = client.post(
+        "/v1/measurements", json=measurement({"say": {"phase": "layers 1 of 2", "fraction": 0.5}})
+    )
     path = created.headers["location"]
     followed = events(client, path)
     found = client.get(path).json()
@@ -48,16 +50,24 @@ def test_a_measurement_runs_to_its_end(client: httpx.Client) -> None:
     statuses = [event["data"] for event in followed if event["event"] == "status"]
     assert '"running"' in "".join(statuses)
     assert '"succeeded"' in statuses[-1]
-    assert any("layers 1 of 2" in event["data"] for event in followed if event["event"] == "progress")
-    assert [int(event["id"]) for event in followed] == sorted({int(event["id"]) for event in followed})
+    assert any(
+        "layers 1 of 2" in event["data"] for event in followed if event["event"] == "progress"
+    )
+    assert [int(event["id"]) for event in followed] == sorted(
+        {int(event["id"]) for event in followed}
+    )
     assert (found["status"], found["progress"], found["gpu"]) == ("succeeded", 1.0, "T4")
     assert found["peaks"]["allocated_bytes"] > 0
 
 
 @pytest.mark.usefixtures("worker")
 def test_events_are_replayed_from_any_id(client: httpx.Client) -> None:
-    """Whoever lost the stream goes on where he was; past the end there is nothing, and nothing that was never sent."""
-    path = client.post("/v1/measurements", json=measurement({"sample": 1}, {"sample": 2})).headers["location"]
+    """Whoever lost the stream goes on where he was; past the end there is nothing, and nothing that
+    was never sent.
+    """
+    path = client.post("/v1/measurements", json=measurement({"sample": 1}, {"sample": 2})).headers[
+        "location"
+    ]
     everything = events(client, path)
 
     assert events(client, path, after=int(everything[0]["id"])) == everything[1:]
@@ -76,7 +86,9 @@ def test_samples_are_listed(client: httpx.Client) -> None:
     events(client, path)
     whole = client.get(f"{path}/samples").json()
     first = client.get(f"{path}/samples", params={"limit": 2}).json()
-    second = client.get(f"{path}/samples", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    second = client.get(
+        f"{path}/samples", params={"limit": 2, "cursor": first["next_cursor"]}
+    ).json()
 
     assert [item["bytes"] for item in whole["items"]] == [10, 30, 20]
     assert first["items"] + second["items"] == whole["items"]
@@ -116,7 +128,9 @@ def test_a_finished_measurement_cannot_be_cancelled(client: httpx.Client) -> Non
 @pytest.mark.usefixtures("worker")
 def test_a_failed_measurement_says_why(client: httpx.Client) -> None:
     """A probe that refuses leaves a problem document."""
-    path = client.post("/v1/measurements", json=measurement({"fail": "no such kernel"})).headers["location"]
+    path = client.post("/v1/measurements", json=measurement({"fail": "no such kernel"})).headers[
+        "location"
+    ]
     events(client, path)
     found = client.get(path).json()
 
@@ -142,13 +156,18 @@ def test_the_same_key_and_body_give_the_same_job(client: httpx.Client) -> None:
         ({"device": "gpu"}, "device"),
         ({"layout": {"pipeline_parallel": 2}}, "layout.pipeline_parallel"),
         ({"model": {"num_parameters": 1_000_000_000}}, "model"),
-        ({"workload": {"task": "train", "sequence_length": 16, "loss": "chunked"}}, "workload.loss"),
+        (
+            {"workload": {"task": "train", "sequence_length": 16, "loss": "chunked"}},
+            "workload.loss",
+        ),
         ({"gpu": "A100"}, "gpu"),
         ({"workload": {"task": "train", "sequence_length": 0}}, "workload.sequence_length"),
         ({"full_dept": True}, "full_dept"),
     ],
 )
-def test_a_broken_request_makes_no_job(client: httpx.Client, change: dict[str, Any], field: str) -> None:
+def test_a_broken_request_makes_no_job(
+    client: httpx.Client, change: dict[str, Any], field: str
+) -> None:
     """What is refused is refused before it is stored."""
     answer = client.post("/v1/measurements", json=measurement() | change)
 
@@ -158,7 +177,9 @@ def test_a_broken_request_makes_no_job(client: httpx.Client, change: dict[str, A
 
 
 def test_measurements_are_filtered(client: httpx.Client) -> None:
-    """Status, device, GPU, model and date choose; an unknown filter is refused with the nearest name."""
+    """Status, device, GPU, model and date choose; an unknown filter is refused with the nearest
+    name.
+    """
     client.post("/v1/measurements", json=measurement())
 
     def count(**query: str) -> int:
@@ -168,7 +189,10 @@ def test_measurements_are_filtered(client: httpx.Client) -> None:
     assert count(status="succeeded") == count(gpu="L4") == count(model="tiny") == 0
     assert count(created_after="2020-01-01T00:00:00Z") == 1
     assert count(created_before="2020-01-01T00:00:00Z") == 0
-    assert client.get("/v1/measurements", params={"stauts": "queued"}).json()["errors"][0]["nearest"] == "status"
+    assert (
+        client.get("/v1/measurements", params={"stauts": "queued"}).json()["errors"][0]["nearest"]
+        == "status"
+    )
 
 
 def test_unknown_measurements_are_not_found(client: httpx.Client) -> None:
@@ -193,10 +217,16 @@ def test_workers_come_in_pages(client: httpx.Client, servers: Servers) -> None:
     """The latest start first, and each once."""
     engine = make_engine(servers.database_url, application_name="test", pool_size=1)
     for name in ("one", "two", "three"):
-        workers.register(make_sessions(engine), WorkerInfo(name=name, host="h", pid=1, devices=[], versions={}))
+        workers.register(
+            make_sessions(engine), WorkerInfo(name=name, host="h", pid=1, devices=[], versions={})
+        )
     engine.dispose()
     first = client.get("/v1/workers", params={"limit": 2}).json()
     second = client.get("/v1/workers", params={"limit": 2, "cursor": first["next_cursor"]}).json()
 
-    assert [worker["name"] for worker in first["items"] + second["items"]] == ["three", "two", "one"]
+    assert [worker["name"] for worker in first["items"] + second["items"]] == [
+        "three",
+        "two",
+        "one",
+    ]
     assert second["next_cursor"] is None

@@ -15,7 +15,10 @@ def test_ready_when_the_schema_is_there(client: httpx.Client) -> None:
     """Database at head, Redis answering."""
     answer = client.get("/readyz")
 
-    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "database": "ok", "redis": "ok"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"status": "ready", "database": "ok", "redis": "ok"},
+    )
 
 
 def test_without_redis_only_latency_suffers(servers: Servers) -> None:
@@ -24,26 +27,50 @@ def test_without_redis_only_latency_suffers(servers: Servers) -> None:
     with TestClient(create_app(settings)) as client:
         answer = client.get("/readyz")
 
-        assert (answer.status_code, answer.json()["status"], answer.json()["redis"]) == (200, "degraded", "unreachable")
+        assert (answer.status_code, answer.json()["status"], answer.json()["redis"]) == (
+            200,
+            "degraded",
+            "unreachable",
+        )
 
 
 @pytest.mark.parametrize("what", ["empty", "away"])
 def test_without_the_schema_nothing_is_ready_but_fits(what: str, empty_database_url: str) -> None:
     """The analytic answer needs no database; whatever is stored says what is missing."""
     url = empty_database_url if what == "empty" else "postgresql://nobody@127.0.0.1:1/nothing"
-    question = {"model": "llama-2-7b", "workload": {"task": "train", "sequence_length": 64}, "gpu": "H200"}
-    with TestClient(create_app(Settings.from_env({"DATABASE_URL": url, "HEADROOM_ACCESS": "open"}))) as client:
-        ready, fit, stored = client.get("/readyz"), client.post("/v1/fit", json=question), client.get("/v1/clusters")
+    question = {
+        "model": "llama-2-7b",
+        "workload": {"task": "train", "sequence_length": 64},
+        "gpu": "H200",
+    }
+    with TestClient(
+        create_app(Settings.from_env({"DATABASE_URL": url, "HEADROOM_ACCESS": "open"}))
+    ) as client:
+        ready, fit, stored = (
+            client.get("/readyz"),
+            client.post("/v1/fit", json=question),
+            client.get("/v1/clusters"),
+        )
 
-        assert (ready.status_code, ready.json()["database"]) == (503, "not_migrated" if what == "empty" else "unreachable")
+        assert (ready.status_code, ready.json()["database"]) == (
+            503,
+            "not_migrated" if what == "empty" else "unreachable",
+        )
         assert fit.status_code == 200
-        assert (stored.status_code, stored.json()["type"]) == (503, "not-migrated" if what == "empty" else "unavailable")
+        assert (stored.status_code, stored.json()["type"]) == (
+            503,
+            "not-migrated" if what == "empty" else "unavailable",
+        )
         assert "headroom_database_up 0.0" in client.get("/metrics").text
 
 
 def test_metrics_show_jobs_and_fits(client: httpx.Client) -> None:
     """What was asked and what waits can be scraped."""
-    question = {"model": "llama-2-7b", "workload": {"task": "train", "sequence_length": 64}, "gpu": "H200"}
+    question = {
+        "model": "llama-2-7b",
+        "workload": {"task": "train", "sequence_length": 64},
+        "gpu": "H200",
+    }
     verdict = client.post("/v1/fit", json=question).json()["verdict"]
     text = client.get("/metrics").text
 
@@ -54,7 +81,16 @@ def test_metrics_show_jobs_and_fits(client: httpx.Client) -> None:
 
 def test_head_works_on_every_get(client: httpx.Client) -> None:
     """HEAD is answered wherever GET is, streams and pages included."""
-    for path in ("/healthz", "/readyz", "/version", "/metrics", "/docs", "/docs/openapi.json", "/v1/gpus", "/v1/models"):
+    for path in (
+        "/healthz",
+        "/readyz",
+        "/version",
+        "/metrics",
+        "/docs",
+        "/docs/openapi.json",
+        "/v1/gpus",
+        "/v1/models",
+    ):
         assert client.head(path).status_code == 200, path
 
 
@@ -79,7 +115,9 @@ def test_version_is_that_of_the_package(client: httpx.Client) -> None:
 
 
 def test_options_names_every_method_of_a_resource(client: httpx.Client) -> None:
-    """Allow lists the methods of all handlers of a path, with OPTIONS and HEAD; what no path has is not found."""
+    """Allow lists the methods of all handlers of a path, with OPTIONS and HEAD; what no path has is
+    not found.
+    """
     for path, methods in (
         ("/v1/models", "GET, HEAD, OPTIONS, POST"),
         ("/v1/clusters/a", "DELETE, GET, HEAD, OPTIONS, PUT"),

@@ -1,4 +1,6 @@
-"""Reservations over HTTP: promised once, seen by everybody, released with the version that was seen."""
+"""Reservations over HTTP: promised once, seen by everybody, released with the version that was
+seen.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -8,9 +10,23 @@ import pytest
 
 NODES = [
     {"name": "n1"},
-    {"name": "n2", "allocations": [{"holder": "vision", "num_gpus": 3, "gpu_indices": [0, 1, 2], "host_memory_bytes": "10Gi"}]},
+    {
+        "name": "n2",
+        "allocations": [
+            {
+                "holder": "vision",
+                "num_gpus": 3,
+                "gpu_indices": [0, 1, 2],
+                "host_memory_bytes": "10Gi",
+            },
+        ],
+    },
     {"name": "n3", "state": "drained"},
-    {"name": "n4", "mig_gpus": 2, "mig_slices": [{"profile": "1g.10gb", "total": 14, "allocated": 4}]},
+    {
+        "name": "n4",
+        "mig_gpus": 2,
+        "mig_slices": [{"profile": "1g.10gb", "total": 14, "allocated": 4}],
+    },
 ]
 POOL = {
     "name": "a100",
@@ -48,7 +64,9 @@ def _cluster(client: httpx.Client) -> None:
 
 def test_a_reservation_lives_and_is_released(client: httpx.Client) -> None:
     """It is listed, shown, held against the cluster, and gone when it was released."""
-    made = client.post(PATH, json=request(share(gpu_indices=[0, 1, 2, 3]), share("n4", 2, mig_profile="1g.10gb")))
+    made = client.post(
+        PATH, json=request(share(gpu_indices=[0, 1, 2, 3]), share("n4", 2, mig_profile="1g.10gb"))
+    )
     path = made.headers["location"]
 
     assert made.status_code == 201, made.text
@@ -60,7 +78,9 @@ def test_a_reservation_lives_and_is_released(client: httpx.Client) -> None:
     pool = client.get("/v1/clusters/prod-a").json()["pools"][0]
     assert (pool["total_gpus"], pool["reserved_gpus"], pool["free_gpus"]) == (32, 4, 4 + 5 + 6)
     assert (pool["nodes"][0]["reserved_gpus"], pool["nodes"][0]["free_gpus"]) == (4, 4)
-    assert pool["nodes"][3]["mig_slices"] == [{"profile": "1g.10gb", "total": 14, "allocated": 4, "free": 8}]
+    assert pool["nodes"][3]["mig_slices"] == [
+        {"profile": "1g.10gb", "total": 14, "allocated": 4, "free": 8}
+    ]
 
     assert slug(client.delete(path), 428) == "precondition-required"
     assert slug(client.delete(path, headers={"if-match": '"stale"'}), 412) == "precondition-failed"
@@ -77,34 +97,56 @@ def test_what_is_not_free_is_told(client: httpx.Client) -> None:
     assert slug(answer, 409) == "gpus-not-free"
     assert "n1 has 2 free of the 4 that are wanted" in answer.json()["detail"]
     assert answer.json()["places"] == [
-        {"pool": "a100", "node": "n1", "mig_profile": None, "wanted_gpus": 4, "free_gpus": 2},
+        {"pool": "a100", "node": "n1", "mig_profile": None, "wanted_gpus": 4, "free_gpus": 2}
     ]
 
 
 def test_askers_at_once_are_promised_what_is_free(client: httpx.Client) -> None:
     """Of fifty requests for one of eight GPUs, eight are promised one."""
     with ThreadPoolExecutor(16) as threads:
-        answers = list(threads.map(lambda _: client.post(PATH, json=request(share(num_gpus=1))).status_code, range(50)))
+        answers = list(
+            threads.map(
+                lambda _: client.post(PATH, json=request(share(num_gpus=1))).status_code, range(50)
+            ),
+        )
 
     assert (answers.count(201), answers.count(409)) == (8, 42)
 
 
 def test_a_repeated_request_is_one_reservation(client: httpx.Client) -> None:
-    """The same key and body give the same reservation; with another body, or after its release, the key is refused."""
+    """The same key and body give the same reservation; with another body, or after its release, the
+    key is refused.
+    """
     headers = {"idempotency-key": "abc"}
     first, again = (client.post(PATH, json=request(share()), headers=headers) for _ in range(2))
 
     assert (again.status_code, again.json()) == (201, first.json())
-    assert slug(client.post(PATH, json=request(share(num_gpus=1)), headers=headers), 409) == "idempotency-conflict"
+    assert (
+        slug(client.post(PATH, json=request(share(num_gpus=1)), headers=headers), 409)
+        == "idempotency-conflict"
+    )
     client.delete(first.headers["location"], headers={"if-match": "*"})
-    assert slug(client.post(PATH, json=request(share()), headers=headers), 409) == "reservation-ended"
+    assert (
+        slug(client.post(PATH, json=request(share()), headers=headers), 409) == "reservation-ended"
+    )
 
 
 def test_a_placement_is_reserved_as_it_was_sent(client: httpx.Client) -> None:
     """What a plan says of its nodes needs no translation."""
-    node = share("n2", 5, gpu_indices=[3, 4, 5, 6, 7], mig_profile=None, host_memory_bytes=0, replica=0)
-    placement = {"status": "placed", "num_gpus": 5, "gpus_per_node": 5, "cost_per_hour": None, "nodes": [node], "notes": []}
-    made = client.post(PATH, json={"holder": "bob", "placement": placement, "expires_at": "2099-01-01T00:00:00Z"})
+    node = share(
+        "n2", 5, gpu_indices=[3, 4, 5, 6, 7], mig_profile=None, host_memory_bytes=0, replica=0
+    )
+    placement = {
+        "status": "placed",
+        "num_gpus": 5,
+        "gpus_per_node": 5,
+        "cost_per_hour": None,
+        "nodes": [node],
+        "notes": [],
+    }
+    made = client.post(
+        PATH, json={"holder": "bob", "placement": placement, "expires_at": "2099-01-01T00:00:00Z"}
+    )
 
     assert slug(made, 422) == "invalid-request"
     made = client.post(PATH, json={"holder": "bob", "placement": placement, "expires_in_s": 60})
@@ -125,10 +167,15 @@ def test_a_placement_is_reserved_as_it_was_sent(client: httpx.Client) -> None:
         ({"holder": "alice", "gpus": [share()]}, "expires_in_s"),
         ({"holder": "alice", "expires_in_s": 60}, "gpus"),
         (request(share(), expires_in_s=0), "expires_in_s"),
-        ({"holder": "a", "placement": {"nodes": [share("n9")]}, "expires_in_s": 9}, "placement.nodes[0].node"),
+        (
+            {"holder": "a", "placement": {"nodes": [share("n9")]}, "expires_in_s": 9},
+            "placement.nodes[0].node",
+        ),
     ],
 )
-def test_a_broken_request_names_the_place(client: httpx.Client, body: dict[str, Any], field: str) -> None:
+def test_a_broken_request_names_the_place(
+    client: httpx.Client, body: dict[str, Any], field: str
+) -> None:
     """The path leads to what is wrong."""
     answer = client.post(PATH, json=body)
 
@@ -140,7 +187,10 @@ def test_what_is_not_there(client: httpx.Client) -> None:
     """A cluster that nobody stored and an id that nobody was given are not found."""
     nobody = "00000000-0000-4000-8000-000000000000"
 
-    assert slug(client.post("/v1/clusters/x/reservations", json=request(share())), 404) == "cluster-not-found"
+    assert (
+        slug(client.post("/v1/clusters/x/reservations", json=request(share())), 404)
+        == "cluster-not-found"
+    )
     assert slug(client.get("/v1/clusters/x/reservations"), 404) == "cluster-not-found"
     assert slug(client.get(f"{PATH}/{nobody}"), 404) == "reservation-not-found"
     assert slug(client.get(f"{PATH}/nonsense"), 404) == "reservation-not-found"
@@ -149,10 +199,19 @@ def test_what_is_not_there(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
-        ({"mig_gpus": 1, "mig_slices": [{"profile": "1g.5gb", "total": 1}]}, "has no MIG profile '1g.5gb'"),
+        (
+            {"mig_gpus": 1, "mig_slices": [{"profile": "1g.5gb", "total": 1}]},
+            "has no MIG profile '1g.5gb'",
+        ),
         ({"mig_gpus": 1, "mig_slices": [{"profile": "1g.10gb", "total": 8}]}, "at most 7 slices"),
         (
-            {"mig_gpus": 1, "mig_slices": [{"profile": "1g.10gb", "total": 5}, {"profile": "3g.40gb", "total": 1}]},
+            {
+                "mig_gpus": 1,
+                "mig_slices": [
+                    {"profile": "1g.10gb", "total": 5},
+                    {"profile": "3g.40gb", "total": 1},
+                ],
+            },
             "take 9 eighths",
         ),
         ({"mig_gpus": 2, "allocated_gpus": 7}, "7 are allocated and 2 cut by MIG"),
@@ -160,8 +219,12 @@ def test_what_is_not_there(client: httpx.Client) -> None:
         ({"allocations": [{"holder": "a", "num_gpus": 1, "gpu_indices": [8]}]}, "GPU index 8"),
     ],
 )
-def test_an_inventory_that_cannot_be(client: httpx.Client, node: dict[str, Any], reason: str) -> None:
-    """More slices than a GPU can be cut into, profiles that it lacks, and numbers that do not add up are refused."""
+def test_an_inventory_that_cannot_be(
+    client: httpx.Client, node: dict[str, Any], reason: str
+) -> None:
+    """More slices than a GPU can be cut into, profiles that it lacks, and numbers that do not add
+    up are refused.
+    """
     pool = POOL | {"nodes": [{"name": "n1"} | node]}
     answer = client.post("/v1/clusters", json={"name": "c", "pools": [pool]})
 

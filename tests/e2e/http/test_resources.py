@@ -48,7 +48,10 @@ def test_a_model_lives_through_its_revisions(client: httpx.Client) -> None:
 
     body = model("tiny", num_hidden_layers=4)
     assert slug(client.put(path, json=body), 428) == "precondition-required"
-    assert slug(client.put(path, json=body, headers={"if-match": '"stale"'}), 412) == "precondition-failed"
+    assert (
+        slug(client.put(path, json=body, headers={"if-match": '"stale"'}), 412)
+        == "precondition-failed"
+    )
     replaced = client.put(path, json=body, headers={"if-match": first})
     assert (replaced.status_code, replaced.json()["revision"]) == (200, 2)
     assert replaced.headers["etag"] != first
@@ -59,9 +62,15 @@ def test_a_model_lives_through_its_revisions(client: httpx.Client) -> None:
 
 
 def test_every_revision_stays_readable(client: httpx.Client) -> None:
-    """A revision is served as it was stored, with a version of its own; one that never was is not found."""
+    """A revision is served as it was stored, with a version of its own; one that never was is not
+    found.
+    """
     first = client.post("/v1/models", json=model("tiny"))
-    second = client.put("/v1/models/tiny", json=model("tiny", num_hidden_layers=4), headers={"if-match": first.headers["etag"]})
+    second = client.put(
+        "/v1/models/tiny",
+        json=model("tiny", num_hidden_layers=4),
+        headers={"if-match": first.headers["etag"]},
+    )
 
     read = client.get("/v1/models/tiny", params={"revision": 1})
     assert (read.json(), read.headers["etag"]) == (first.json(), first.headers["etag"])
@@ -85,7 +94,9 @@ def test_a_fit_follows_the_stored_model(client: httpx.Client) -> None:
 
     etag = client.post("/v1/models", json=model("tiny")).headers["etag"]
     before = client.post("/v1/fit", json=question).json()["per_gpu"]["allocated_bytes"]
-    client.put("/v1/models/tiny", json=model("tiny", num_hidden_layers=8), headers={"if-match": etag})
+    client.put(
+        "/v1/models/tiny", json=model("tiny", num_hidden_layers=8), headers={"if-match": etag}
+    )
     after = client.post("/v1/fit", json=question).json()["per_gpu"]["allocated_bytes"]
     client.delete("/v1/models/tiny", headers={"if-match": "*"})
 
@@ -101,7 +112,9 @@ def test_models_are_paged_newest_first_then_the_catalogue(client: httpx.Client) 
     names: list[str] = []
     cursor: str | None = None
     while True:
-        page = client.get("/v1/models", params={"limit": "2"} | ({"cursor": cursor} if cursor else {})).json()
+        page = client.get(
+            "/v1/models", params={"limit": "2"} | ({"cursor": cursor} if cursor else {})
+        ).json()
         names += [item["name"] for item in page["items"]]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -117,9 +130,17 @@ def test_a_strange_cursor_is_refused(client: httpx.Client) -> None:
 
 
 def test_a_cluster_is_replaced_whole(client: httpx.Client) -> None:
-    """Pools and nodes come back as they were sent, with sizes in bytes and the GPU under its catalogue name."""
+    """Pools and nodes come back as they were sent, with sizes in bytes and the GPU under its
+    catalogue name.
+    """
     nodes = [{"name": "n1", "allocated_gpus": 3}, {"name": "n2", "state": "drained"}]
-    pool = {"name": "p", "gpu": "NVIDIA A100-SXM4-80GB", "gpus_per_node": 8, "host_memory_bytes": "1Ti", "nodes": nodes}
+    pool = {
+        "name": "p",
+        "gpu": "NVIDIA A100-SXM4-80GB",
+        "gpus_per_node": 8,
+        "host_memory_bytes": "1Ti",
+        "nodes": nodes,
+    }
     created = client.post("/v1/clusters", json={"name": "prod-a", "pools": [pool]})
     shown = created.json()["pools"][0]
 
@@ -134,7 +155,10 @@ def test_a_cluster_is_replaced_whole(client: httpx.Client) -> None:
     path, etag = created.headers["location"], created.headers["etag"]
     replaced = client.put(path, json={"pools": [POOL]}, headers={"if-match": etag})
     assert [item["name"] for item in replaced.json()["pools"]] == ["a100"]
-    assert slug(client.put(path, json={"pools": [POOL]}, headers={"if-match": etag}), 412) == "precondition-failed"
+    assert (
+        slug(client.put(path, json={"pools": [POOL]}, headers={"if-match": etag}), 412)
+        == "precondition-failed"
+    )
     assert [item["name"] for item in client.get("/v1/clusters").json()["items"]] == ["prod-a"]
     assert client.delete(path, headers={"if-match": replaced.headers["etag"]}).status_code == 204
 
@@ -149,7 +173,12 @@ def test_a_list_of_clusters_can_do_without_their_nodes(client: httpx.Client) -> 
 
     shown = listed["pools"][0]
     assert (shown["nodes"], shown["total_nodes"]) == (None, 2)
-    assert (shown["total_gpus"], shown["drained_gpus"], shown["mig_gpus"], shown["free_gpus"]) == (16, 8, 1, 4)
+    assert (shown["total_gpus"], shown["drained_gpus"], shown["mig_gpus"], shown["free_gpus"]) == (
+        16,
+        8,
+        1,
+        4,
+    )
     assert [node["name"] for node in whole["pools"][0]["nodes"]] == ["n1", "n2"]
 
 
@@ -163,7 +192,9 @@ def test_a_list_of_clusters_can_do_without_their_nodes(client: httpx.Client) -> 
         ({"nodes": [{"name": "n1", "alocated_gpus": 1}]}, "pools[0].nodes[0].alocated_gpus"),
     ],
 )
-def test_a_broken_cluster_names_the_place(client: httpx.Client, change: dict[str, Any], field: str) -> None:
+def test_a_broken_cluster_names_the_place(
+    client: httpx.Client, change: dict[str, Any], field: str
+) -> None:
     """The path leads to the pool and the node that is wrong."""
     answer = client.post("/v1/clusters", json={"name": "c", "pools": [POOL | change]})
 
@@ -175,12 +206,17 @@ def test_a_path_and_its_body_cannot_differ(client: httpx.Client) -> None:
     """PUT does not rename."""
     client.post("/v1/clusters", json={"name": "a", "pools": [POOL]})
 
-    answer = client.put("/v1/clusters/a", json={"name": "b", "pools": [POOL]}, headers={"if-match": "*"})
+    answer = client.put(
+        "/v1/clusters/a", json={"name": "b", "pools": [POOL]}, headers={"if-match": "*"}
+    )
 
     assert slug(answer, 422) == "invalid-request"
 
 
-@pytest.mark.parametrize("path", ["/v1/models/%00", "/v1/clusters/a%0A", "/v1/measurements/1%00", "/v1/models/" + "x" * 500])
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/models/%00", "/v1/clusters/a%0A", "/v1/measurements/1%00", "/v1/models/" + "x" * 500],
+)
 def test_odd_paths_are_not_found(client: httpx.Client, path: str) -> None:
     """A name that nothing can have never reaches the database."""
     assert client.get(path).status_code == 404
@@ -188,20 +224,37 @@ def test_odd_paths_are_not_found(client: httpx.Client, path: str) -> None:
 
 def test_nul_in_a_config_is_refused(client: httpx.Client) -> None:
     """Postgres takes no NUL in JSON, so nothing with one is offered to it."""
-    assert slug(client.post("/v1/models", json=model("tiny", note="a\0b")), 422) == "unstorable-text"
+    assert (
+        slug(client.post("/v1/models", json=model("tiny", note="a\0b")), 422) == "unstorable-text"
+    )
 
 
 def test_files_that_disagree_with_the_config_are_flagged(client: httpx.Client) -> None:
-    """An index or a header is compared with the tree; the difference is a warning of every later answer too."""
-    agreeing, config = {"metadata": {"total_size": 2 * 90_432}, "weight_map": {}}, {**TINY, "torch_dtype": "bfloat16"}
+    """An index or a header is compared with the tree; the difference is a warning of every later
+    answer too.
+    """
+    agreeing, config = (
+        {"metadata": {"total_size": 2 * 90_432}, "weight_map": {}},
+        {**TINY, "torch_dtype": "bfloat16"},
+    )
     tensor = {"dtype": "BF16", "shape": [90_433], "data_offsets": [0, 180_866]}
 
-    fine = client.post("/v1/models", json={"name": "fine", "source": {"hf_config": config, "safetensors_index": agreeing}})
-    odd = client.post("/v1/models", json={"name": "odd", "source": {"hf_config": config, "safetensors_header": {"a": tensor}}})
+    fine = client.post(
+        "/v1/models",
+        json={"name": "fine", "source": {"hf_config": config, "safetensors_index": agreeing}},
+    )
+    odd = client.post(
+        "/v1/models",
+        json={"name": "odd", "source": {"hf_config": config, "safetensors_header": {"a": tensor}}},
+    )
     both = {"hf_config": config, "safetensors_index": agreeing, "safetensors_header": {"a": tensor}}
     refused = client.post("/v1/models", json={"name": "both", "source": both})
 
-    assert (fine.status_code, fine.json()["parameters"]["total"], fine.json()["warnings"]) == (201, 90_432, [])
+    assert (fine.status_code, fine.json()["parameters"]["total"], fine.json()["warnings"]) == (
+        201,
+        90_432,
+        [],
+    )
     assert "2 more" in odd.json()["warnings"][0]
     assert client.get(odd.headers["location"]).json()["warnings"] == odd.json()["warnings"]
     assert slug(refused, 422) == "invalid-request"

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from tests.system import System, environment_for
+from tests.system import System, build_environment
 
 
 @pytest.fixture
 def system(sessions: sessionmaker[Session], database_url: str, tmp_path: Path) -> Iterator[System]:
-    """Return a system whose processes end with the test; it has no Redis until a test brings one."""
+    """Return a system whose processes end with the test; it has no Redis until a test brings
+    one.
+    """
     with ExitStack() as stack:
-        yield System(sessions=sessions, environment=environment_for(database_url), dir=tmp_path, stack=stack)
+        yield System(
+            sessions=sessions,
+            environment=build_environment(database_url),
+            dir=tmp_path,
+            stack=stack,
+        )

@@ -1,4 +1,6 @@
-"""A small storm with a fixed seed: whatever dies, freezes or goes away when, nothing is lost, nothing twice, nothing wrong."""
+"""A small storm with a fixed seed: whatever dies, freezes or goes away when, nothing is lost,
+nothing twice, nothing wrong.
+"""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,14 +12,14 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.session import make_engine, make_sessions
 from service.jobs.contract import JobPayload, Sample
-from service.jobs.notify import no_bell
-from service.runtime.settings import Settings, psycopg_url
+from service.jobs.notify import skip_notification
+from service.runtime.settings import Settings, parse_psycopg_url
 from service.usecases.jobs import attempts, measurements, outcomes
 from service.usecases.jobs.attempts import Unwritten
 from tests.chaos import expected
-from tests.chaos.client import Asked, new_job
-from tests.chaos.invariants import count_executions, violations
-from tests.chaos.rig import running_rig
+from tests.chaos.client import ClientJob, new_job
+from tests.chaos.invariants import count_executions, find_violations
+from tests.chaos.rig import run_rig
 from tests.chaos.storm import SETTINGS, run_storm
 from tests.job_builders import a_request, a_result
 
@@ -28,32 +30,45 @@ Sessions = sessionmaker[Session]
 
 
 def test_nothing_is_lost_nothing_twice_and_nothing_wrong() -> None:
-    """Workers, probes, APIs, the loop, Redis and Postgres are struck at random; every job ends right, and once."""
+    """Workers, probes, APIs, the loop, Redis and Postgres are struck at random; every job ends
+    right, and once.
+    """
     settings = {**SETTINGS, "HEADROOM_LEASE_S": f"{LEASE_S:g}"}
     with ExitStack() as stack:
         # The path of a socket holds 107 bytes.
         root = Path(stack.enter_context(TemporaryDirectory(prefix="headroom-")))
-        rig = stack.enter_context(running_rig(root, settings=settings, num_workers=2))
-        engine = make_engine(psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-test")
+        rig = stack.enter_context(run_rig(root, settings=settings, num_workers=2))
+        engine = make_engine(
+            parse_psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-test"
+        )
         stack.callback(engine.dispose)
         sessions = make_sessions(engine)
 
-        happened = run_storm(rig, sessions, seed=SEED, num_jobs=NUM_JOBS, lease_s=LEASE_S, show=lambda *_: None)
-        found = [*happened.violations, *violations(sessions, happened.jobs)]
+        happened = run_storm(
+            rig, sessions, seed=SEED, num_jobs=NUM_JOBS, lease_s=LEASE_S, show=lambda *_: None
+        )
+        found = [*happened.violations, *find_violations(sessions, happened.jobs)]
         executions = count_executions(sessions)
 
     assert found == []
     assert executions >= NUM_JOBS
-    assert len({struck.what for struck in happened.strikes}) >= 3, "hardly anything was struck, so this tested nothing"
+    assert len({struck.what for struck in happened.strikes}) >= 3, (
+        "hardly anything was struck, so this tested nothing"
+    )
 
 
-def done(sessions: Sessions, number: int) -> Asked:
+def done(sessions: Sessions, number: int) -> ClientJob:
     """Return a job that went as the storm's jobs should."""
-    stored = measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell)
-    attempt = attempts.claim(sessions, JobPayload(job_id=stored.id, attempt=0), worker="w", lease_s=30, deadline_s=600)
+    stored = measurements.submit(
+        sessions, a_request(), key="k", settings=Settings(), notify=skip_notification
+    )
+    attempt = attempts.claim(
+        sessions, JobPayload(job_id=stored.id, attempt=0), worker="w", lease_s=30, deadline_s=600
+    )
     assert attempt is not None
     readings = tuple(
-        Sample(t_s=0.0, kind="process_rss", bytes=expected.sample_bytes(number, index)) for index in range(expected.NUM_SAMPLES)
+        Sample(t_s=0.0, kind="process_rss", bytes=expected.sample_bytes(number, index))
+        for index in range(expected.NUM_SAMPLES)
     )
     result = a_result(allocated_bytes=expected.allocated_bytes(number))
     assert outcomes.succeed(sessions, attempt, result, unwritten=Unwritten(samples=readings))
@@ -64,7 +79,7 @@ def done(sessions: Sessions, number: int) -> Asked:
 
 def test_a_storm_that_went_well_has_no_violations(sessions: Sessions) -> None:
     """The check itself finds nothing where nothing is wrong."""
-    assert violations(sessions, [done(sessions, number) for number in (1, 2)]) == []
+    assert find_violations(sessions, [done(sessions, number) for number in (1, 2)]) == []
 
 
 @pytest.mark.parametrize(
@@ -72,11 +87,20 @@ def test_a_storm_that_went_well_has_no_violations(sessions: Sessions) -> None:
     [
         ("DELETE FROM measurements", "is lost"),
         ("DELETE FROM measurement_results", "has 0 results"),
-        ("UPDATE measurement_results SET peaks = jsonb_set(peaks, '{allocated_bytes}', '7')", "another job's or nobody's"),
+        (
+            "UPDATE measurement_results SET peaks = jsonb_set(peaks, '{allocated_bytes}', '7')",
+            "another job's or nobody's",
+        ),
         ("UPDATE measurement_results SET attempt = 2", "its result is of attempt 2"),
         ("UPDATE measurements SET state = 'cancelled'", "it is cancelled"),
         ("DELETE FROM measurement_events WHERE seq = 3", "its events are"),
-        ('UPDATE measurement_events SET data = data || \'{"status": "succeeded"}\' WHERE seq = 2', "its ends are"),
+        (
+            (
+                "UPDATE measurement_events SET data = data || "
+                '\'{"status": "succeeded"}\' WHERE seq = 2'
+            ),
+            "its ends are",
+        ),
         ("UPDATE measurements SET attempt = 2", "attempts [1] began, 2 were counted"),
         ("DELETE FROM measurement_samples WHERE seq = 1", "kept samples [0, 2] of 3"),
         ("UPDATE measurement_samples SET bytes = bytes + 1 WHERE seq = 1", "sample 1 of attempt 1"),
@@ -88,7 +112,7 @@ def test_every_violation_is_seen(sessions: Sessions, damage: str, words: str) ->
     with sessions.begin() as session:
         session.execute(text(damage.replace(":", "\\:")))
 
-    assert words in " ".join(violations(sessions, [asked]))
+    assert words in " ".join(find_violations(sessions, [asked]))
 
 
 def test_a_job_that_nobody_asked_for_is_seen(sessions: Sessions) -> None:
@@ -96,7 +120,7 @@ def test_a_job_that_nobody_asked_for_is_seen(sessions: Sessions) -> None:
     asked = done(sessions, 1)
     done(sessions, 2)
 
-    assert "made twice" in " ".join(violations(sessions, [asked]))
+    assert "made twice" in " ".join(find_violations(sessions, [asked]))
 
 
 def test_a_watcher_that_missed_an_event_is_seen(sessions: Sessions) -> None:
@@ -104,4 +128,4 @@ def test_a_watcher_that_missed_an_event_is_seen(sessions: Sessions) -> None:
     asked = done(sessions, 1)
     asked.seen = [1, 2, 4]
 
-    assert "its watcher saw events [1, 2, 4]" in " ".join(violations(sessions, [asked]))
+    assert "its watcher saw events [1, 2, 4]" in " ".join(find_violations(sessions, [asked]))

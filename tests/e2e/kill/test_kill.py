@@ -9,21 +9,31 @@ from typing import cast
 import psutil
 from redis import Redis
 
-from service.embedded.redis import running_redis
-from service.jobs.notify import BackgroundBell, Bell, connect_to_ring
+from service.embedded.redis import run_redis
+from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify
 from service.jobs.states import Status
 from service.usecases.jobs import measurements, samples, workers
 from service.usecases.jobs.workers import WorkerState
 from service.usecases.stored import PageRequest
 from tests.processes import has_ended
-from tests.system import IN_TIME_S, Script, System, horse_of, succeeded_once
+from tests.system import IN_TIME_S, Script, System, find_job_process, has_succeeded_once
 from tests.waiting import eventually
 
 
 def held_up(system: System) -> tuple[Script, Path, Path]:
-    """Return a script that stops in its first attempt, the note with the probe's id, and the gate that lets it go on."""
+    """Return a script that stops in its first attempt, the note with the probe's id, and the gate
+    that lets it go on.
+    """
     note, gate = system.dir / "note", system.dir / "gate"
-    return [{"say": {"phase": "half", "fraction": 0.5}}, {"touch": str(note)}, {"wait_for": str(gate)}], note, gate
+    return (
+        [
+            {"say": {"phase": "half", "fraction": 0.5}},
+            {"touch": str(note)},
+            {"wait_for": str(gate)},
+        ],
+        note,
+        gate,
+    )
 
 
 def test_a_job_runs_without_redis_and_without_being_rung_for(system: System) -> None:
@@ -32,9 +42,11 @@ def test_a_job_runs_without_redis_and_without_being_rung_for(system: System) -> 
 
     system.start_worker("--burst").wait(timeout=IN_TIME_S)
 
-    assert succeeded_once(system, job_id, attempt=1)
+    assert has_succeeded_once(system, job_id, attempt=1)
     assert system.read(job_id).progress == 1.0
-    assert [one.bytes for one in samples.list_page(system.sessions, job_id, PageRequest()).items] == [123]
+    assert [
+        one.bytes for one in samples.list_page(system.sessions, job_id, PageRequest()).items
+    ] == [123]
 
 
 def test_kill_9_of_the_probe(system: System) -> None:
@@ -47,32 +59,48 @@ def test_kill_9_of_the_probe(system: System) -> None:
     gate.touch()
     system.wait_for_end(job_id)
 
-    assert system.statuses(job_id) == [("queued", 0), ("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
-    assert succeeded_once(system, job_id, attempt=2)
+    assert system.statuses(job_id) == [
+        ("queued", 0),
+        ("running", 1),
+        ("queued", 1),
+        ("running", 2),
+        ("succeeded", 2),
+    ]
+    assert has_succeeded_once(system, job_id, attempt=2)
 
 
 def test_kill_9_of_the_supervising_horse(system: System) -> None:
-    """The probe dies with it, the worker gives the job back, and nobody has to wait for the lease."""
+    """The probe dies with it, the worker gives the job back, and nobody has to wait for the
+    lease.
+    """
     script, note, gate = held_up(system)
     job_id = system.submit(script)
     worker = system.start_worker()
     probe = system.wait_for_pid(note)
 
-    os.kill(horse_of(worker), signal.SIGKILL)
+    os.kill(find_job_process(worker), signal.SIGKILL)
     eventually(lambda: has_ended(probe))
     gate.touch()
     system.wait_for_end(job_id)
 
-    assert system.statuses(job_id) == [("queued", 0), ("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
+    assert system.statuses(job_id) == [
+        ("queued", 0),
+        ("running", 1),
+        ("queued", 1),
+        ("running", 2),
+        ("succeeded", 2),
+    ]
     assert worker.poll() is None
 
 
 def test_kill_9_of_the_worker(system: System) -> None:
-    """Horse and probe die with it; when its lease is over, the loop gives the job to another worker."""
+    """Horse and probe die with it; when its lease is over, the loop gives the job to another
+    worker.
+    """
     script, note, gate = held_up(system)
     job_id = system.submit(script)
     worker = system.start_worker()
-    probe, horse = system.wait_for_pid(note), horse_of(worker)
+    probe, horse = system.wait_for_pid(note), find_job_process(worker)
 
     worker.kill()
     worker.wait()
@@ -82,16 +110,24 @@ def test_kill_9_of_the_worker(system: System) -> None:
     system.start_worker()
     system.wait_for_end(job_id)
 
-    assert system.statuses(job_id) == [("queued", 0), ("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
-    assert succeeded_once(system, job_id, attempt=2)
+    assert system.statuses(job_id) == [
+        ("queued", 0),
+        ("running", 1),
+        ("queued", 1),
+        ("running", 2),
+        ("succeeded", 2),
+    ]
+    assert has_succeeded_once(system, job_id, attempt=2)
 
 
 def test_a_worker_that_sleeps_past_its_lease_is_fenced(system: System) -> None:
-    """A frozen attempt that wakes after its successor has begun writes nothing; there is one result, the successor's."""
+    """A frozen attempt that wakes after its successor has begun writes nothing; there is one
+    result, the successor's.
+    """
     script, note, gate = held_up(system)
     job_id = system.submit(script)
     frozen = system.start_worker()
-    probe, horse = system.wait_for_pid(note), horse_of(frozen)
+    probe, horse = system.wait_for_pid(note), find_job_process(frozen)
     for pid in (frozen.pid, horse, probe):
         os.kill(pid, signal.SIGSTOP)
 
@@ -104,42 +140,44 @@ def test_a_worker_that_sleeps_past_its_lease_is_fenced(system: System) -> None:
     system.wait_for_end(job_id)
     eventually(lambda: has_ended(horse))
 
-    assert succeeded_once(system, job_id, attempt=2)
+    assert has_succeeded_once(system, job_id, attempt=2)
 
 
 def test_kill_9_of_redis_in_the_middle_of_a_job(system: System) -> None:
-    """The job goes on, and jobs that come while there is no Redis run too, as do those after its return."""
-    with running_redis(system.dir / "redis") as url:
-        bell = Bell(connect_to_ring(url), job_timeout_s=60)
+    """The job goes on, and jobs that come while there is no Redis run too, as do those after its
+    return.
+    """
+    with run_redis(system.dir / "redis") as url:
+        bell = Notifier(connect_to_notify(url), job_timeout_s=60)
         script, note, gate = held_up(system)
         worker = system.start_worker(redis_url=url)
-        job_id = system.submit(script, ring=bell.ring)
+        job_id = system.submit(script, ring=bell.notify)
         system.wait_for_pid(note)
 
         with closing(Redis.from_url(url)) as client:
             info = cast("dict[str, int]", client.info("server"))
         psutil.Process(info["process_id"]).kill()
-        meanwhile = system.submit([], ring=bell.ring)
+        meanwhile = system.submit([], ring=bell.notify)
         gate.touch()
 
         assert system.wait_for_end(job_id).status is Status.SUCCEEDED
         assert system.wait_for_end(meanwhile).status is Status.SUCCEEDED
-        assert succeeded_once(system, job_id, attempt=1)
+        assert has_succeeded_once(system, job_id, attempt=1)
         assert bell.failures == 1
         assert worker.poll() is None
 
 
 def test_a_ring_is_heard_at_once(system: System) -> None:
     """With Redis a job does not wait for the next poll."""
-    with running_redis(system.dir / "redis") as url:
+    with run_redis(system.dir / "redis") as url:
         system.environment["HEADROOM_POLL_INTERVAL_S"] = "3600"
-        bell = BackgroundBell(Bell(connect_to_ring(url), job_timeout_s=60))
+        bell = BackgroundNotifier(Notifier(connect_to_notify(url), job_timeout_s=60))
         system.start_worker(redis_url=url)
         with closing(Redis.from_url(url)) as client:
             # The worker's connection is called after it: from then on it listens.
             eventually(lambda: client.smembers("rq:workers"), within_s=IN_TIME_S)
 
-            job_id = system.submit([], ring=bell.ring)
+            job_id = system.submit([], ring=bell.notify)
             job = system.wait_for_end(job_id)
         bell.close()
 
@@ -218,9 +256,11 @@ def test_sigterm_lets_the_job_end(system: System) -> None:
     status = worker.wait(timeout=IN_TIME_S)
 
     assert status == 0
-    assert succeeded_once(system, job_id, attempt=1)
+    assert has_succeeded_once(system, job_id, attempt=1)
     assert system.read(left).status is Status.QUEUED
-    assert [one.state for one in workers.list_workers(system.sessions, gone_after_s=30)] == [WorkerState.STOPPED]
+    assert [one.state for one in workers.list_workers(system.sessions, gone_after_s=30)] == [
+        WorkerState.STOPPED
+    ]
 
 
 def test_sigint_gives_the_job_back(system: System) -> None:

@@ -1,4 +1,6 @@
-"""The whole loop with real processes: ask over HTTP, a worker runs a real model, the next answer rests on it."""
+"""The whole loop with real processes: ask over HTTP, a worker runs a real model, the next answer
+rests on it.
+"""
 
 import json
 import socket
@@ -11,9 +13,9 @@ import httpx
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.embedded.redis import running_redis
+from service.embedded.redis import run_redis
 from tests.job_builders import TINY_LLAMA
-from tests.system import System, environment_for
+from tests.system import System, build_environment
 
 IN_TIME_S = 120.0
 QUESTION = {
@@ -25,10 +27,12 @@ GPU = "A100-SXM4-80GB"
 
 @pytest.fixture
 def url(sessions: sessionmaker[Session], database_url: str, tmp_path: Path) -> Iterator[str]:
-    """Return the address of a running API with a reconcile loop and a worker that runs real probes."""
+    """Return the address of a running API with a reconcile loop and a worker that runs real
+    probes.
+    """
     with ExitStack() as stack:
-        redis_url = stack.enter_context(running_redis(tmp_path / "redis"))
-        environment = {**environment_for(database_url), "REDIS_URL": redis_url}
+        redis_url = stack.enter_context(run_redis(tmp_path / "redis"))
+        environment = {**build_environment(database_url), "REDIS_URL": redis_url}
         system = System(sessions=sessions, environment=environment, dir=tmp_path, stack=stack)
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         system.start_api(listener)
@@ -52,7 +56,9 @@ def follow(client: httpx.Client, job: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_a_measurement_changes_what_the_next_answer_rests_on(url: str) -> None:
-    """Queued, running with progress, succeeded; predicted within 1 %; then fit names the calibration and its measurement."""
+    """Queued, running with progress, succeeded; predicted within 1 %; then fit names the
+    calibration and its measurement.
+    """
     with httpx.Client(base_url=url, timeout=IN_TIME_S) as client:
         before = client.post("/v1/fit", json={**QUESTION, "gpu": GPU}).json()
         asked = client.post("/v1/measurements", json={**QUESTION, "device": "cpu", "gpu": GPU})
@@ -68,7 +74,9 @@ def test_a_measurement_changes_what_the_next_answer_rests_on(url: str) -> None:
     assert asked.json()["status"] == "queued"
     statuses = [data["status"] for kind, data in events if kind == "status"]
     assert statuses == ["queued", "running", "succeeded"]
-    done = [data["done"] for kind, data in events if kind == "progress"]  # lines within one moment are told as their last
+    done = [
+        data["done"] for kind, data in events if kind == "progress"
+    ]  # lines within one moment are told as their last
     assert (done, done[-1]) == (sorted(done), 4)
     assert found["progress"] == 1.0
     assert found["peaks"]["allocated_bytes"] > 0

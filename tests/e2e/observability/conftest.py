@@ -1,4 +1,6 @@
-"""A whole service of real processes whose logs are kept and whose spans go to a collector of the test's own."""
+"""A whole service of real processes whose logs are kept and whose spans go to a collector of the
+test's own.
+"""
 
 import gzip
 import json
@@ -19,11 +21,11 @@ from sqlalchemy.engine import make_url
 
 from service.access.keys import Scope
 from service.db.session import make_engine, make_sessions
-from service.runtime.settings import psycopg_url
+from service.runtime.settings import parse_psycopg_url
 from service.usecases.access import keys
 from service.usecases.access.keys import NewKey
 from tests.servers import fresh_database
-from tests.system import environment_for
+from tests.system import build_environment
 
 PASSWORD = "a-password-of-the-database"  # noqa: S105 - it opens nothing; the test looks for it in the logs
 
@@ -55,7 +57,10 @@ class Collector:
         for resource in request.resource_spans:
             told = {item.key: item.value.string_value for item in resource.resource.attributes}
             for one in (one for scope in resource.scope_spans for one in scope.spans):
-                values = {item.key: item.value.string_value or item.value.int_value for item in one.attributes}
+                values = {
+                    item.key: item.value.string_value or item.value.int_value
+                    for item in one.attributes
+                }
                 self.spans.append(
                     Seen(
                         service=told["service.name"],
@@ -66,7 +71,7 @@ class Collector:
                         attributes=values,
                         began_ns=one.start_time_unix_nano,
                         ended_ns=one.end_time_unix_nano,
-                    )
+                    ),
                 )
 
     def named(self, name: str) -> Seen:
@@ -77,7 +82,9 @@ class Collector:
 
 @dataclass(slots=True)
 class Service:
-    """The address of an API with a reconcile loop and a tracing worker, a key to it, and what they wrote."""
+    """The address of an API with a reconcile loop and a tracing worker, a key to it, and what they
+    wrote.
+    """
 
     url: str
     key: str
@@ -101,7 +108,9 @@ def collector() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            kept.take(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
+            kept.take(
+                gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
+            )
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -132,7 +141,9 @@ def service(
         database_url = stack.enter_context(fresh_database(postgres_server, migrated_template))
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         environment = {
-            **environment_for(make_url(database_url).set(password=PASSWORD).render_as_string(hide_password=False)),
+            **build_environment(
+                make_url(database_url).set(password=PASSWORD).render_as_string(hide_password=False)
+            ),
             "REDIS_URL": redis_server,
             "HEADROOM_ACCESS": "keys",
             "HEADROOM_ACCESS_LOG": "true",
@@ -151,14 +162,18 @@ def service(
         }
         for name, command in commands.items():
             log = stack.enter_context((path / f"{name}.log").open("wb"))
-            process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stderr=log, pass_fds=(number,))
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command], env=environment, stderr=log, pass_fds=(number,)
+            )
             running.processes[name] = stack.enter_context(process)
             stack.callback(process.terminate)
         yield running
 
 
 def _make_key(database_url: str) -> str:
-    engine = make_engine(psycopg_url("DATABASE_URL", database_url), application_name="headroom-test")
+    engine = make_engine(
+        parse_psycopg_url("DATABASE_URL", database_url), application_name="headroom-test"
+    )
     new = NewKey(name="tester", scopes=frozenset({Scope.MEASURE}), created_by="a test")
     key = keys.create(make_sessions(engine), new)[1]
     engine.dispose()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.promtool import promtool
-from tests.system import environment_for
+from tests.system import build_environment
 from tests.waiting import eventually
 
 FIT = {"model": "llama-2-7b", "workload": {"task": "train", "sequence_length": 64}, "gpu": "H200"}
@@ -21,7 +21,11 @@ NUM_FITS = 24
 @pytest.fixture
 def url(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[str]:
     """Return the address of an API of two processes, which keeps its counts under ``tmp_path``."""
-    environment = {**environment_for(database_url), "REDIS_URL": redis_url, "TMPDIR": str(tmp_path)}
+    environment = {
+        **build_environment(database_url),
+        "REDIS_URL": redis_url,
+        "TMPDIR": str(tmp_path),
+    }
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.set_inheritable(True)
         number = str(listener.fileno())
@@ -52,15 +56,21 @@ def value_of(text: str, series: str) -> float:
 
 
 def test_every_process_tells_of_all(url: str, tmp_path: Path) -> None:
-    """Whichever process answers, counters are those of both, never go back, and what it prints is what promtool expects."""
+    """Whichever process answers, counters are those of both, never go back, and what it prints is
+    what promtool expects.
+    """
     eventually(lambda: asked(url, "/healthz").status_code == 200)
     eventually(lambda: counting(tmp_path) == 2)
     verdict = {asked(url, "/v1/fit", **FIT).json()["verdict"] for _ in range(NUM_FITS)}
     scrapes = [asked(url, "/metrics").text for _ in range(12)]
 
     (word,) = verdict
-    assert {value_of(text, f'headroom_fits_total{{verdict="{word}"}}') for text in scrapes} == {NUM_FITS}
-    counted = [value_of(text, 'headroom_http_request_seconds_count{route="/healthz"}') for text in scrapes]
+    assert {value_of(text, f'headroom_fits_total{{verdict="{word}"}}') for text in scrapes} == {
+        NUM_FITS
+    }
+    counted = [
+        value_of(text, 'headroom_http_request_seconds_count{route="/healthz"}') for text in scrapes
+    ]
     assert counted == sorted(counted)
     assert value_of(scrapes[0], 'headroom_jobs{device="cpu",state="queued"}') == 0
     checked = promtool("check", "metrics", text=scrapes[0])

@@ -1,4 +1,6 @@
-"""The guide's commands for backup and restore, run as they are written: what comes back answers as before."""
+"""The guide's commands for backup and restore, run as they are written: what comes back answers as
+before.
+"""
 
 import os
 import re
@@ -34,12 +36,26 @@ def type_in(command: str, directory: Path, **environment: str) -> None:
     """Run a command of the guide as a person would, with Postgres' own programs on the path."""
     programs = f"{find_postgres(directory)}:{Path(sys.executable).parent}"
     path = f"{programs}:{os.environ['PATH']}"
-    subprocess.run(command, shell=True, cwd=directory, env={**os.environ, "PATH": path, **environment}, check=True)  # noqa: S602 - the guide's own words
+    subprocess.run(  # noqa: S602 - the guide's own words
+        command,
+        shell=True,
+        cwd=directory,
+        env={**os.environ, "PATH": path, **environment},
+        check=True,
+    )
 
 
 def stored(address: str, key: str) -> Json:
     """Return everything that a server tells of what it keeps, and two of its answers."""
-    paths = ("models/kept", "clusters/lab", "measurements", "calibrations", "audit", "keys", "accuracy")
+    paths = (
+        "models/kept",
+        "clusters/lab",
+        "measurements",
+        "calibrations",
+        "audit",
+        "keys",
+        "accuracy",
+    )
     told = {path: ask(address, "GET", f"/v1/{path}", key).json() for path in paths}
     told["fit"] = ask(address, "POST", "/v1/fit", key, json={**QUESTION, "model": "kept"}).json()
     return told
@@ -48,14 +64,22 @@ def stored(address: str, key: str) -> Json:
 def test_what_is_restored_answers_as_before(
     sessions: sessionmaker[Session], database_url: str, empty_database_url: str, tmp_path: Path
 ) -> None:
-    """Models, clusters, measurements, what they taught, keys and changes; and the restored one goes on."""
+    """Models, clusters, measurements, what they taught, keys and changes; and the restored one goes
+    on.
+    """
     key = make_key(sessions, Scope.ADMIN)
     request = a_request()
     measured = measure(sessions, request, a_result(request, off_by=0.1), artifacts=[an_artifact()])
     with serving({"DATABASE_URL": database_url, "HEADROOM_ACCESS": "keys"}) as address:
         until_known(address, key)
         made = [
-            ask(address, "POST", "/v1/models", key, json={"name": "kept", "source": {"hf_config": TINY_LLAMA}}),
+            ask(
+                address,
+                "POST",
+                "/v1/models",
+                key,
+                json={"name": "kept", "source": {"hf_config": TINY_LLAMA}},
+            ),
             ask(address, "POST", "/v1/clusters", key, json=LAB),
         ]
         before = stored(address, key)
@@ -67,19 +91,29 @@ def test_what_is_restored_answers_as_before(
         until_known(address, key)
         after = stored(address, key)
         file = ask(address, "GET", f"/v1/measurements/{measured.id}/artifacts/memory_snapshot", key)
-        again = ask(address, "PUT", "/v1/models/kept", key, json={"name": "kept", "source": {"hf_config": TINY_LLAMA}})
+        again = ask(
+            address,
+            "PUT",
+            "/v1/models/kept",
+            key,
+            json={"name": "kept", "source": {"hf_config": TINY_LLAMA}},
+        )
 
     assert [answer.status_code for answer in made] == [201, 201], [answer.text for answer in made]
     assert before["fit"]["basis"] == "measured"
     assert len(before["measurements"]["items"]) == len(before["calibrations"]["items"]) == 1
     assert {**after, "keys": None} == {**before, "keys": None}
     assert file.content == b"history"
-    assert [item["prefix"] for item in after["keys"]["items"]] == [item["prefix"] for item in before["keys"]["items"]]
+    assert [item["prefix"] for item in after["keys"]["items"]] == [
+        item["prefix"] for item in before["keys"]["items"]
+    ]
     # Somebody who has seen nothing must not overwrite: the restored server keeps its rules.
     assert again.status_code == httpx.codes.PRECONDITION_REQUIRED
 
 
-def test_a_database_that_holds_something_is_not_restored_into(database_url: str, tmp_path: Path) -> None:
+def test_a_database_that_holds_something_is_not_restored_into(
+    database_url: str, tmp_path: Path
+) -> None:
     """The restore ends at the first thing that is there already, and leaves all as it was."""
     back_up, restore, _ = commands_under("Backup and restore")
     type_in(back_up, tmp_path, DATABASE_URL=database_url)

@@ -1,4 +1,6 @@
-"""Two replicas of the API, a reconcile loop and two workers over one Postgres and one Redis that somebody else runs."""
+"""Two replicas of the API, a reconcile loop and two workers over one Postgres and one Redis that
+somebody else runs.
+"""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -11,11 +13,11 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
 from service.db.session import make_engine, make_sessions
-from service.runtime.settings import psycopg_url
+from service.runtime.settings import parse_psycopg_url
 from service.usecases.access import keys
 from service.usecases.access.keys import NewKey
 from tests.servers import fresh_database
-from tests.system import System, environment_for
+from tests.system import System, build_environment
 from tests.waiting import eventually
 
 NUM_REPLICAS = 2
@@ -25,7 +27,9 @@ START_S = 90.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The whole: what runs, and one client of each replica that holds the key of an administrator."""
+    """The whole: what runs, and one client of each replica that holds the key of an
+    administrator.
+    """
 
     system: System
     replicas: tuple[httpx.Client, ...]
@@ -37,9 +41,17 @@ class Fleet:
 
     def make_key(self, *scopes: Scope, rate: str | None = None) -> str:
         """Make a key and return its text once every replica lets it in."""
-        text = keys.create(self.sessions, NewKey(name="one", scopes=frozenset(scopes), created_by="a test", rate=rate))[1]
+        text = keys.create(
+            self.sessions,
+            NewKey(name="one", scopes=frozenset(scopes), created_by="a test", rate=rate),
+        )[1]
         # What it may do with a model that is not there is nobody's limit.
-        eventually(lambda: all(client.get("/v1/keys", headers=bearer(text)).status_code == 403 for client in self.replicas))
+        eventually(
+            lambda: all(
+                client.get("/v1/keys", headers=bearer(text)).status_code == 403
+                for client in self.replicas
+            ),
+        )
         return text
 
 
@@ -48,24 +60,38 @@ StartReplica = Callable[[], "tuple[int, httpx.Client]"]
 
 @pytest.fixture(scope="module")
 def fleet(
-    postgres_server: str, redis_server: str, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
+    postgres_server: str,
+    redis_server: str,
+    migrated_template: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Fleet]:
     """Return a fleet that is ready: both replicas answer, and both workers are known."""
     with ExitStack() as stack:
         database_url = stack.enter_context(fresh_database(postgres_server, migrated_template))
-        engine = make_engine(psycopg_url("DATABASE_URL", database_url), application_name="headroom-test")
+        engine = make_engine(
+            parse_psycopg_url("DATABASE_URL", database_url), application_name="headroom-test"
+        )
         stack.callback(engine.dispose)
         sessions = make_sessions(engine)
-        environment = {**environment_for(database_url), "REDIS_URL": redis_server, "HEADROOM_ACCESS": "keys"}
+        environment = {
+            **build_environment(database_url),
+            "REDIS_URL": redis_server,
+            "HEADROOM_ACCESS": "keys",
+        }
         directory = tmp_path_factory.mktemp("fleet")
         system = System(sessions=sessions, environment=environment, dir=directory, stack=stack)
-        admin = keys.create(sessions, NewKey(name="admin", scopes=frozenset({Scope.ADMIN}), created_by="a test"))[1]
+        admin = keys.create(
+            sessions, NewKey(name="admin", scopes=frozenset({Scope.ADMIN}), created_by="a test")
+        )[1]
         replicas = tuple(start_replica(system, admin)[1] for _ in range(NUM_REPLICAS))
         system.start_reconcile()
         for _ in range(NUM_WORKERS):
             system.start_worker()
         eventually(lambda: all(is_ready(client) for client in replicas), within_s=START_S)
-        eventually(lambda: len(replicas[0].get("/v1/workers").json()["items"]) == NUM_WORKERS, within_s=START_S)
+        eventually(
+            lambda: len(replicas[0].get("/v1/workers").json()["items"]) == NUM_WORKERS,
+            within_s=START_S,
+        )
         yield Fleet(system=system, replicas=replicas)
 
 
@@ -83,7 +109,10 @@ def start_replica(system: System, key: str) -> tuple[int, httpx.Client]:
 def is_ready(client: httpx.Client) -> bool:
     """Tell whether a replica answers, and can serve."""
     try:
-        return client.get("/readyz").status_code == httpx.codes.OK and client.get("/v1/gpus?limit=1").is_success
+        return (
+            client.get("/readyz").status_code == httpx.codes.OK
+            and client.get("/v1/gpus?limit=1").is_success
+        )
     except httpx.TransportError:
         return False
 

@@ -1,7 +1,8 @@
-"""Measures what a GPU does with many configurations: ``python -m tests.gpu.sweep --out sweep.jsonl``.
+"""Sweep of many configurations on a GPU: ``python -m deploy.gpu_sweep --out sweep.jsonl``.
 
-Needs torch, transformers, peft, msgspec and nvidia-ml-py, and no server of any kind. Run again with the same file it goes on
-where it was ended; ``python -m tests.gpu.sweep.report sweep.jsonl`` makes tables of it.
+Needs torch, transformers, peft, msgspec and nvidia-ml-py, and no server of any kind. Run again with
+the same file it goes on where it was ended; ``python -m deploy.gpu_sweep.report sweep.jsonl`` makes
+tables of it.
 """
 
 import argparse
@@ -15,88 +16,115 @@ import msgspec
 
 from service.estimator.values.units import format_bytes
 from service.jobs.contract import ProbeDevice
-from tests.gpu.sweep.case import Case, Header, Measured, Row, read_lines
-from tests.gpu.sweep.cases import all_cases
-from tests.gpu.sweep.child import Answer
-from tests.gpu.sweep.predict import device_of, predict
-from tests.gpu.sweep.runner import child_command, run_all, stable
+from tests.gpu.sweep.case import Case, Header, Measurement, Row, read_lines
+from tests.gpu.sweep.cases import list_cases
+from tests.gpu.sweep.child import CaseResult
+from tests.gpu.sweep.predict import get_device, predict
+from tests.gpu.sweep.runner import build_child_command, open_pool, run_all
 
-HOW = (
-    "python -m tests.gpu.sweep: each case in a fresh process, random weights; on cuda 2 cold steps, 3 timed by CUDA events, "
-    "1 whose peaks are read between marks; device bytes by NVML at 100 Hz"
+METHOD = (
+    "python -m tests.gpu.sweep: each case in a fresh process, random weights; on cuda 2 cold "
+    "steps, 3 timed by CUDA events, 1 whose peaks are read between marks; device bytes by NVML at "
+    "100 Hz"
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cases that the file does not have yet."""
-    options = _parser().parse_args(arguments)
+    options = _build_parser().parse_args(arguments)
     header, rows = read_lines(options.out.read_bytes()) if options.out.exists() else (None, [])
     if header is not None and header.device != options.device:
-        sys.stderr.write(f"{options.out} was measured on device {header.device}, not {options.device}: name another file\n")
+        sys.stderr.write(
+            f"{options.out} was measured on device {header.device}, not {options.device}: name "
+            "another file\n"
+        )
         return 2
-    left = left_over(chosen(all_cases(), options.only), rows)
+    remaining = find_remaining(filter_cases(list_cases(), options.only), rows)
     file = DataFile(path=options.out, device=options.device, header=header)
     until = time.monotonic() + 60 * options.minutes
-    command, log = child_command(options.device), options.out.with_suffix(".log")
-    with stable(command, ahead=options.ahead, num_cases=len(left), log=log) as children:
-        num_run = run_all(left, children, until=until, on_answer=file.take)
-    sys.stdout.write(f"{num_run} of {len(left)} cases run, {len(rows)} were there; {options.out}\n")
-    return 0 if num_run == len(left) else 1
+    command, log = build_child_command(options.device), options.out.with_suffix(".log")
+    with open_pool(command, ahead=options.ahead, num_cases=len(remaining), log=log) as pool:
+        num_run = run_all(remaining, pool, until=until, on_answer=file.take)
+    sys.stdout.write(
+        f"{num_run} of {len(remaining)} cases run, {len(rows)} were there; {options.out}\n"
+    )
+    return 0 if num_run == len(remaining) else 1
 
 
-def chosen(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
+def filter_cases(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
     """Return the cases of these groups, or all."""
     return [case for case in cases if not only or case.group in only]
 
 
-def left_over(cases: Sequence[Case], rows: Sequence[Row]) -> list[Case]:
-    """Return the cases without an outcome; what failed is run again."""
+def find_remaining(cases: Sequence[Case], rows: Sequence[Row]) -> list[Case]:
+    """Return the cases without an outcome.
+
+    A case that failed is run again.
+    """
     done = {row.case.name for row in rows if row.failed is None}
     return [case for case in cases if case.name not in done]
 
 
 class DataFile:
-    """The lines of a sweep; each is there as soon as its case is done."""
+    """The lines of a sweep, each written when its case is done."""
 
     def __init__(
-        self, *, path: Path, device: str, header: Header | None, say: Callable[[str], object] = sys.stdout.write
+        self,
+        *,
+        path: Path,
+        device: str,
+        header: Header | None,
+        write: Callable[[str], object] = sys.stdout.write,
     ) -> None:
-        """Go on after what the file has."""
-        self._path, self._device, self._header, self._say = path, device, header, say
-        self._end_of_whole_lines()
+        """Continue after the lines that the file has."""
+        self._path, self._device, self._header, self._write = path, device, header, write
+        self._drop_partial_line()
 
-    def take(self, case: Case, answer: Answer, seconds: float) -> None:
-        """Write a case down; the first that names its environment names the file's."""
+    def take(self, case: Case, answer: CaseResult, seconds: float) -> None:
+        """Write the outcome of a case.
+
+        The first outcome with an environment names the file's.
+        """
         if self._header is None and answer.environment:
             self._header = Header(
-                date=datetime.now(UTC).strftime("%Y-%m-%d"), device=self._device, how=HOW, environment=answer.environment
+                date=datetime.now(UTC).strftime("%Y-%m-%d"),
+                device=self._device,
+                how=METHOD,
+                environment=answer.environment,
             )
             self._append(self._header)
         environment = {} if self._header is None else self._header.environment
         row = Row(
             case=case,
-            predicted=predict(case, device_of(environment)),
+            predicted=predict(case, get_device(environment)),
             measured=answer.measured,
             refused=answer.refused,
-            failed=answer.failed or self._difference(answer),
+            failed=answer.failed or self._describe_difference(answer),
             seconds=round(seconds, 2),
         )
         self._append(row)
-        self._say(f"{describe(row)}\n")
+        self._write(f"{describe(row)}\n")
 
-    def _difference(self, answer: Answer) -> str | None:
-        """Say where a case ran elsewhere than the others: the settings of the allocator are the case's own."""
+    def _describe_difference(self, answer: CaseResult) -> str | None:
+        """Describe how a case's environment differs from the others'.
+
+        The settings of the allocator are the case's own.
+        """
         if self._header is None or not answer.environment:
             return None
-        others = {key: value for key, value in self._header.environment.items() if key != "allocator"}
-        own = {key: value for key, value in answer.environment.items() if key != "allocator"}
-        return None if own == others else f"measured on {own}, and the file is of {others}"
+        expected = {
+            key: value for key, value in self._header.environment.items() if key != "allocator"
+        }
+        actual = {key: value for key, value in answer.environment.items() if key != "allocator"}
+        return (
+            None if actual == expected else f"measured on {actual}, and the file is of {expected}"
+        )
 
     def _append(self, line: Header | Row) -> None:
         with self._path.open("ab") as file:
             file.write(msgspec.json.encode(line) + b"\n")
 
-    def _end_of_whole_lines(self) -> None:
+    def _drop_partial_line(self) -> None:
         if self._path.exists():
             text = self._path.read_bytes()
             self._path.write_bytes(text[: text.rfind(b"\n") + 1])
@@ -104,25 +132,53 @@ class DataFile:
 
 def describe(row: Row) -> str:
     """Return one line about an outcome."""
-    told = row.failed or row.refused or ("" if row.measured is None else _numbers(row.measured, row))
-    return f"{row.seconds:6.1f} s  {row.case.name}: {told}"
+    outcome = (
+        row.failed
+        or row.refused
+        or ("" if row.measured is None else _format_numbers(row.measured, row))
+    )
+    return f"{row.seconds:6.1f} s  {row.case.name}: {outcome}"
 
 
-def _numbers(measured: Measured, row: Row) -> str:
+def _format_numbers(measured: Measurement, row: Row) -> str:
     if measured.out_of_memory_at is not None:
         return f"out of memory at {format_bytes(measured.out_of_memory_at)}"
-    error = "" if row.predicted is None else f" (predicted {row.predicted.allocated_bytes / measured.live_bytes - 1:+.2%})"
-    reserved = "" if measured.reserved_bytes is None else f", reserved {format_bytes(measured.reserved_bytes)}"
+    error = (
+        ""
+        if row.predicted is None
+        else f" (predicted {row.predicted.allocated_bytes / measured.live_bytes - 1:+.2%})"
+    )
+    reserved = (
+        ""
+        if measured.reserved_bytes is None
+        else f", reserved {format_bytes(measured.reserved_bytes)}"
+    )
     return f"live {format_bytes(measured.live_bytes)}{error}{reserved}"
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.sweep", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the data file, JSON lines; what it has is not run again")
-    parser.add_argument("--device", choices=[device.value for device in ProbeDevice], default=ProbeDevice.CUDA.value)
-    parser.add_argument("--minutes", type=float, default=8.0, help="how long it may take (default %(default)s)")
-    parser.add_argument("--only", nargs="*", default=[], metavar="GROUP", help="run these groups only, as in smoke")
-    parser.add_argument("--ahead", type=int, default=3, help="processes that import while one works (default %(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="the data file, JSON lines; what it has is not run again",
+    )
+    parser.add_argument(
+        "--device", choices=[device.value for device in ProbeDevice], default=ProbeDevice.CUDA.value
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=8.0, help="how long it may take (default %(default)s)"
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="GROUP", help="run these groups only, as in smoke"
+    )
+    parser.add_argument(
+        "--ahead",
+        type=int,
+        default=3,
+        help="processes that import while one works (default %(default)s)",
+    )
     return parser
 
 

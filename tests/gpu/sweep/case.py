@@ -1,4 +1,4 @@
-"""One configuration of a sweep, and the line that it becomes in the data file."""
+"""One configuration of a sweep, and its line in the data file."""
 
 from typing import Any
 
@@ -9,11 +9,14 @@ from service.jobs.contract import Task
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model of the catalogue under a workload; ``layers`` None is its full depth. ``name`` tells it from all others."""
+    """A model of the catalogue under a workload.
+
+    ``layers`` None is its full depth. ``name`` is unique.
+    """
 
     name: str
     group: str
-    """What it shows: of one group, one thing varies."""
+    """The group of cases in which one thing varies."""
     model: str
     task: Task
     layers: tuple[int, ...] | None = None
@@ -23,12 +26,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether a processor runs it in seconds."""
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found; bytes, and seconds. None is what this device does not tell.
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured bytes and seconds; None is what this device does not report.
 
-    ``live`` are the bytes that tensors asked for, without cuBLAS's workspaces; ``allocated`` is what torch calls so, with
-    them. ``context`` is there before the first tensor, ``device`` is this process by NVML, ``device_total_used`` the GPU less
-    what was there before.
+    ``live`` are the bytes that tensors asked for, without cuBLAS's workspaces; ``allocated`` is
+    what torch calls so, with them. ``context`` is there before the first tensor, ``device`` is this
+    process by NVML, ``device_total_used`` the GPU less what was there before.
     """
 
     live_bytes: int
@@ -50,8 +53,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Predicted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the estimator said before anything was measured."""
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimator's prediction before the measurement."""
 
     allocated_bytes: int
     reserved_bytes: int
@@ -63,18 +66,21 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="row"):
-    """A case with its outcome: ``measured``, or in ``refused`` and ``failed`` the reason why there is nothing measured."""
+    """A case with its outcome.
+
+    It is ``measured``, or in ``refused`` and ``failed`` the reason why there is no measurement.
+    """
 
     case: Case
-    predicted: Predicted | None = None
-    measured: Measured | None = None
+    predicted: Prediction | None = None
+    measured: Measurement | None = None
     refused: str | None = None
     failed: str | None = None
     seconds: float = 0.0
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="sweep"):
-    """What all rows of a file have in common: where, when and how they were measured."""
+    """Place, date and method of all rows of a file."""
 
     date: str
     device: str
@@ -83,14 +89,17 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="s
 
 
 def read_lines(text: bytes) -> tuple[Header | None, list[Row]]:
-    """Read a data file; a last line that was cut off when a sweep was killed is dropped."""
+    """Read a data file.
+
+    A last line that was cut off when a sweep was killed is dropped.
+    """
     header, rows = None, []
-    *lines, rest = text.split(b"\n")
+    *lines, partial = text.split(b"\n")
     for line in lines:
-        found: Header | Row = msgspec.json.decode(line, type=Header | Row)
-        if isinstance(found, Header):
-            header = found
+        entry: Header | Row = msgspec.json.decode(line, type=Header | Row)
+        if isinstance(entry, Header):
+            header = entry
         else:
-            rows.append(found)
-    del rest
+            rows.append(entry)
+    del partial
     return header, rows

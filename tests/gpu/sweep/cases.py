@@ -1,4 +1,7 @@
-"""What a sweep runs, the most informative first: a budget that ends early has one of everything."""
+"""The cases of a sweep, the most informative first.
+
+A budget that ends early has one of everything.
+"""
 
 from collections.abc import Iterator
 from itertools import chain, product
@@ -21,8 +24,8 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from service.jobs.contract import task_of
-from service.probing.slices import slicings
+from service.jobs.contract import make_task
+from service.probing.slices import iter_slicings
 from tests.gpu.sweep.case import Case
 
 _NUM_SLICED_EARLY = 9
@@ -35,146 +38,264 @@ _CAST_WHEN_GATHERED = Precision(
     grad_dtype=DType.FP32,
     optimizer_dtype=DType.FP32,
 )
-"""What FSDP2's ``MixedPrecisionPolicy(param_dtype=torch.bfloat16)`` makes of fp32 weights."""
+"""fp32 weights under FSDP2's ``MixedPrecisionPolicy(param_dtype=torch.bfloat16)``."""
 
 
-def all_cases() -> tuple[Case, ...]:
+def list_cases() -> tuple[Case, ...]:
     """Return every case, by importance."""
-    wholes = [*_models(), *_methods()]
-    slices = [_slices(whole) for whole in wholes]
-    varied = (*_optimizers(), *_attention(), *_sizes(), *_policies(), *_serving(), *_limits())
+    full_cases = [*_iter_models(), *_iter_methods()]
+    slices = [_make_slices(full_case) for full_case in full_cases]
+    varied = (
+        *_iter_optimizers(),
+        *_iter_attention(),
+        *_iter_sizes(),
+        *_iter_policies(),
+        *_iter_serving(),
+        *_iter_limits(),
+    )
     early, late = slices[:_NUM_SLICED_EARLY], slices[_NUM_SLICED_EARLY:]
-    return (*_smoke(), *wholes, *_ranks(), *chain(*early), *varied, *chain(*late))
+    return (*_iter_smoke(), *full_cases, *_iter_ranks(), *chain(*early), *varied, *chain(*late))
 
 
-def train(model: str, tokens: int, batch: int = 1, *, policy: str = "bf16", **words: Any) -> tuple[str, Workload]:  # noqa: ANN401 - the workload's own fields
+def make_training(
+    model: str,
+    tokens: int,
+    batch: int = 1,
+    *,
+    policy: str = "bf16",
+    **fields: Any,  # noqa: ANN401 - the workload's own fields
+) -> tuple[str, Workload]:
     """Return a model and its training."""
-    workload = TrainWorkload(sequence_length=tokens, micro_batch_size=batch, precision=POLICIES[policy], **words)
+    workload = TrainWorkload(
+        sequence_length=tokens, micro_batch_size=batch, precision=POLICIES[policy], **fields
+    )
     return model, workload
 
 
-def lora(model: str, tokens: int, batch: int = 1, **words: Any) -> tuple[str, Workload]:  # noqa: ANN401 - the workload's own fields
+def make_lora(model: str, tokens: int, batch: int = 1, **fields: Any) -> tuple[str, Workload]:  # noqa: ANN401 - the workload's own fields
     """Return a model and the training of its adapters."""
-    return train(model, tokens, batch, method=Method.LORA, lora=Lora(rank=16), **words)
+    return make_training(model, tokens, batch, method=Method.LORA, lora=Lora(rank=16), **fields)
 
 
-def serve(model: str, num: int, prompt: int, output: int, **words: Any) -> tuple[str, Workload]:  # noqa: ANN401 - the workload's own fields
+def make_serving(
+    model: str,
+    num: int,
+    prompt: int,
+    output: int,
+    **fields: Any,  # noqa: ANN401 - the workload's own fields
+) -> tuple[str, Workload]:
     """Return a model and its serving."""
-    return model, ServeWorkload(num_sequences=num, prompt_tokens=prompt, output_tokens=output, **words)
+    return model, ServeWorkload(
+        num_sequences=num, prompt_tokens=prompt, output_tokens=output, **fields
+    )
 
 
-def case(group: str, name: str, asked: tuple[str, Workload], **words: Any) -> Case:  # noqa: ANN401 - the case's own fields
+def make_case(group: str, name: str, question: tuple[str, Workload], **fields: Any) -> Case:  # noqa: ANN401 - the case's own fields
     """Return a case of a group."""
-    model, workload = asked
-    return Case(name=f"{group}/{model}/{name}", group=group, model=model, task=task_of(workload), **words)
+    model, workload = question
+    return Case(
+        name=f"{group}/{model}/{name}", group=group, model=model, task=make_task(workload), **fields
+    )
 
 
-def _smoke() -> Iterator[Case]:
-    """Yield what any machine runs in seconds: it shows that everything works before minutes are spent."""
-    yield case("smoke", "train", train("gpt2", 16, policy="fp32"), layers=(0, 1), small=True)
-    yield case("smoke", "serve", serve("gpt2", 2, 12, 4), layers=(0, 1), small=True)
+def _iter_smoke() -> Iterator[Case]:
+    """Yield cases that any machine runs in seconds.
+
+    They show that everything works before minutes are spent.
+    """
+    yield make_case(
+        "smoke", "train", make_training("gpt2", 16, policy="fp32"), layers=(0, 1), small=True
+    )
+    yield make_case("smoke", "serve", make_serving("gpt2", 2, 12, 4), layers=(0, 1), small=True)
 
 
-def _models() -> Iterator[Case]:
+def _iter_models() -> Iterator[Case]:
     """Yield one training and one serving of each family."""
-    yield case("models", "amp_bf16 1x1024", train(_SMALL, 1024, policy="amp_bf16"))
-    yield case("models", "serve 8x(1024+64)", serve(_SMALL, 8, 1024, 64))
-    yield case("models", "bf16 checkpointed fused 1x2048", train(_LARGE, 2048, **_frugal()))
-    yield case("models", "serve 8x(2048+128)", serve(_LARGE, 8, 2048, 128))
-    for model in ("gpt2", "qwen3-0.6b", "gemma-3-1b", "qwen3-1.7b", "pythia-1b", "opt-1.3b", "phi-2"):
-        yield case("models", "bf16 2x1024", train(model, 1024, 2))
+    yield make_case("models", "amp_bf16 1x1024", make_training(_SMALL, 1024, policy="amp_bf16"))
+    yield make_case("models", "serve 8x(1024+64)", make_serving(_SMALL, 8, 1024, 64))
+    yield make_case(
+        "models",
+        "bf16 checkpointed fused 1x2048",
+        make_training(_LARGE, 2048, **_make_frugal_options()),
+    )
+    yield make_case("models", "serve 8x(2048+128)", make_serving(_LARGE, 8, 2048, 128))
+    for model in (
+        "gpt2",
+        "qwen3-0.6b",
+        "gemma-3-1b",
+        "qwen3-1.7b",
+        "pythia-1b",
+        "opt-1.3b",
+        "phi-2",
+    ):
+        yield make_case("models", "bf16 2x1024", make_training(model, 1024, 2))
     for model in ("qwen3-1.7b", "gemma-3-1b", "mistral-7b-v0.1", "olmoe-1b-7b"):
-        yield case("models", "serve 4x(1024+64)", serve(model, 4, 1024, 64))
-    yield case("models", "bf16 checkpointed fused 1x1024", train("olmoe-1b-7b", 1024, **_frugal()))
+        yield make_case("models", "serve 4x(1024+64)", make_serving(model, 4, 1024, 64))
+    yield make_case(
+        "models",
+        "bf16 checkpointed fused 1x1024",
+        make_training("olmoe-1b-7b", 1024, **_make_frugal_options()),
+    )
 
 
-def _frugal() -> dict[str, Any]:
+def _make_frugal_options() -> dict[str, Any]:
     return {"optimizer": "adamw_fused", "activation_checkpointing": Checkpointing.FULL}
 
 
-def _methods() -> Iterator[Case]:
+def _iter_methods() -> Iterator[Case]:
     """Yield adapters, precisions, checkpointing and both allocators on the same model."""
     for policy in ("fp32", "bf16", "bf16_mixed"):
-        yield case("methods", f"{policy} 1x1024", train(_SMALL, 1024, policy=policy))
-    yield case("methods", "lora 4x1024", lora(_SMALL, 1024, 4))
-    yield case("methods", "lora 2x1024", lora("mistral-7b-v0.1", 1024, 2))
-    yield case("methods", "lora checkpointed 4x2048", lora(_LARGE, 2048, 4, activation_checkpointing=Checkpointing.FULL))
-    checkpointed = train(_SMALL, 1024, 4, policy="amp_bf16", activation_checkpointing=Checkpointing.FULL)
-    yield case("methods", "amp_bf16 checkpointed 4x1024", checkpointed)
+        yield make_case("methods", f"{policy} 1x1024", make_training(_SMALL, 1024, policy=policy))
+    yield make_case("methods", "lora 4x1024", make_lora(_SMALL, 1024, 4))
+    yield make_case("methods", "lora 2x1024", make_lora("mistral-7b-v0.1", 1024, 2))
+    yield make_case(
+        "methods",
+        "lora checkpointed 4x2048",
+        make_lora(_LARGE, 2048, 4, activation_checkpointing=Checkpointing.FULL),
+    )
+    checkpointed = make_training(
+        _SMALL, 1024, 4, policy="amp_bf16", activation_checkpointing=Checkpointing.FULL
+    )
+    yield make_case("methods", "amp_bf16 checkpointed 4x1024", checkpointed)
     expandable = Allocator.EXPANDABLE_SEGMENTS
-    yield case("methods", "amp_bf16 1x1024 expandable", train(_SMALL, 1024, policy="amp_bf16", allocator=expandable))
-    yield case("methods", "bf16 2x1024 expandable", train("qwen3-1.7b", 1024, 2, allocator=expandable))
-    yield case("methods", "serve 8x(1024+64) expandable", serve(_SMALL, 8, 1024, 64, allocator=expandable))
+    yield make_case(
+        "methods",
+        "amp_bf16 1x1024 expandable",
+        make_training(_SMALL, 1024, policy="amp_bf16", allocator=expandable),
+    )
+    yield make_case(
+        "methods",
+        "bf16 2x1024 expandable",
+        make_training("qwen3-1.7b", 1024, 2, allocator=expandable),
+    )
+    yield make_case(
+        "methods",
+        "serve 8x(1024+64) expandable",
+        make_serving(_SMALL, 8, 1024, 64, allocator=expandable),
+    )
 
 
-def _ranks() -> Iterator[Case]:
+def _iter_ranks() -> Iterator[Case]:
     """Yield one rank of many: sharded, replicated and split."""
-    yield case("ranks", "ddp 8", train(_SMALL, 1024, policy="amp_bf16"), layout=Layout(data_parallel=8))
+    yield make_case(
+        "ranks",
+        "ddp 8",
+        make_training(_SMALL, 1024, policy="amp_bf16"),
+        layout=Layout(data_parallel=8),
+    )
     for model, num_ranks in ((_SMALL, 8), (_LARGE, 8), (_LARGE, 64)):
         workload = TrainWorkload(
-            sequence_length=2048, precision=_CAST_WHEN_GATHERED, activation_checkpointing=Checkpointing.FULL
+            sequence_length=2048,
+            precision=_CAST_WHEN_GATHERED,
+            activation_checkpointing=Checkpointing.FULL,
         )
-        yield case("ranks", f"fsdp2 {num_ranks}", (model, workload), layout=_sharded(num_ranks))
+        yield make_case(
+            "ranks", f"fsdp2 {num_ranks}", (model, workload), layout=_make_sharded_layout(num_ranks)
+        )
     split = Layout(tensor_parallel=4)
-    yield case("ranks", "tp 4", train(_LARGE, 1024), layout=split)
-    yield case("ranks", "serve tp 4", serve(_LARGE, 8, 1024, 64), layout=split)
+    yield make_case("ranks", "tp 4", make_training(_LARGE, 1024), layout=split)
+    yield make_case("ranks", "serve tp 4", make_serving(_LARGE, 8, 1024, 64), layout=split)
 
 
-def _sharded(num_ranks: int) -> Layout:
+def _make_sharded_layout(num_ranks: int) -> Layout:
     return Layout(data_parallel=num_ranks, zero_stage=3, sharding=Sharding.FSDP2)
 
 
-def _slices(whole: Case) -> list[Case]:
-    """Return the few layers from which the full depth of a case follows."""
-    architecture = load_architecture(resolve_model(whole.model))
-    adapted = isinstance(whole.task.workload, TrainWorkload) and whole.task.workload.lora is not None
-    slices = next(iter(slicings(architecture, adapted=adapted)), ())
+def _make_slices(full_case: Case) -> list[Case]:
+    """Return the slices of layers that determine a case's full depth."""
+    architecture = load_architecture(resolve_model(full_case.model))
+    adapted = (
+        isinstance(full_case.task.workload, TrainWorkload)
+        and full_case.task.workload.lora is not None
+    )
+    slices = next(iter(iter_slicings(architecture, adapted=adapted)), ())
     return [
-        structs.replace(whole, name=f"{whole.name} layers {'-'.join(map(str, one.layers))}", group="slices", layers=one.layers)
-        for one in slices
+        structs.replace(
+            full_case,
+            name=f"{full_case.name} layers {'-'.join(map(str, part.layers))}",
+            group="slices",
+            layers=part.layers,
+        )
+        for part in slices
     ]
 
 
-def _optimizers() -> Iterator[Case]:
+def _iter_optimizers() -> Iterator[Case]:
     for optimizer in ("adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum"):
-        yield case("optimizers", f"bf16 {optimizer}", train("qwen3-0.6b", 512, optimizer=optimizer))
-    yield case("optimizers", "fp32 adamw_fused", train("qwen3-0.6b", 512, policy="fp32", optimizer="adamw_fused"))
-    yield case("optimizers", "bf16 adamw clipped", train("qwen3-0.6b", 512, gradient_clipping=True))
+        yield make_case(
+            "optimizers", f"bf16 {optimizer}", make_training("qwen3-0.6b", 512, optimizer=optimizer)
+        )
+    yield make_case(
+        "optimizers",
+        "fp32 adamw_fused",
+        make_training("qwen3-0.6b", 512, policy="fp32", optimizer="adamw_fused"),
+    )
+    yield make_case(
+        "optimizers", "bf16 adamw clipped", make_training("qwen3-0.6b", 512, gradient_clipping=True)
+    )
 
 
-def _attention() -> Iterator[Case]:
+def _iter_attention() -> Iterator[Case]:
     for attention in (Attention.EAGER, Attention.MATH, Attention.EFFICIENT, Attention.FLASH):
-        # The memory-efficient kernel takes no grouped heads, and transformers hands it those of a llama-3 as they are.
-        yield case("attention", f"train {attention.value} 2x1024", train("smollm2-1.7b", 1024, 2, attention=attention))
-    yield case("attention", "train padded 2x1024", train(_SMALL, 1024, 2, padding_mask=True))
-    yield case("attention", "train fp32 1x1024", train("qwen3-0.6b", 1024, policy="fp32"))
+        # The memory-efficient kernel takes no grouped heads, and transformers hands it those of a
+        # llama-3 as they are.
+        yield make_case(
+            "attention",
+            f"train {attention.value} 2x1024",
+            make_training("smollm2-1.7b", 1024, 2, attention=attention),
+        )
+    yield make_case(
+        "attention", "train padded 2x1024", make_training(_SMALL, 1024, 2, padding_mask=True)
+    )
+    yield make_case(
+        "attention", "train fp32 1x1024", make_training("qwen3-0.6b", 1024, policy="fp32")
+    )
 
 
-def _sizes() -> Iterator[Case]:
+def _iter_sizes() -> Iterator[Case]:
     for batch, tokens in product((1, 2, 4), (512, 2048)):
-        yield case("sizes", f"amp_bf16 {batch}x{tokens}", train(_SMALL, tokens, batch, policy="amp_bf16"))
-    yield case("sizes", "bf16 1x8192", train("qwen3-0.6b", 8192))
-    yield case("sizes", "bf16 8x256", train("qwen3-0.6b", 256, 8))
+        yield make_case(
+            "sizes",
+            f"amp_bf16 {batch}x{tokens}",
+            make_training(_SMALL, tokens, batch, policy="amp_bf16"),
+        )
+    yield make_case("sizes", "bf16 1x8192", make_training("qwen3-0.6b", 8192))
+    yield make_case("sizes", "bf16 8x256", make_training("qwen3-0.6b", 256, 8))
 
 
-def _policies() -> Iterator[Case]:
+def _iter_policies() -> Iterator[Case]:
     for policy in ("fp16", "amp_fp16", "megatron_bf16", "deepspeed_bf16"):
-        yield case("policies", f"{policy} 1x512", train("qwen3-0.6b", 512, policy=policy))
-    yield case("policies", "bf16 accumulated 4", train("qwen3-0.6b", 512, gradient_accumulation_steps=4))
-    yield case("policies", "bf16 logits kept", train("qwen3-0.6b", 512, keeps_logits=True))
+        yield make_case(
+            "policies", f"{policy} 1x512", make_training("qwen3-0.6b", 512, policy=policy)
+        )
+    yield make_case(
+        "policies",
+        "bf16 accumulated 4",
+        make_training("qwen3-0.6b", 512, gradient_accumulation_steps=4),
+    )
+    yield make_case(
+        "policies", "bf16 logits kept", make_training("qwen3-0.6b", 512, keeps_logits=True)
+    )
 
 
-def _serving() -> Iterator[Case]:
+def _iter_serving() -> Iterator[Case]:
     for num, prompt in ((1, 8192), (32, 512)):
-        yield case("serving", f"{num}x({prompt}+64)", serve(_SMALL, num, prompt, 64))
-    yield case("serving", "static 8x(1024+64)", serve(_SMALL, 8, 1024, 64, cache=Cache.STATIC))
+        yield make_case("serving", f"{num}x({prompt}+64)", make_serving(_SMALL, num, prompt, 64))
+    yield make_case(
+        "serving", "static 8x(1024+64)", make_serving(_SMALL, 8, 1024, 64, cache=Cache.STATIC)
+    )
     half = {"weight_dtype": DType.FP16, "kv_cache_dtype": DType.FP16}
-    yield case("serving", "fp16 8x(1024+64)", serve("qwen3-1.7b", 8, 1024, 64, **half))
+    yield make_case("serving", "fp16 8x(1024+64)", make_serving("qwen3-1.7b", 8, 1024, 64, **half))
     full = {"weight_dtype": DType.FP32, "kv_cache_dtype": DType.FP32}
-    yield case("serving", "fp32 4x(512+64)", serve("qwen3-0.6b", 4, 512, 64, **full))
+    yield make_case("serving", "fp32 4x(512+64)", make_serving("qwen3-0.6b", 4, 512, 64, **full))
 
 
-def _limits() -> Iterator[Case]:
-    """Yield what no GPU of today holds: running out is a result as well."""
-    yield case("limits", "amp_bf16 64x4096", train(_SMALL, 4096, 64, policy="amp_bf16"))
-    yield case("limits", "serve 512x(4096+64)", serve(_LARGE, 512, 4096, 64))
+def _iter_limits() -> Iterator[Case]:
+    """Yield cases that no GPU of today holds.
+
+    Running out of memory is a result as well.
+    """
+    yield make_case(
+        "limits", "amp_bf16 64x4096", make_training(_SMALL, 4096, 64, policy="amp_bf16")
+    )
+    yield make_case("limits", "serve 512x(4096+64)", make_serving(_LARGE, 512, 4096, 64))

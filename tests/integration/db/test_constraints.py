@@ -60,8 +60,12 @@ def refused(sessions: sessionmaker[Session], *rows: Base) -> str:
         ({"deadline_at": None}, "deadline_at"),
     ],
 )
-def test_impossible_jobs(sessions: sessionmaker[Session], changes: Mapping[str, object], constraint: str) -> None:
-    """A job without a lease cannot run, an unfinished one cannot have ended, and only a failure has an error."""
+def test_impossible_jobs(
+    sessions: sessionmaker[Session], changes: Mapping[str, object], constraint: str
+) -> None:
+    """A job without a lease cannot run, an unfinished one cannot have ended, and only a failure has
+    an error.
+    """
     assert constraint in refused(sessions, job(**changes))
 
 
@@ -86,11 +90,19 @@ def test_possible_jobs(sessions: sessionmaker[Session], changes: Mapping[str, ob
 def test_one_result_per_job(sessions: sessionmaker[Session]) -> None:
     """Whatever happens to workers, a job has at most one result."""
     job_id = uuid4()
-    found: dict[str, object] = {"environment": {}, "peaks": {}, "instants": [], "probes": [], "extrapolated": False}
+    found: dict[str, object] = {
+        "environment": {},
+        "peaks": {},
+        "instants": [],
+        "probes": [],
+        "extrapolated": False,
+    }
     store(sessions, job(id=job_id))
     store(sessions, MeasurementResultRow(job_id=job_id, attempt=1, **found))
 
-    assert "pk_measurement_results" in refused(sessions, MeasurementResultRow(job_id=job_id, attempt=2, **found))
+    assert "pk_measurement_results" in refused(
+        sessions, MeasurementResultRow(job_id=job_id, attempt=2, **found)
+    )
 
 
 def test_events_are_numbered_once(sessions: sessionmaker[Session]) -> None:
@@ -99,9 +111,15 @@ def test_events_are_numbered_once(sessions: sessionmaker[Session]) -> None:
     store(sessions, job(id=job_id))
     store(sessions, MeasurementEventRow(job_id=job_id, seq=1, kind="status", data={}))
 
-    assert "pk_measurement_events" in refused(sessions, MeasurementEventRow(job_id=job_id, seq=1, kind="progress", data={}))
-    assert "ck_measurement_events_kind" in refused(sessions, MeasurementEventRow(job_id=job_id, seq=2, kind="gossip", data={}))
-    assert "ck_measurement_events_seq" in refused(sessions, MeasurementEventRow(job_id=job_id, seq=0, kind="status", data={}))
+    assert "pk_measurement_events" in refused(
+        sessions, MeasurementEventRow(job_id=job_id, seq=1, kind="progress", data={})
+    )
+    assert "ck_measurement_events_kind" in refused(
+        sessions, MeasurementEventRow(job_id=job_id, seq=2, kind="gossip", data={})
+    )
+    assert "ck_measurement_events_seq" in refused(
+        sessions, MeasurementEventRow(job_id=job_id, seq=0, kind="status", data={})
+    )
 
 
 def test_an_event_belongs_to_a_job(sessions: sessionmaker[Session]) -> None:
@@ -123,7 +141,11 @@ def test_a_calibration_rests_on_something(sessions: sessionmaker[Session]) -> No
 def test_an_idempotency_key_waits_for_its_job(sessions: sessionmaker[Session]) -> None:
     """A key may be claimed before its job in one transaction, but not without it."""
     first, second = uuid4(), uuid4()
-    store(sessions, IdempotencyRow(key="a", route="r", body_hash="h", job_id=first, expires_at=NOW), job(id=first))
+    store(
+        sessions,
+        IdempotencyRow(key="a", route="r", body_hash="h", job_id=first, expires_at=NOW),
+        job(id=first),
+    )
 
     lonely = IdempotencyRow(key="b", route="r", body_hash="h", job_id=second, expires_at=NOW)
     assert "fk_idempotency_records_job_id_measurements" in refused(sessions, lonely)
@@ -135,42 +157,70 @@ def test_workers_are_idle_or_busy_with_something(sessions: sessionmaker[Session]
     store(sessions, job(id=job_id))
     what: dict[str, object] = {"host": "h", "pid": 1, "devices": [], "versions": {}}
 
-    assert "ck_workers_only_busy_has_a_job" in refused(sessions, WorkerRow(name="w", current_job_id=job_id, **what))
+    assert "ck_workers_only_busy_has_a_job" in refused(
+        sessions, WorkerRow(name="w", current_job_id=job_id, **what)
+    )
     assert "ck_workers_state" in refused(sessions, WorkerRow(name="w", state="asleep", **what))
 
 
 def test_inventories_hold_counts(sessions: sessionmaker[Session]) -> None:
-    """Numbers of GPUs, nodes and bytes are not negative, and names are unique within their cluster and pool."""
+    """Numbers of GPUs, nodes and bytes are not negative, and names are unique within their cluster
+    and pool.
+    """
     cluster, pool = uuid4(), uuid4()
     store(sessions, ClusterRow(id=cluster, name="c", version=1))
-    store(sessions, ClusterPoolRow(id=pool, cluster_id=cluster, position=0, name="p", gpu="T4", gpus_per_node=8))
+    store(
+        sessions,
+        ClusterPoolRow(
+            id=pool, cluster_id=cluster, position=0, name="p", gpu="T4", gpus_per_node=8
+        ),
+    )
 
     same = ClusterPoolRow(cluster_id=cluster, position=1, name="p", gpu="T4", gpus_per_node=8)
     empty = ClusterPoolRow(cluster_id=cluster, position=1, name="q", gpu="T4", gpus_per_node=0)
     node = ClusterNodeRow(pool_id=pool, position=0, name="n", allocated_gpus=-1, state="ready")
     assert "uq_cluster_pools_cluster_id_name" in refused(sessions, same)
     assert "ck_cluster_pools_gpus_per_node" in refused(sessions, empty)
-    cut = ClusterNodeRow(pool_id=pool, position=0, name="n", allocated_gpus=0, state="ready", mig_gpus=-1)
-    disk = ClusterPoolRow(cluster_id=cluster, position=1, name="q", gpu="T4", gpus_per_node=1, nvme_bytes=-1)
+    cut = ClusterNodeRow(
+        pool_id=pool, position=0, name="n", allocated_gpus=0, state="ready", mig_gpus=-1
+    )
+    disk = ClusterPoolRow(
+        cluster_id=cluster, position=1, name="q", gpu="T4", gpus_per_node=1, nvme_bytes=-1
+    )
     assert "ck_cluster_nodes_allocated_gpus" in refused(sessions, node)
     assert "ck_cluster_nodes_mig_gpus" in refused(sessions, cut)
     assert "ck_cluster_pools_nvme_bytes" in refused(sessions, disk)
 
 
 def test_a_reservation_holds_something_for_a_time(sessions: sessionmaker[Session]) -> None:
-    """A promise of nothing, one that ended before it was made, and one on no cluster cannot be stored."""
+    """A promise of nothing, one that ended before it was made, and one on no cluster cannot be
+    stored.
+    """
     cluster = uuid4()
     store(sessions, ClusterRow(id=cluster, name="c", version=1))
-    right: dict[str, object] = {"cluster_id": cluster, "holder": "a", "shares": [{}], "expires_at": NOW.replace(year=2099)}
+    right: dict[str, object] = {
+        "cluster_id": cluster,
+        "holder": "a",
+        "shares": [{}],
+        "expires_at": NOW.replace(year=2099),
+    }
 
     assert "ck_reservations_shares" in refused(sessions, ReservationRow(**(right | {"shares": []})))
-    assert "ck_reservations_expires_at" in refused(sessions, ReservationRow(**(right | {"expires_at": NOW})))
-    assert "fk_reservations_cluster_id_clusters" in refused(sessions, ReservationRow(**(right | {"cluster_id": uuid4()})))
+    assert "ck_reservations_expires_at" in refused(
+        sessions, ReservationRow(**(right | {"expires_at": NOW}))
+    )
+    assert "fk_reservations_cluster_id_clusters" in refused(
+        sessions, ReservationRow(**(right | {"cluster_id": uuid4()}))
+    )
 
 
 def test_an_idempotency_key_stands_for_one_thing(sessions: sessionmaker[Session]) -> None:
-    """A key that stood for nothing, or for a job and a reservation, would not say what to answer."""
-    both = IdempotencyRow(key="a", route="r", body_hash="h", job_id=uuid4(), reservation_id=uuid4(), expires_at=NOW)
+    """A key that stood for nothing, or for a job and a reservation, would not say what to
+    answer.
+    """
+    both = IdempotencyRow(
+        key="a", route="r", body_hash="h", job_id=uuid4(), reservation_id=uuid4(), expires_at=NOW
+    )
 
     assert "ck_idempotency_records_stands_for_one" in refused(sessions, both)
     assert "ck_idempotency_records_stands_for_one" in refused(

@@ -17,7 +17,9 @@ from service.usecases.jobs.workers import WorkerInfo
 from tests.integration.usecases.learning.builders import a_request, a_result, measure
 
 Sessions = sessionmaker[Session]
-DASHBOARDS = sorted((Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "dashboards").glob("*.json"))
+DASHBOARDS = sorted(
+    (Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "dashboards").glob("*.json")
+)
 MAY_BE_EMPTY = {"What failed", "Waiting and running"}
 
 
@@ -40,7 +42,11 @@ def queries(path: Path) -> list[tuple[str, str, str]]:
 
 def as_grafana_sends_it(sql: str, chosen: str = ".*") -> str:
     """Return a query with its macros and variables replaced; ``chosen`` is what All stands for."""
-    sent = re.sub(r"\$__timeFilter\((\w+)\)", r"\1 BETWEEN now() - interval '1 day' AND now() + interval '1 day'", sql)
+    sent = re.sub(
+        r"\$__timeFilter\((\w+)\)",
+        r"\1 BETWEEN now() - interval '1 day' AND now() + interval '1 day'",
+        sql,
+    )
     return re.sub(r"\$\{\w+:regex\}", chosen, sent)
 
 
@@ -57,12 +63,16 @@ def _something_of_everything(sessions: Sessions) -> None:
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 @pytest.mark.usefixtures("_something_of_everything")
 def test_every_query_has_an_answer(path: Path, engine: Engine) -> None:
-    """With one cluster, one measurement and one worker each panel has a row, and a time series has its column of times."""
+    """With one cluster, one measurement and one worker each panel has a row, and a time series has
+    its column of times.
+    """
     found = queries(path)
     with engine.connect() as connection, connection.begin() as transaction:
         connection.execute(text("CREATE ROLE reader_of_panels"))
         connection.execute(text("GRANT USAGE ON SCHEMA headroom_reporting TO reader_of_panels"))
-        connection.execute(text("GRANT SELECT ON ALL TABLES IN SCHEMA headroom_reporting TO reader_of_panels"))
+        connection.execute(
+            text("GRANT SELECT ON ALL TABLES IN SCHEMA headroom_reporting TO reader_of_panels")
+        )
         connection.execute(text("SET LOCAL ROLE reader_of_panels"))
         for title, shape, sql in found:
             sent = as_grafana_sends_it(sql)
@@ -70,7 +80,9 @@ def test_every_query_has_an_answer(path: Path, engine: Engine) -> None:
             rows = connection.exec_driver_sql(sent.replace("%", "%%")).mappings().all()
             assert rows or title in MAY_BE_EMPTY, title
             assert shape == "table" or "time" in rows[0], title
-            none = connection.exec_driver_sql(as_grafana_sends_it(sql, "nothing-like-it").replace("%", "%%")).all()
+            none = connection.exec_driver_sql(
+                as_grafana_sends_it(sql, "nothing-like-it").replace("%", "%%")
+            ).all()
             assert len(none) <= max(1, len(rows)), title
         transaction.rollback()
 

@@ -1,4 +1,6 @@
-"""The migrations build exactly the schema that the tables describe, from anywhere, and take it back."""
+"""The migrations build exactly the schema that the tables describe, from anywhere, and take it
+back.
+"""
 
 import io
 import os
@@ -13,42 +15,56 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-from service.db.migrate import alembic_config, current_revision, downgrade, head_revision, is_at_head, upgrade
+from service.db.migrate import (
+    downgrade,
+    get_head_revision,
+    is_at_head,
+    make_alembic_config,
+    read_current_revision,
+    upgrade,
+)
 from service.db.tables.core import SCHEMA
-from service.runtime.settings import psycopg_url
+from service.runtime.settings import parse_psycopg_url
 
 CONSTRAINTS = """
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
 WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'alembic_version' ORDER BY 1, 2
-"""
-INDEXES = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version' ORDER BY 1"
+"""  # noqa: E501
+INDEXES = (
+    "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> "
+    "'alembic_version' ORDER BY 1"
+)
 COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
 WHERE table_schema = 'public' AND table_name <> 'alembic_version' ORDER BY 1, 2
-"""
+"""  # noqa: E501
 
 
 def schema_of(url: str) -> Sequence[tuple[object, ...]]:
     """Return every column, constraint and index of a database, as Postgres tells them."""
     with psycopg.connect(url) as connection:
-        return [row for query in (COLUMNS, CONSTRAINTS, INDEXES) for row in connection.execute(query).fetchall()]
+        return [
+            row
+            for query in (COLUMNS, CONSTRAINTS, INDEXES)
+            for row in connection.execute(query).fetchall()
+        ]
 
 
 def test_there_is_one_head() -> None:
     """Two people who add a migration at once find out here."""
-    heads = ScriptDirectory.from_config(alembic_config()).get_heads()
+    heads = ScriptDirectory.from_config(make_alembic_config()).get_heads()
 
-    assert heads == [head_revision()]
+    assert heads == [get_head_revision()]
 
 
 def test_tables_and_migrations_agree(database_url: str) -> None:
     """`alembic check` finds nothing to add to the migrated schema; it raises when it does."""
-    command.check(alembic_config(database_url))
+    command.check(make_alembic_config(database_url))
 
 
 def test_migrations_build_what_the_tables_say(database_url: str, empty_database_url: str) -> None:
     """Checks and partial indexes, which `alembic check` does not compare, are the same too."""
-    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
+    engine = create_engine(parse_psycopg_url("DATABASE_URL", empty_database_url))
     SCHEMA.create_all(engine)
     engine.dispose()
 
@@ -60,7 +76,9 @@ def test_migrations_build_what_the_tables_say(database_url: str, empty_database_
 
 def test_every_step_can_be_taken_back_and_taken_again(empty_database_url: str) -> None:
     """Each migration goes up, down to the one before, and up again; base is an empty database."""
-    for script in reversed(list(ScriptDirectory.from_config(alembic_config()).walk_revisions())):
+    for script in reversed(
+        list(ScriptDirectory.from_config(make_alembic_config()).walk_revisions())
+    ):
         upgrade(empty_database_url, script.revision)
         built = schema_of(empty_database_url)
         downgrade(empty_database_url, str(script.down_revision or "base"))
@@ -75,15 +93,15 @@ def test_every_step_can_be_taken_back_and_taken_again(empty_database_url: str) -
 
 def test_head_is_told_from_empty_and_from_older(empty_database_url: str) -> None:
     """Readiness asks whether the schema is exactly ours."""
-    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
+    engine = create_engine(parse_psycopg_url("DATABASE_URL", empty_database_url))
     found = []
     for step in (None, "r0001", "head"):
         if step is not None:
             upgrade(empty_database_url, step)
-        found.append((current_revision(engine), is_at_head(engine)))
+        found.append((read_current_revision(engine), is_at_head(engine)))
     engine.dispose()
 
-    assert found == [(None, False), ("r0001", False), (head_revision(), True)]
+    assert found == [(None, False), ("r0001", False), (get_head_revision(), True)]
 
 
 def test_migrators_queue(empty_database_url: str) -> None:
@@ -91,10 +109,14 @@ def test_migrators_queue(empty_database_url: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         subprocesses = list(threads.map(migrate_in_a_process, [empty_database_url] * 4))
 
-    assert [process.returncode for process in subprocesses] == [0] * 4, [process.stderr for process in subprocesses]
-    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
+    assert [process.returncode for process in subprocesses] == [0] * 4, [
+        process.stderr for process in subprocesses
+    ]
+    engine = create_engine(parse_psycopg_url("DATABASE_URL", empty_database_url))
     with engine.connect() as connection:
-        locks = connection.execute(text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).scalar_one()
+        locks = connection.execute(
+            text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        ).scalar_one()
     assert is_at_head(engine)
     engine.dispose()
     assert locks == 0
@@ -109,14 +131,16 @@ def test_migrations_need_no_working_directory(empty_database_url: str, tmp_path:
 
 
 def test_a_given_connection_is_used(empty_database_url: str) -> None:
-    """Migrations run on the caller's connection, in his transaction: his rollback takes them back."""
-    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
-    config = alembic_config()
+    """Migrations run on the caller's connection, in his transaction: his rollback takes them
+    back.
+    """
+    engine = create_engine(parse_psycopg_url("DATABASE_URL", empty_database_url))
+    config = make_alembic_config()
     with engine.connect() as connection, connection.begin() as transaction:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
         transaction.rollback()
-    found = current_revision(engine)
+    found = read_current_revision(engine)
     engine.dispose()
 
     assert found is None
@@ -124,7 +148,7 @@ def test_a_given_connection_is_used(empty_database_url: str) -> None:
 
 def test_the_sql_can_be_printed(empty_database_url: str) -> None:
     """Somebody who may not run programs on a database gets the statements instead."""
-    config = alembic_config(empty_database_url)
+    config = make_alembic_config(empty_database_url)
     config.output_buffer = io.StringIO()
     command.upgrade(config, "head", sql=True)
 
@@ -137,5 +161,11 @@ def migrate_in_a_process(url: str, cwd: Path | None = None) -> subprocess.Comple
     program = "import sys; from service.db.migrate import upgrade; upgrade(sys.argv[1])"
     environ = {"PATH": os.defpath, "PYTHONPATH": str(Path(__file__).parents[3])}
     return subprocess.run(
-        [sys.executable, "-c", program, url], cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program, url],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )

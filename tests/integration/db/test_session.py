@@ -8,19 +8,31 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.base.errors import NotMigratedError, ServiceError, UnavailableError, UnstorableTextError
+from service.base.errors import (
+    NotMigratedError,
+    ServiceError,
+    UnavailableError,
+    UnstorableTextError,
+)
 from service.db.session import make_engine, make_sessions, transaction
 from service.db.tables.clusters import ClusterRow
 from service.db.tables.core import MeasureJobRow, ModelRow
-from service.runtime.settings import psycopg_url
+from service.runtime.settings import parse_psycopg_url
 
 MODEL: dict[str, object] = {"current_revision": 1}
 
 
-def sessions_on(url: str, *, pool_size: int = 1, pool_timeout_s: float = 10) -> tuple[Engine, sessionmaker[Session]]:
+def sessions_on(
+    url: str, *, pool_size: int = 1, pool_timeout_s: float = 10
+) -> tuple[Engine, sessionmaker[Session]]:
     """Return an engine on any database, and its sessions."""
-    address = psycopg_url("DATABASE_URL", url)
-    engine = make_engine(address, application_name="headroom-test", pool_size=pool_size, pool_timeout_s=pool_timeout_s)
+    address = parse_psycopg_url("DATABASE_URL", url)
+    engine = make_engine(
+        address,
+        application_name="headroom-test",
+        pool_size=pool_size,
+        pool_timeout_s=pool_timeout_s,
+    )
     return engine, make_sessions(engine)
 
 
@@ -81,14 +93,21 @@ def test_a_connection_that_was_cut(database_url: str, sessions: sessionmaker[Ses
     other, administration = sessions_on(database_url)
     assert names(sessions) == []
     with administration.begin() as session:
-        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        assert session.execute(text(f"SELECT count(pg_terminate_backend(pid)) {others}")).scalar_one() >= 1
+        others = (
+            "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        assert (
+            session.execute(text(f"SELECT count(pg_terminate_backend(pid)) {others}")).scalar_one()
+            >= 1
+        )
     other.dispose()
 
     assert names(sessions) == []
 
 
-def test_a_connection_that_is_cut_in_use(database_url: str, sessions: sessionmaker[Session]) -> None:
+def test_a_connection_that_is_cut_in_use(
+    database_url: str, sessions: sessionmaker[Session]
+) -> None:
     """A transaction that loses its connection says that the database is away."""
 
     def work_on_a_cut_connection() -> None:
@@ -138,7 +157,9 @@ def test_a_database_without_our_schema(empty_database_url: str) -> None:
 
 @pytest.mark.parametrize("name", ["a\0b", "lone \ud800 surrogate"])
 def test_text_that_cannot_be_stored(sessions: sessionmaker[Session], name: str) -> None:
-    """NUL and lone surrogates are refused before they are sent, with the character that is wrong."""
+    """NUL and lone surrogates are refused before they are sent, with the character that is
+    wrong.
+    """
 
     def store() -> None:
         with transaction(sessions) as session:
@@ -153,19 +174,25 @@ def test_text_that_cannot_be_stored(sessions: sessionmaker[Session], name: str) 
     [{"a": "\0"}, {"\0": 1}, {"a": [{"b": ["c", "\ud800"]}]}],
     ids=["value", "key", "depth"],
 )
-def test_documents_that_cannot_be_stored(sessions: sessionmaker[Session], document: dict[str, object]) -> None:
+def test_documents_that_cannot_be_stored(
+    sessions: sessionmaker[Session], document: dict[str, object]
+) -> None:
     """The same holds for every key and string of a document, at any depth."""
 
     def store() -> None:
         with transaction(sessions) as session:
-            session.add(MeasureJobRow(device="cpu", request=document, key="k", deadline_at=text("now()")))
+            session.add(
+                MeasureJobRow(device="cpu", request=document, key="k", deadline_at=text("now()"))
+            )
 
     with pytest.raises(UnstorableTextError):
         store()
 
 
 def test_a_document_comes_back_as_it_was(sessions: sessionmaker[Session]) -> None:
-    """Large integers, small floats, text beyond the first plane, backslashes and nothing at all survive storage."""
+    """Large integers, small floats, text beyond the first plane, backslashes and nothing at all
+    survive storage.
+    """
     document = {
         "n": 2**63 + 1,
         "f": 1e-06,
@@ -176,7 +203,11 @@ def test_a_document_comes_back_as_it_was(sessions: sessionmaker[Session]) -> Non
     }
     job_id = uuid4()
     with transaction(sessions) as session:
-        session.add(MeasureJobRow(id=job_id, device="cpu", request=document, key="k", deadline_at=text("now()")))
+        session.add(
+            MeasureJobRow(
+                id=job_id, device="cpu", request=document, key="k", deadline_at=text("now()")
+            ),
+        )
     with transaction(sessions) as session:
         stored = session.get_one(MeasureJobRow, job_id).request
 
@@ -188,7 +219,11 @@ def test_not_a_number_is_no_document(sessions: sessionmaker[Session]) -> None:
 
     def store() -> None:
         with sessions.begin() as session:
-            session.add(MeasureJobRow(device="cpu", request={"x": float("nan")}, key="k", deadline_at=text("now()")))
+            session.add(
+                MeasureJobRow(
+                    device="cpu", request={"x": float("nan")}, key="k", deadline_at=text("now()")
+                ),
+            )
 
     with pytest.raises(Exception, match="not JSON compliant"):
         store()
@@ -205,7 +240,9 @@ def test_an_unplanned_query_is_an_error(sessions: sessionmaker[Session]) -> None
 
 
 def test_connections_name_themselves(sessions: sessionmaker[Session]) -> None:
-    """The operator sees in pg_stat_activity who is connected, and no statement runs without a limit."""
+    """The operator sees in pg_stat_activity who is connected, and no statement runs without a
+    limit.
+    """
     wanted = ("application_name", "timezone", "statement_timeout")
     with transaction(sessions) as session:
         shown = [session.execute(text(f"SHOW {name}")).scalar_one() for name in wanted]

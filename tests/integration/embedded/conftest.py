@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded.account import close_way, open_way
-from service.embedded.events import SILENT
+from service.embedded.account import grant_traversal, revoke_traversal
+from service.embedded.events import NULL_LOG
 
 _OWNER = """
 import signal, sys
@@ -45,7 +45,9 @@ def owner() -> Iterator[Owner]:
     """Return a starter of programs that own a server; what still runs at the end is killed."""
     with ExitStack() as stack:
 
-        def start(server: str, root: Path, user: int | None = None) -> tuple[subprocess.Popen[str], str]:
+        def start(
+            server: str, root: Path, user: int | None = None
+        ) -> tuple[subprocess.Popen[str], str]:
             process = subprocess.Popen(
                 [sys.executable, "-c", _OWNER.format(server=server), str(root)],
                 stdout=subprocess.PIPE,
@@ -67,16 +69,18 @@ def owner() -> Iterator[Owner]:
 
 @pytest.fixture
 def ordinary_user(short_dir: Path) -> Iterator[int | None]:
-    """Return an unprivileged user who may use ``short_dir`` and this Python; None when that is who runs the tests."""
+    """Return an unprivileged user who may use ``short_dir`` and this Python; None when that is who
+    runs the tests.
+    """
     if os.geteuid() != 0:
         yield None
         return
     user = pwd.getpwnam("nobody").pw_uid
     os.chown(short_dir, user, user)
     needed = [Path(sys.executable), Path(os.__file__), _REPOSITORY / "service"]
-    opened = [directory for path in needed for directory in open_way(path, user, SILENT)]
+    opened = [directory for path in needed for directory in grant_traversal(path, user, NULL_LOG)]
     yield user
-    close_way(reversed(opened), SILENT)
+    revoke_traversal(reversed(opened), NULL_LOG)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -11,8 +11,14 @@ import pytest
 from service.base.errors import EmbeddedServerError
 from service.embedded.account import SERVER_USER
 from service.embedded.datadir import MAX_SOCKET_PATH
-from service.embedded.identity import ProcessIdentity, identify, own_identity, read_record, write_record
-from service.embedded.postgres import running_postgres
+from service.embedded.identity import (
+    ProcessIdentity,
+    get_own_identity,
+    identify,
+    read_record,
+    write_record,
+)
+from service.embedded.postgres import run_postgres
 from tests.integration.embedded.conftest import Owner
 from tests.waiting import eventually
 
@@ -29,14 +35,14 @@ def _answer(url: str, question: str) -> object:
 
 def test_answers_with_its_own_database(short_dir: Path) -> None:
     """A new directory becomes a server with a database that knows all of Unicode."""
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         assert _answer(url, "SELECT current_database()") == "headroom"
         assert _answer(url, "SELECT upper('ä')") == "Ä"
 
 
 def test_listens_on_its_socket_only(short_dir: Path) -> None:
     """No port is open, and nobody else may enter the socket's directory."""
-    with running_postgres(short_dir):
+    with run_postgres(short_dir):
         connections = _postmaster(short_dir).net_connections(kind="inet")
 
         assert connections == []
@@ -46,16 +52,25 @@ def test_listens_on_its_socket_only(short_dir: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to drop")
 def test_root_drops_to_a_user_of_its_own(short_dir: Path) -> None:
     """Started by root, the server runs as an id that owns nothing but its data."""
-    with running_postgres(short_dir):
+    with run_postgres(short_dir):
         process = _postmaster(short_dir)
 
         assert set(process.uids()) == {SERVER_USER}
         assert set(process.gids()) == {SERVER_USER}
-        assert Path(f"/proc/{process.pid}/status").read_text().partition("Groups:")[2].splitlines()[0].strip() == ""
+        assert (
+            Path(f"/proc/{process.pid}/status")
+            .read_text()
+            .partition("Groups:")[2]
+            .splitlines()[0]
+            .strip()
+            == ""
+        )
         assert (short_dir / "postgres").stat().st_uid == SERVER_USER
 
 
-def test_runs_for_an_ordinary_user(short_dir: Path, owner: Owner, ordinary_user: int | None) -> None:
+def test_runs_for_an_ordinary_user(
+    short_dir: Path, owner: Owner, ordinary_user: int | None
+) -> None:
     """Without root the server runs as whoever started it."""
     owner("postgres", short_dir, ordinary_user)
 
@@ -65,16 +80,16 @@ def test_runs_for_an_ordinary_user(short_dir: Path, owner: Owner, ordinary_user:
 
 def test_data_survive_a_restart(short_dir: Path) -> None:
     """What was committed is there after a stop and a start."""
-    with running_postgres(short_dir) as url, psycopg.connect(url) as connection:
+    with run_postgres(short_dir) as url, psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
 
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         assert _answer(url, "SELECT answer FROM kept") == 42
 
 
 def test_data_survive_a_killed_server(short_dir: Path) -> None:
     """After kill -9 of the server the next start recovers what was committed."""
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
         server = _postmaster(short_dir)
@@ -82,7 +97,7 @@ def test_data_survive_a_killed_server(short_dir: Path) -> None:
         server.kill()
         psutil.wait_procs(children, timeout=20)
 
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         assert _answer(url, "SELECT answer FROM kept") == 42
 
 
@@ -93,19 +108,22 @@ def test_dies_with_its_owner(short_dir: Path, owner: Owner) -> None:
     program.kill()
 
     server.wait(timeout=20)
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         assert _answer(url, "SELECT 1") == 1
 
 
 def test_a_second_owner_is_refused(short_dir: Path) -> None:
     """Two owners of one directory: the second is told who the first is."""
-    with running_postgres(short_dir), pytest.raises(EmbeddedServerError, match=rf"in use .*process {os.getpid()}"):
-        running_postgres(short_dir).__enter__()
+    with (
+        run_postgres(short_dir),
+        pytest.raises(EmbeddedServerError, match=rf"in use .*process {os.getpid()}"),
+    ):
+        run_postgres(short_dir).__enter__()
 
 
 def test_two_directories_stand_side_by_side(short_dir: Path) -> None:
     """Two servers in two directories know nothing of each other."""
-    with running_postgres(short_dir / "a") as first, running_postgres(short_dir / "b") as second:
+    with run_postgres(short_dir / "a") as first, run_postgres(short_dir / "b") as second:
         with psycopg.connect(first) as connection:
             connection.execute("CREATE TABLE mine ()")
 
@@ -116,30 +134,34 @@ def test_two_directories_stand_side_by_side(short_dir: Path) -> None:
 @pytest.mark.parametrize("name", ["d" * MAX_SOCKET_PATH, "one, two", 'a "b" c\'d %20 ü'])
 def test_any_directory_will_do(short_dir: Path, name: str) -> None:
     """Paths that no socket or no URL can take as they are work all the same."""
-    with running_postgres(short_dir / name) as url:
+    with run_postgres(short_dir / name) as url:
         assert _answer(url, "SELECT 1") == 1
 
 
 def test_a_server_that_an_owner_left_is_ended(short_dir: Path, owner: Owner) -> None:
-    """A server that outlived its owner is recognised by its record and stopped before the next one starts."""
+    """A server that outlived its owner is recognised by its record and stopped before the next one
+    starts.
+    """
     program, _ = owner("postgres", short_dir)
     left = _postmaster(short_dir)
     # Stopped, the server cannot follow its owner: this is how one is left behind.
     left.send_signal(signal.SIGSTOP)
     program.kill()
     program.wait()
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         assert _answer(url, "SELECT 1") == 1
 
     eventually(lambda: not left.is_running() or left.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_recycled_process_id_is_no_postmaster(short_dir: Path) -> None:
-    """A stale lock whose process id is now another program's does not keep the server from starting."""
-    with running_postgres(short_dir):
+    """A stale lock whose process id is now another program's does not keep the server from
+    starting.
+    """
+    with run_postgres(short_dir):
         record = read_record(short_dir / "records" / "postgres.json")
         assert record is not None
-    ours = own_identity()
+    ours = get_own_identity()
     (short_dir / "postgres" / "postmaster.pid").write_text(f"{os.getppid()}\n")
     parent = identify(os.getppid())
     assert parent is not None
@@ -148,28 +170,28 @@ def test_a_recycled_process_id_is_no_postmaster(short_dir: Path) -> None:
         ProcessIdentity(pid=parent.pid, start_ticks=parent.start_ticks - 1, boot_id=ours.boot_id),
     )
 
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         assert _answer(url, "SELECT 1") == 1
 
 
 def test_an_unfinished_creation_leaves_nothing(short_dir: Path) -> None:
     """A crash while the database is created is followed by a creation from the start."""
-    with running_postgres(short_dir):
+    with run_postgres(short_dir):
         pass
     (short_dir / "postgres").rename(short_dir / "postgres.new")
     (short_dir / "postgres.new" / "PG_VERSION").unlink()
 
-    with running_postgres(short_dir) as url:
+    with run_postgres(short_dir) as url:
         assert _answer(url, "SELECT 1") == 1
 
 
 def test_data_of_another_release_are_refused(short_dir: Path) -> None:
     """Data of a Postgres that is not installed are refused in words and left as they are."""
-    with running_postgres(short_dir):
+    with run_postgres(short_dir):
         pass
     version = short_dir / "postgres" / "PG_VERSION"
     version.write_text("11\n")
 
     with pytest.raises(EmbeddedServerError, match="written by Postgres 11"):
-        running_postgres(short_dir).__enter__()
+        run_postgres(short_dir).__enter__()
     assert version.read_text() == "11\n"

@@ -9,7 +9,7 @@ from redis import Redis
 
 from service.embedded.binaries import find_redis
 from service.embedded.identity import read_record
-from service.embedded.redis import running_redis
+from service.embedded.redis import run_redis
 from tests.integration.embedded.conftest import Owner
 
 
@@ -21,7 +21,7 @@ def _server(root: Path) -> psutil.Process:
 
 def test_refuses_writes_rather_than_evict(short_dir: Path) -> None:
     """It listens on its socket only, keeps an append-only log and evicts nothing."""
-    with running_redis(short_dir) as url, closing(Redis.from_url(url)) as client:
+    with run_redis(short_dir) as url, closing(Redis.from_url(url)) as client:
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
         assert client.config_get("appendonly") == {"appendonly": "yes"}
         assert _server(short_dir).net_connections(kind="inet") == []
@@ -29,12 +29,12 @@ def test_refuses_writes_rather_than_evict(short_dir: Path) -> None:
 
 def test_what_was_written_survives_a_killed_server(short_dir: Path) -> None:
     """After kill -9 the next start reads the log again."""
-    with running_redis(short_dir) as url:
+    with run_redis(short_dir) as url:
         with closing(Redis.from_url(url)) as client:
             client.set("bell", "rung")
         _server(short_dir).kill()
 
-    with running_redis(short_dir) as url, closing(Redis.from_url(url, decode_responses=True)) as client:
+    with run_redis(short_dir) as url, closing(Redis.from_url(url, decode_responses=True)) as client:
         assert client.get("bell") == "rung"
 
 
@@ -50,7 +50,7 @@ def test_dies_with_its_owner(short_dir: Path, owner: Owner) -> None:
 @pytest.mark.parametrize("name", ["d" * 120, "a b %20 ü?"])
 def test_any_directory_will_do(short_dir: Path, name: str) -> None:
     """Paths that no socket or no URL can take as they are work all the same."""
-    with running_redis(short_dir / name) as url, closing(Redis.from_url(url)) as client:
+    with run_redis(short_dir / name) as url, closing(Redis.from_url(url)) as client:
         assert client.ping()
 
 

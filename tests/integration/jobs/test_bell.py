@@ -1,4 +1,6 @@
-"""The bell against a real Redis: what a stranger who can write there may do (ring), and what not (run code)."""
+"""The bell against a real Redis: what a stranger who can write there may do (ring), and what not
+(run code).
+"""
 
 import json
 import pickle
@@ -20,15 +22,15 @@ from rq.serializers import DefaultSerializer, JSONSerializer
 
 from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
 from service.jobs.notify import (
-    MAX_UNANSWERED_RINGS,
+    MAX_UNANSWERED_NOTIFICATIONS,
     TASK,
-    BackgroundBell,
-    Bell,
+    BackgroundNotifier,
     GuardedJob,
+    Notifier,
     connect_to_listen,
-    connect_to_ring,
+    connect_to_notify,
     open_queue,
-    read_ring,
+    read_notification,
 )
 from tests.waiting import eventually
 from worker.listener import Listener
@@ -58,9 +60,9 @@ def redis(redis_url: str) -> Iterator["Redis"]:
         yield client
 
 
-def a_bell(redis_url: str) -> Bell:
+def a_bell(redis_url: str) -> Notifier:
     """Return a bell on the test's Redis."""
-    return Bell(connect_to_ring(redis_url), job_timeout_s=60)
+    return Notifier(connect_to_notify(redis_url), job_timeout_s=60)
 
 
 def listen_once(redis: "Redis") -> list[JobPayload]:
@@ -72,7 +74,9 @@ def listen_once(redis: "Redis") -> list[JobPayload]:
         if next(turns, None) is None or not redis.llen(open_queue(redis, ProbeDevice.CPU).key):
             raise StopRequested
 
-    listener = Listener(redis, ProbeDevice.CPU, name=uuid4().hex, answer=heard.append, idle=idle, wait_s=1)
+    listener = Listener(
+        redis, ProbeDevice.CPU, name=uuid4().hex, run_job=heard.append, idle=idle, wait_s=1
+    )
     listener.work(logging_level=None)
     return heard
 
@@ -92,7 +96,7 @@ def plant(redis: "Redis", ring: str, **fields: bytes | str) -> None:
 
 def test_a_ring_is_heard_and_leaves_nothing_behind(redis_url: str, redis: "Redis") -> None:
     """The payload arrives, and Redis keeps no account of the job."""
-    a_bell(redis_url).ring(ProbeDevice.CPU, PAYLOAD)
+    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     heard = listen_once(redis)
 
@@ -105,21 +109,23 @@ def test_the_same_attempt_can_be_rung_for_twice(redis_url: str, redis: "Redis") 
     """RQ would refuse an id that it has seen; the loop that rings again must not be refused."""
     bell = a_bell(redis_url)
 
-    bell.ring(ProbeDevice.CPU, PAYLOAD)
-    bell.ring(ProbeDevice.CPU, PAYLOAD)
+    bell.notify(ProbeDevice.CPU, PAYLOAD)
+    bell.notify(ProbeDevice.CPU, PAYLOAD)
 
     assert bell.failures == 0
     assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 2
 
 
-def test_rings_that_nobody_answers_do_not_fill_redis(redis_url: str, redis: "Redis", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rings_that_nobody_answers_do_not_fill_redis(
+    redis_url: str, redis: "Redis", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The queue keeps the newest, and what RQ stores of each expires by itself."""
-    assert MAX_UNANSWERED_RINGS >= 100
-    monkeypatch.setattr("service.jobs.notify.MAX_UNANSWERED_RINGS", 3)
+    assert MAX_UNANSWERED_NOTIFICATIONS >= 100
+    monkeypatch.setattr("service.jobs.notify.MAX_UNANSWERED_NOTIFICATIONS", 3)
     bell = a_bell(redis_url)
 
     for attempt in range(5):
-        bell.ring(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
+        bell.notify(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
 
     assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 3
     assert all(cast("int", redis.ttl(key)) > 0 for key in redis.scan_iter("rq:job:*"))
@@ -127,7 +133,7 @@ def test_rings_that_nobody_answers_do_not_fill_redis(redis_url: str, redis: "Red
 
 def test_each_device_has_a_queue_of_its_own(redis_url: str, redis: "Redis") -> None:
     """A CPU worker does not hear what is for a GPU."""
-    a_bell(redis_url).ring(ProbeDevice.CUDA, PAYLOAD)
+    a_bell(redis_url).notify(ProbeDevice.CUDA, PAYLOAD)
 
     assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 0
     assert redis.llen(open_queue(redis, ProbeDevice.CUDA).key) == 1
@@ -140,7 +146,14 @@ def test_a_forgotten_serializer_raises(
     """In a process that uses the bell, RQ's own default neither writes nor reads pickles."""
     open_queue(redis, ProbeDevice.CPU)
     trap = tmp_path / "trap"
-    redis.hset("rq:job:x", mapping={"created_at": "2026-01-01T00:00:00.000000Z", "data": b"", "meta": pickle.dumps(Trap(trap))})
+    redis.hset(
+        "rq:job:x",
+        mapping={
+            "created_at": "2026-01-01T00:00:00.000000Z",
+            "data": b"",
+            "meta": pickle.dumps(Trap(trap)),
+        },
+    )
 
     Job.fetch("x", connection=redis, serializer=serializer)
     with pytest.raises(RuntimeError, match="pickle is refused"):
@@ -202,7 +215,12 @@ def test_webhooks_are_not_sent(redis: "Redis") -> None:
     """Redis must not be able to make a worker call a URL."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        plant(redis, "poison", data=GOOD_CALL, webhooks=json.dumps([{"url": url, "job_status": "finished"}]))
+        plant(
+            redis,
+            "poison",
+            data=GOOD_CALL,
+            webhooks=json.dumps([{"url": url, "job_status": "finished"}]),
+        )
         job = GuardedJob.fetch("poison", connection=redis, serializer=JSONSerializer)
 
         assert job.webhooks
@@ -214,7 +232,10 @@ def test_webhooks_are_not_sent(redis: "Redis") -> None:
 def test_poison_in_a_registry_is_not_read(redis: "Redis", tmp_path: Path) -> None:
     """RQ's maintenance reads the jobs of its registries; ours has no business there."""
     trap = tmp_path / "trap"
-    redis.hset("rq:job:poison", mapping={"data": pickle.dumps(Trap(trap)), "meta": pickle.dumps(Trap(trap))})
+    redis.hset(
+        "rq:job:poison",
+        mapping={"data": pickle.dumps(Trap(trap)), "meta": pickle.dumps(Trap(trap))},
+    )
     registry = StartedJobRegistry("measure-cpu", connection=redis, serializer=JSONSerializer)
     redis.zadd(registry.key, {"poison:execution": 1.0})
 
@@ -223,12 +244,14 @@ def test_poison_in_a_registry_is_not_read(redis: "Redis", tmp_path: Path) -> Non
     assert not trap.exists()
 
 
-@pytest.mark.parametrize("field", ["created_at", "status", "timeout", "dependency_ids", "success_callback_timeout"])
+@pytest.mark.parametrize(
+    "field", ["created_at", "status", "timeout", "dependency_ids", "success_callback_timeout"]
+)
 def test_a_job_that_rq_cannot_read_stops_nobody(redis_url: str, redis: "Redis", field: str) -> None:
     """The worker drops it and hears the next ring."""
     fields: dict[str, bytes | str] = {"data": GOOD_CALL, field: b"\xff garbage"}
     plant(redis, "poison", **fields)
-    a_bell(redis_url).ring(ProbeDevice.CPU, PAYLOAD)
+    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     assert listen_once(redis) == [PAYLOAD]
 
@@ -238,10 +261,14 @@ def test_commands_in_redis_do_not_reach_a_worker(redis: "Redis") -> None:
     reached: list[int] = []
 
     def idle() -> None:
-        reached.append(cast("int", redis.publish("rq:pubsub:w", json.dumps({"command": "shutdown"}))))
+        reached.append(
+            cast("int", redis.publish("rq:pubsub:w", json.dumps({"command": "shutdown"})))
+        )
         raise StopRequested
 
-    Listener(redis, ProbeDevice.CPU, name="w", answer=lambda _: None, idle=idle, wait_s=1).work(logging_level=None)
+    Listener(redis, ProbeDevice.CPU, name="w", run_job=lambda _: None, idle=idle, wait_s=1).work(
+        logging_level=None
+    )
 
     assert reached == [0]
 
@@ -255,7 +282,7 @@ def test_rq_alone_would_have_run_it(redis: "Redis", tmp_path: Path) -> None:
     with pytest.raises(DeserializationError):
         guarded.perform()
     with pytest.raises(ProtocolError):
-        read_ring(guarded)
+        read_notification(guarded)
     before = trap.exists()
     Job.fetch("poison", connection=redis, serializer=JSONSerializer).perform()
 
@@ -269,19 +296,21 @@ def test_a_closed_port_costs_a_moment_and_is_counted() -> None:
         port = server.getsockname()[1]
     bell = a_bell(f"redis://127.0.0.1:{port}/0")
 
-    bell.ring(ProbeDevice.CPU, PAYLOAD)
+    bell.notify(ProbeDevice.CPU, PAYLOAD)
 
     assert bell.failures == 1
 
 
 def test_a_black_hole_holds_up_nobody() -> None:
-    """A Redis that accepts and never answers is given up, in the background: the caller is not kept."""
+    """A Redis that accepts and never answers is given up, in the background: the caller is not
+    kept.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         bell = a_bell(f"redis://127.0.0.1:{server.getsockname()[1]}/0")
-        background = BackgroundBell(bell)
+        background = BackgroundNotifier(bell)
 
         for _ in range(3):
-            background.ring(ProbeDevice.CPU, PAYLOAD)
+            background.notify(ProbeDevice.CPU, PAYLOAD)
         at_once = background.failures
         eventually(lambda: background.failures == 3)
         background.close()
@@ -289,11 +318,13 @@ def test_a_black_hole_holds_up_nobody() -> None:
     assert at_once == 0
 
 
-def test_a_background_bell_rings_what_waits_before_it_closes(redis_url: str, redis: "Redis") -> None:
+def test_a_background_bell_rings_what_waits_before_it_closes(
+    redis_url: str, redis: "Redis"
+) -> None:
     """Nothing that was rung for is dropped at the end of a process."""
-    background = BackgroundBell(a_bell(redis_url))
+    background = BackgroundNotifier(a_bell(redis_url))
     for attempt in range(10):
-        background.ring(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
+        background.notify(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
     background.close()
 
     assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 10

@@ -1,4 +1,6 @@
-"""The connection is lost at COMMIT: nobody knows whether it was done, so it is read again, and nothing is done twice."""
+"""The connection is lost at COMMIT: nobody knows whether it was done, so it is read again, and
+nothing is done twice.
+"""
 
 import select
 import socket
@@ -17,15 +19,15 @@ from service.base.errors import UnavailableError
 from service.db.session import make_engine, make_sessions
 from service.embedded.datadir import POSTGRES_SOCKET
 from service.jobs.contract import JobPayload, Progress, Sample
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.jobs.states import Status
-from service.runtime.settings import Settings, psycopg_url
+from service.runtime.settings import Settings, parse_psycopg_url
 from service.usecases.idempotency import RequestKey
 from service.usecases.jobs import attempts, measurements, outcomes, samples
 from service.usecases.jobs.attempts import Attempt
 from service.usecases.stored import PageRequest
 from tests.job_builders import a_request, a_result
-from worker.retry import insist
+from worker.retry import retry_while_unavailable
 
 Sessions = sessionmaker[Session]
 CHUNK = 1 << 16
@@ -33,7 +35,9 @@ CHUNK = 1 << 16
 
 @dataclass(slots=True)
 class Cutter:
-    """A proxy before Postgres that cuts the connection at the next COMMIT, before it arrives or before its answer does."""
+    """A proxy before Postgres that cuts the connection at the next COMMIT, before it arrives or
+    before its answer does.
+    """
 
     server: str
     listener: socket.socket
@@ -81,16 +85,24 @@ def cutter(database_url: str) -> Iterator[Cutter]:
 def through(cutter: Cutter, database_url: str) -> Iterator[Sessions]:
     """Return sessions whose connections the proxy may cut."""
     port = cutter.listener.getsockname()[1]
-    url = make_url(database_url).set(host="127.0.0.1", port=port, query={}).render_as_string(hide_password=False)
+    url = (
+        make_url(database_url)
+        .set(host="127.0.0.1", port=port, query={})
+        .render_as_string(hide_password=False)
+    )
     with ExitStack() as stack:
-        engine = make_engine(psycopg_url("DATABASE_URL", url), application_name="headroom-cut", pool_size=2)
+        engine = make_engine(
+            parse_psycopg_url("DATABASE_URL", url), application_name="headroom-cut", pool_size=2
+        )
         stack.callback(engine.dispose)
         yield make_sessions(engine)
 
 
 def submitted(sessions: Sessions) -> UUID:
     """Return the id of a queued job."""
-    return measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell).id
+    return measurements.submit(
+        sessions, a_request(), key="k", settings=Settings(), notify=skip_notification
+    ).id
 
 
 def claimed(sessions: Sessions) -> Attempt:
@@ -103,17 +115,21 @@ def claimed(sessions: Sessions) -> Attempt:
 
 def statuses(sessions: Sessions, job_id: UUID) -> list[object]:
     """Return what the events tell."""
-    events = measurements.events_after(sessions, job_id, seq=0).events
+    events = measurements.list_events_after(sessions, job_id, seq=0).events
     return [event.data["status"] for event in events if event.kind == "status"]
 
 
 @pytest.mark.parametrize("fate", ["lost", "done"])
-def test_a_result_is_stored_once(sessions: Sessions, through: Sessions, cutter: Cutter, fate: str) -> None:
+def test_a_result_is_stored_once(
+    sessions: Sessions, through: Sessions, cutter: Cutter, fate: str
+) -> None:
     """The worker tries again, and finds its own result or stores it."""
     attempt = claimed(sessions)
     cutter.cuts = [fate]
 
-    stored = insist(lambda: outcomes.succeed(through, attempt, a_result()), for_s=20)
+    stored = retry_while_unavailable(
+        lambda: outcomes.succeed(through, attempt, a_result()), for_s=20
+    )
 
     assert stored
     assert cutter.num_cuts == 1
@@ -121,13 +137,22 @@ def test_a_result_is_stored_once(sessions: Sessions, through: Sessions, cutter: 
 
 
 @pytest.mark.parametrize("fate", ["lost", "done"])
-def test_a_submission_that_is_repeated_is_one_job(sessions: Sessions, through: Sessions, cutter: Cutter, fate: str) -> None:
+def test_a_submission_that_is_repeated_is_one_job(
+    sessions: Sessions, through: Sessions, cutter: Cutter, fate: str
+) -> None:
     """The client hears that the service is away, asks again with its key, and there is one job."""
     key = RequestKey(key="one", route="POST /v1/measurements", body=b"{}")
 
     def submit() -> UUID:
         settings = Settings()
-        return measurements.submit(through, a_request(), key="k", settings=settings, ring=no_bell, idempotency=key).id
+        return measurements.submit(
+            through,
+            a_request(),
+            key="k",
+            settings=settings,
+            notify=skip_notification,
+            idempotency=key,
+        ).id
 
     cutter.cuts = [fate]
     with pytest.raises(UnavailableError):
@@ -143,11 +168,15 @@ def test_a_submission_that_is_repeated_is_one_job(sessions: Sessions, through: S
 def test_a_claim_that_nobody_knows_of_is_given_back(
     sessions: Sessions, through: Sessions, cutter: Cutter, fate: str, number: int
 ) -> None:
-    """The horse ends without an answer, and its worker releases the attempt that may have begun: the next one begins."""
+    """The horse ends without an answer, and its worker releases the attempt that may have begun:
+    the next one begins.
+    """
     job_id = submitted(sessions)
     cutter.cuts = [fate]
     with pytest.raises(UnavailableError):
-        attempts.claim(through, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
+        attempts.claim(
+            through, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600
+        )
 
     released = attempts.release(through, job_id, attempt=1, reason="the horse ended")
     payload = JobPayload(job_id=job_id, attempt=measurements.read(sessions, job_id).attempt)
@@ -159,20 +188,31 @@ def test_a_claim_that_nobody_knows_of_is_given_back(
 
 
 @pytest.mark.parametrize("fate", ["lost", "done"])
-def test_samples_are_told_once(sessions: Sessions, through: Sessions, cutter: Cutter, fate: str) -> None:
-    """A report whose acknowledgement was lost comes again, and who watches sees each sample once."""
+def test_samples_are_told_once(
+    sessions: Sessions, through: Sessions, cutter: Cutter, fate: str
+) -> None:
+    """A report whose acknowledgement was lost comes again, and who watches sees each sample
+    once.
+    """
     attempt = claimed(sessions)
     line = Progress(phase="layer 1 of 2", done=1, total=2, fraction=0.5)
     readings = [Sample(t_s=0.1 * number, kind="process_rss", bytes=number) for number in range(3)]
     cutter.cuts = [fate]
 
-    insist(lambda: attempts.report(through, attempt, progress=line, samples=readings, samples_before=0), for_s=20)
+    retry_while_unavailable(
+        lambda: attempts.report(
+            through, attempt, progress=line, samples=readings, samples_before=0
+        ),
+        for_s=20,
+    )
 
     told = [
         event.data["bytes"]
-        for event in measurements.events_after(sessions, attempt.job_id, seq=0).events
+        for event in measurements.list_events_after(sessions, attempt.job_id, seq=0).events
         if event.kind == "sample"
     ]
-    kept = [sample.bytes for sample in samples.list_page(sessions, attempt.job_id, PageRequest()).items]
+    kept = [
+        sample.bytes for sample in samples.list_page(sessions, attempt.job_id, PageRequest()).items
+    ]
     assert cutter.num_cuts == 1
     assert told == kept == [0, 1, 2]

@@ -23,8 +23,8 @@ from service.planner.cluster.grants import ANYWHERE
 from service.planner.cluster.inventory import ClusterInventory, Node, NodeState, Pool
 from service.planner.cluster.reservation import Share
 from service.usecases.clusters import clusters, reservations
-from service.usecases.clusters.reservations import Wanted
-from tests.locks import until_somebody_waits
+from service.usecases.clusters.reservations import NewReservation
+from tests.locks import wait_for_blocked_transaction
 
 COUNTED = Pool(
     name="a100",
@@ -114,16 +114,26 @@ def test_a_change_needs_the_version_that_was_seen(sessions: sessionmaker[Session
     assert clusters.read(sessions, "c") == new
 
 
-def test_a_cluster_with_promises_stays_until_somebody_says_that_they_end(sessions: sessionmaker[Session]) -> None:
-    """Deleting it would end them silently: the refusal names whose they are, and ended ones keep nothing."""
+def test_a_cluster_with_promises_stays_until_somebody_says_that_they_end(
+    sessions: sessionmaker[Session],
+) -> None:
+    """Deleting it would end them silently: the refusal names whose they are, and ended ones keep
+    nothing.
+    """
     clusters.create(sessions, name="c", inventory=SMALLER)
-    wanted = Wanted(holder="alice", gpus=(Share(pool="a100", node=ANYWHERE, num_gpus=4),), expires_in=timedelta(hours=1))
+    wanted = NewReservation(
+        holder="alice",
+        gpus=(Share(pool="a100", node=ANYWHERE, num_gpus=4),),
+        expires_in=timedelta(hours=1),
+    )
     promise = reservations.reserve(sessions, "c", wanted)
     with pytest.raises(ClusterReservedError, match="are reserved: alice until ") as refused:
         clusters.delete(sessions, "c", if_match="*")
 
     end = promise.expires_at.isoformat()
-    assert refused.value.extra["reservations"] == [{"id": str(promise.id), "holder": "alice", "expires_at": end}]
+    assert refused.value.extra["reservations"] == [
+        {"id": str(promise.id), "holder": "alice", "expires_at": end}
+    ]
     reservations.release(sessions, "c", promise.id, if_match="*")
     clusters.delete(sessions, "c", if_match="*")
 
@@ -134,13 +144,19 @@ def test_a_deleted_cluster_is_gone(sessions: sessionmaker[Session]) -> None:
     clusters.delete(sessions, "c", if_match=quoted(stored))
 
     with transaction(sessions) as session:
-        left = session.execute(text("SELECT (SELECT count(*) FROM cluster_pools) + (SELECT count(*) FROM cluster_nodes)"))
+        left = session.execute(
+            text(
+                "SELECT (SELECT count(*) FROM cluster_pools) + (SELECT count(*) FROM cluster_nodes)"
+            ),
+        )
         assert left.scalar_one() == 0
     assert clusters.create(sessions, name="c", inventory=SMALLER).version == 1
 
 
 def test_a_version_of_an_earlier_life_is_stale(sessions: sessionmaker[Session]) -> None:
-    """Somebody who saw a cluster that was deleted and made anew has not seen this one, though both are version 1."""
+    """Somebody who saw a cluster that was deleted and made anew has not seen this one, though both
+    are version 1.
+    """
     earlier = clusters.create(sessions, name="c", inventory=INVENTORY)
     clusters.delete(sessions, "c", if_match=quoted(earlier))
     clusters.create(sessions, name="c", inventory=INVENTORY)
@@ -150,7 +166,9 @@ def test_a_version_of_an_earlier_life_is_stale(sessions: sessionmaker[Session]) 
 
 
 def test_of_two_changes_at_once_one_wins(sessions: sessionmaker[Session]) -> None:
-    """Who waited for another's change learns that what he saw is stale; nobody's change is lost in silence."""
+    """Who waited for another's change learns that what he saw is stale; nobody's change is lost in
+    silence.
+    """
     stored = clusters.create(sessions, name="c", inventory=INVENTORY)
     refusals: list[ServiceError] = []
 
@@ -164,7 +182,7 @@ def test_of_two_changes_at_once_one_wins(sessions: sessionmaker[Session]) -> Non
         session.execute(text("UPDATE clusters SET version = version + 1"))
         thread = threading.Thread(target=replace_later)
         thread.start()
-        until_somebody_waits(sessions)
+        wait_for_blocked_transaction(sessions)
     thread.join()
 
     assert [type(refusal) for refusal in refusals] == [PreconditionFailedError]
@@ -173,12 +191,18 @@ def test_of_two_changes_at_once_one_wins(sessions: sessionmaker[Session]) -> Non
 
 def test_pages_are_newest_first_and_complete(sessions: sessionmaker[Session]) -> None:
     """Following the cursors shows every cluster once; the last page says that it is the last."""
-    made = [clusters.create(sessions, name=f"c{number}", inventory=SMALLER).name for number in range(5)]
+    made = [
+        clusters.create(sessions, name=f"c{number}", inventory=SMALLER).name for number in range(5)
+    ]
     pages = [clusters.list_page(sessions, PageRequest(limit=2))]
     while (cursor := pages[-1].next_cursor) is not None:
         pages.append(clusters.list_page(sessions, PageRequest(limit=2, cursor=cursor)))
 
-    assert [[item.name for item in page.items] for page in pages] == [["c4", "c3"], ["c2", "c1"], ["c0"]]
+    assert [[item.name for item in page.items] for page in pages] == [
+        ["c4", "c3"],
+        ["c2", "c1"],
+        ["c0"],
+    ]
     assert made == ["c0", "c1", "c2", "c3", "c4"]
 
 
@@ -192,7 +216,9 @@ def test_a_full_last_page_has_no_cursor(sessions: sessionmaker[Session]) -> None
 
 
 def test_pages_do_not_shift(sessions: sessionmaker[Session]) -> None:
-    """A cluster that is made between two pages is on neither, and one that is deleted takes no other with it."""
+    """A cluster that is made between two pages is on neither, and one that is deleted takes no
+    other with it.
+    """
     for number in range(4):
         clusters.create(sessions, name=f"c{number}", inventory=SMALLER)
     first = clusters.list_page(sessions, PageRequest(limit=2))

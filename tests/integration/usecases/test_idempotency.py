@@ -10,20 +10,26 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.base.errors import IdempotencyConflictError
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
-from service.usecases.idempotency import TTL, forget_expired, job_for_key
+from service.usecases.idempotency import TTL, bind_job_key, forget_expired
 
 BODY = b'{"model": "llama-3.2-1b"}'
 
 
 def submit(
-    sessions: sessionmaker[Session], *, key: str = "k", route: str = "POST /v1/measurements", body: bytes = BODY
+    sessions: sessionmaker[Session],
+    *,
+    key: str = "k",
+    route: str = "POST /v1/measurements",
+    body: bytes = BODY,
 ) -> UUID:
     """Do what a submission does: claim the key, and insert the job when the key was free."""
     mine = uuid4()
     with transaction(sessions) as session:
-        job_id = job_for_key(session, key=key, route=route, body=body, job_id=mine)
+        job_id = bind_job_key(session, key=key, route=route, body=body, job_id=mine)
         if job_id == mine:
-            session.add(MeasureJobRow(id=mine, device="cpu", request={}, key="c", deadline_at=func.now()))
+            session.add(
+                MeasureJobRow(id=mine, device="cpu", request={}, key="c", deadline_at=func.now())
+            )
     return job_id
 
 
@@ -60,7 +66,11 @@ def test_another_body_is_refused(sessions: sessionmaker[Session]) -> None:
 
 def test_keys_and_routes_are_kept_apart(sessions: sessionmaker[Session]) -> None:
     """Another key is another request, and so is the same key on another route."""
-    answers = {submit(sessions), submit(sessions, key="other"), submit(sessions, route="POST /v1/plans", body=b"{}")}
+    answers = {
+        submit(sessions),
+        submit(sessions, key="other"),
+        submit(sessions, route="POST /v1/plans", body=b"{}"),
+    }
 
     assert len(answers) == 3
 
@@ -79,7 +89,7 @@ def test_a_submission_that_failed_leaves_the_key_free(sessions: sessionmaker[Ses
 
     def fail() -> None:
         with transaction(sessions) as session:
-            job_for_key(session, key="k", route="POST /v1/measurements", body=BODY, job_id=uuid4())
+            bind_job_key(session, key="k", route="POST /v1/measurements", body=BODY, job_id=uuid4())
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
@@ -93,7 +103,9 @@ def test_a_key_lives_for_a_day(sessions: sessionmaker[Session]) -> None:
     """Until then it is remembered, and after that it may stand for another request."""
     first = submit(sessions)
     with transaction(sessions) as session:
-        lives = session.execute(text("SELECT expires_at - created_at FROM idempotency_records")).scalar_one()
+        lives = session.execute(
+            text("SELECT expires_at - created_at FROM idempotency_records")
+        ).scalar_one()
     expire_keys(sessions)
     second = submit(sessions, body=b"another body")
 

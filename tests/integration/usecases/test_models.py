@@ -22,10 +22,17 @@ from service.db.records.stored import ModelContent, StoredModel
 from service.db.session import transaction
 from service.usecases.clusters import clusters
 from service.usecases.stored_specs import models
-from tests.locks import until_somebody_waits
+from tests.locks import wait_for_blocked_transaction
 
 CONTENT = ModelContent(
-    source={"hf_config": {"model_type": "llama", "hidden_size": 4096, "rms_norm_eps": 1e-06, "tags": ["a", None, True]}},
+    source={
+        "hf_config": {
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "rms_norm_eps": 1e-06,
+            "tags": ["a", None, True],
+        },
+    },
     architecture={"family": "llama", "hidden_size": 4096},
     family="llama",
     fingerprint="ab" * 32,
@@ -38,14 +45,18 @@ OTHER = changed(CONTENT, family="qwen2", source={"architecture": {"family": "qwe
 CATALOGUE = ("gpt2", "llama-2-7b", "mixtral-8x7b")
 
 
-def create(sessions: sessionmaker[Session], name: str, content: ModelContent = CONTENT) -> StoredModel:
+def create(
+    sessions: sessionmaker[Session], name: str, content: ModelContent = CONTENT
+) -> StoredModel:
     """Store a model under a name that the catalogue may claim."""
     return models.create(sessions, name=name, content=content, in_catalogue=CATALOGUE.__contains__)
 
 
 def replace(sessions: sessionmaker[Session], name: str, *, if_match: str | None) -> StoredModel:
     """Store the other content as the next revision."""
-    return models.replace(sessions, name, content=OTHER, if_match=if_match, in_catalogue=CATALOGUE.__contains__)
+    return models.replace(
+        sessions, name, content=OTHER, if_match=if_match, in_catalogue=CATALOGUE.__contains__
+    )
 
 
 def delete(sessions: sessionmaker[Session], name: str, *, if_match: str | None = "*") -> None:
@@ -67,7 +78,9 @@ def test_what_is_stored_comes_back(sessions: sessionmaker[Session]) -> None:
 
 
 def test_a_replacement_adds_a_revision(sessions: sessionmaker[Session]) -> None:
-    """The newest revision is what a name means; the older one can still be read, unchanged, under its own id."""
+    """The newest revision is what a name means; the older one can still be read, unchanged, under
+    its own id.
+    """
     old = create(sessions, "mine")
     new = replace(sessions, "mine", if_match=quoted(old))
 
@@ -137,9 +150,13 @@ def test_the_catalogue_cannot_be_changed(sessions: sessionmaker[Session]) -> Non
 
 def test_a_change_of_the_catalogue_needs_if_match_as_well(sessions: sessionmaker[Session]) -> None:
     """What a request lacks comes before what it may not do; it is told both."""
-    with pytest.raises(PreconditionRequiredError, match="needs If-Match, and 'gpt2' is a model of the catalogue"):
+    with pytest.raises(
+        PreconditionRequiredError, match="needs If-Match, and 'gpt2' is a model of the catalogue"
+    ):
         replace(sessions, "gpt2", if_match=None)
-    with pytest.raises(PreconditionRequiredError, match="needs If-Match, and 'gpt2' is a model of the catalogue"):
+    with pytest.raises(
+        PreconditionRequiredError, match="needs If-Match, and 'gpt2' is a model of the catalogue"
+    ):
         delete(sessions, "gpt2", if_match=None)
 
 
@@ -159,7 +176,9 @@ def test_a_change_needs_the_version_that_was_seen(sessions: sessionmaker[Session
 
 
 def test_who_waited_for_another_change_is_told(sessions: sessionmaker[Session]) -> None:
-    """The one who comes second learns that what he saw is stale, and not that the model is missing."""
+    """The one who comes second learns that what he saw is stale, and not that the model is
+    missing.
+    """
     stored = create(sessions, "mine")
     refusals: list[ServiceError] = []
 
@@ -174,7 +193,7 @@ def test_who_waited_for_another_change_is_told(sessions: sessionmaker[Session]) 
         queries.add_revision(session, "mine", OTHER)
         thread = threading.Thread(target=replace_later)
         thread.start()
-        until_somebody_waits(sessions)
+        wait_for_blocked_transaction(sessions)
     thread.join()
 
     assert [type(refusal) for refusal in refusals] == [PreconditionFailedError]
@@ -182,7 +201,9 @@ def test_who_waited_for_another_change_is_told(sessions: sessionmaker[Session]) 
 
 
 def test_a_deleted_model_is_gone_with_its_revisions(sessions: sessionmaker[Session]) -> None:
-    """Its name is free, but not their numbers: a link to revision 1 must never show another model."""
+    """Its name is free, but not their numbers: a link to revision 1 must never show another
+    model.
+    """
     first = create(sessions, "mine")
     earlier = replace(sessions, "mine", if_match=quoted(first))
     delete(sessions, "mine", if_match=quoted(earlier))
@@ -200,16 +221,23 @@ def test_a_deleted_model_is_gone_with_its_revisions(sessions: sessionmaker[Sessi
 
 
 def test_versions_tell_a_cache_what_changed(sessions: sessionmaker[Session]) -> None:
-    """A name that is absent is gone, one with another version has changed; names that nobody asked for are left out."""
+    """A name that is absent is gone, one with another version has changed; names that nobody asked
+    for are left out.
+    """
     same, old = create(sessions, "same"), create(sessions, "old")
     create(sessions, "unasked")
     new = replace(sessions, "old", if_match=quoted(old))
 
-    assert models.versions(sessions, ["same", "old", "never"]) == {"same": same.etag, "old": new.etag}
+    assert models.read_versions(sessions, ["same", "old", "never"]) == {
+        "same": same.etag,
+        "old": new.etag,
+    }
 
 
 def test_stored_models_come_before_the_catalogue(sessions: sessionmaker[Session]) -> None:
-    """One cursor leads through both: stored ones newest first, then the catalogue's names in order."""
+    """One cursor leads through both: stored ones newest first, then the catalogue's names in
+    order.
+    """
     for name in ("first", "second", "third"):
         create(sessions, name)
     for limit in (1, 2, 3, 4, 6, 7):
@@ -217,7 +245,9 @@ def test_stored_models_come_before_the_catalogue(sessions: sessionmaker[Session]
         seen = list(page.items)
         while page.next_cursor is not None:
             assert len(page.items) == limit
-            page = models.list_page(sessions, PageRequest(limit=limit, cursor=page.next_cursor), catalogue=CATALOGUE)
+            page = models.list_page(
+                sessions, PageRequest(limit=limit, cursor=page.next_cursor), catalogue=CATALOGUE
+            )
             seen += page.items
 
         names = [item if isinstance(item, str) else item.name for item in seen]
@@ -227,9 +257,15 @@ def test_stored_models_come_before_the_catalogue(sessions: sessionmaker[Session]
 def test_a_catalogue_alone_is_a_list(sessions: sessionmaker[Session]) -> None:
     """With nothing stored the list begins with the catalogue, and without one it is empty."""
     page = models.list_page(sessions, PageRequest(limit=2), catalogue=CATALOGUE)
-    rest = models.list_page(sessions, PageRequest(limit=2, cursor=page.next_cursor), catalogue=CATALOGUE)
+    rest = models.list_page(
+        sessions, PageRequest(limit=2, cursor=page.next_cursor), catalogue=CATALOGUE
+    )
 
-    assert (page.items, rest.items, rest.next_cursor) == (("gpt2", "llama-2-7b"), ("mixtral-8x7b",), None)
+    assert (page.items, rest.items, rest.next_cursor) == (
+        ("gpt2", "llama-2-7b"),
+        ("mixtral-8x7b",),
+        None,
+    )
     assert models.list_page(sessions, PageRequest()).items == ()
 
 

@@ -13,12 +13,12 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.session import make_engine
 from service.jobs.contract import JobPayload, ProbeDevice
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.jobs.states import Status
-from service.runtime.settings import Settings, psycopg_url
+from service.runtime.settings import Settings, parse_psycopg_url
 from service.usecases.jobs import attempts, measurements
 from service.usecases.operations.load import read_load
-from service.usecases.operations.reconcile import Reconciled, reconcile, run_forever
+from service.usecases.operations.reconcile import ReconcileResult, reconcile, run_forever
 from tests.job_builders import a_request
 from tests.waiting import eventually
 
@@ -40,13 +40,21 @@ class Rings:
 
 def submit(sessions: Sessions) -> UUID:
     """Return the id of a queued job."""
-    return measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell).id
+    return measurements.submit(
+        sessions, a_request(), key="k", settings=Settings(), notify=skip_notification
+    ).id
 
 
 def claim(sessions: Sessions, job_id: UUID, *, attempt: int = 0) -> None:
     """Let a worker take a job that it will never finish."""
     assert (
-        attempts.claim(sessions, JobPayload(job_id=job_id, attempt=attempt), worker="gone", lease_s=30, deadline_s=600)
+        attempts.claim(
+            sessions,
+            JobPayload(job_id=job_id, attempt=attempt),
+            worker="gone",
+            lease_s=30,
+            deadline_s=600,
+        )
         is not None
     )
 
@@ -54,7 +62,10 @@ def claim(sessions: Sessions, job_id: UUID, *, attempt: int = 0) -> None:
 def change(sessions: Sessions, job_id: UUID, assignment: str) -> None:
     """Move one of a job's times."""
     with sessions.begin() as session:
-        session.execute(text(f"UPDATE measurements SET {assignment} WHERE id = :id"), {"id": job_id})  # noqa: S608 - our words
+        session.execute(
+            text(f"UPDATE measurements SET {assignment} WHERE id = :id"),  # noqa: S608 - our words
+            {"id": job_id},
+        )
 
 
 def expire(sessions: Sessions, job_id: UUID) -> None:
@@ -62,13 +73,17 @@ def expire(sessions: Sessions, job_id: UUID) -> None:
     change(sessions, job_id, "lease_until = now() - interval '1 ms'")
 
 
-def one_pass(sessions: Sessions, ring: Callable[[ProbeDevice, JobPayload], None] = no_bell) -> Reconciled:
+def one_pass(
+    sessions: Sessions, ring: Callable[[ProbeDevice, JobPayload], None] = skip_notification
+) -> ReconcileResult:
     """Reconcile once."""
-    return reconcile(sessions, rering_after_s=RERING_AFTER_S, gone_after_s=30, ring=ring)
+    return reconcile(sessions, rering_after_s=RERING_AFTER_S, gone_after_s=30, notify=ring)
 
 
 def test_lost_leases_and_the_age_of_the_queue_are_counted(sessions: Sessions) -> None:
-    """The first of each device's queue, since it came there; a job that was given back came there anew, its lease is lost."""
+    """The first of each device's queue, since it came there; a job that was given back came there
+    anew, its lease is lost.
+    """
     lost, waiting = submit(sessions), submit(sessions)
     claim(sessions, lost)
     change(sessions, waiting, "deadline_at = deadline_at - interval '60 s'")
@@ -94,7 +109,7 @@ def test_what_a_dead_worker_held_is_queued_and_rung_for(sessions: Sessions) -> N
 
     done = one_pass(sessions, rings)
 
-    assert done == Reconciled(requeued=1, ended=0, rung=0)
+    assert done == ReconcileResult(requeued=1, ended=0, notified=0)
     assert rings.heard == [JobPayload(job_id=job_id, attempt=1)]
     job = measurements.read(sessions, job_id)
     assert (job.status, job.worker) == (Status.QUEUED, None)
@@ -104,7 +119,7 @@ def test_a_living_lease_is_left_alone(sessions: Sessions) -> None:
     """Nobody takes a job from a worker that renews its lease."""
     claim(sessions, submit(sessions))
 
-    assert one_pass(sessions) == Reconciled(requeued=0, ended=0, rung=0)
+    assert one_pass(sessions) == ReconcileResult(requeued=0, ended=0, notified=0)
 
 
 def test_the_third_lost_attempt_is_the_last(sessions: Sessions) -> None:
@@ -162,7 +177,9 @@ def test_an_overdue_job_is_not_begun_again(sessions: Sessions) -> None:
 
 
 def test_a_bell_that_nobody_heard_is_rung_again_but_not_at_once(sessions: Sessions) -> None:
-    """A fresh job is left to its first ring; after the time for it, each pass rings at most once per interval."""
+    """A fresh job is left to its first ring; after the time for it, each pass rings at most once
+    per interval.
+    """
     job_id, rings = submit(sessions), Rings()
     one_pass(sessions, rings)
     assert rings.heard == []
@@ -188,17 +205,19 @@ def test_many_reconcilers_move_each_job_once(sessions: Sessions) -> None:
     assert sum(done.requeued for done in passes) == 20
     assert {payload.job_id for payload in rings.heard} == set(ids)
     assert len(rings.heard) == 20
-    events = [measurements.events_after(sessions, job_id, seq=0).events for job_id in ids]
+    events = [measurements.list_events_after(sessions, job_id, seq=0).events for job_id in ids]
     told = [[one.data["status"] for one in stream if one.kind == "status"] for stream in events]
     assert told == [["queued", "running", "queued"]] * 20
     assert all([one.kind for one in stream].count("progress") <= 1 for stream in events)
 
 
-def test_a_worker_that_is_frozen_inside_a_transaction_loses_its_job(sessions: Sessions, database_url: str) -> None:
+def test_a_worker_that_is_frozen_inside_a_transaction_loses_its_job(
+    sessions: Sessions, database_url: str
+) -> None:
     """Its lock on the row does not outlive the time that a worker's transactions may idle."""
     job_id = submit(sessions)
     claim(sessions, job_id)
-    url = psycopg_url("DATABASE_URL", database_url)
+    url = parse_psycopg_url("DATABASE_URL", database_url)
     engine = make_engine(url, application_name="frozen", idle_in_transaction_timeout_s=1)
 
     with engine.connect() as frozen:
@@ -212,7 +231,7 @@ def test_a_worker_that_is_frozen_inside_a_transaction_loses_its_job(sessions: Se
     engine.dispose()
 
     assert held
-    assert taken == Reconciled(requeued=1, ended=0, rung=0)
+    assert taken == ReconcileResult(requeued=1, ended=0, notified=0)
 
 
 def is_free(sessions: Sessions, job_id: UUID) -> bool:
@@ -228,7 +247,11 @@ def test_the_loop_runs_until_it_is_told_to_stop(sessions: Sessions) -> None:
     claim(sessions, job_id)
     expire(sessions, job_id)
     settings = replace(Settings(), reconcile_interval_s=0.01)
-    loop = threading.Thread(target=run_forever, args=(sessions,), kwargs={"settings": settings, "ring": no_bell, "stop": stop})
+    loop = threading.Thread(
+        target=run_forever,
+        args=(sessions,),
+        kwargs={"settings": settings, "ring": skip_notification, "stop": stop},
+    )
 
     loop.start()
     try:

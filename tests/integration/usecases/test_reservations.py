@@ -19,29 +19,42 @@ from service.base.errors import (
     ReservationEndedError,
     ReservationNotFoundError,
 )
-from service.contract.to_answer.inventories import cluster_answer
+from service.contract.to_answer.inventories import build_cluster_answer
 from service.db.pages import PageRequest
 from service.db.session import transaction
 from service.planner.cluster.grants import ANYWHERE
-from service.planner.cluster.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.planner.cluster.inventory import (
+    Allocation,
+    ClusterInventory,
+    MigSlices,
+    Node,
+    NodeState,
+    Pool,
+)
 from service.planner.cluster.reservation import Share
 from service.usecases.clusters import clusters, reservations
-from service.usecases.clusters.reservations import Wanted
+from service.usecases.clusters.reservations import NewReservation
 from service.usecases.idempotency import RequestKey
 from service.usecases.stored import StoredReservation
 
 Sessions = sessionmaker[Session]
 NODES = (
     Node(name="n1"),
-    Node(name="n2", allocated_gpus=3, allocations=(Allocation(holder="vision", num_gpus=2, gpu_indices=(0, 1)),)),
+    Node(
+        name="n2",
+        allocated_gpus=3,
+        allocations=(Allocation(holder="vision", num_gpus=2, gpu_indices=(0, 1)),),
+    ),
     Node(name="n3", state=NodeState.DRAINED),
     Node(name="n4", mig_gpus=1, mig_slices=(MigSlices(profile="1g.10gb", total=7, allocated=2),)),
 )
 INVENTORY = ClusterInventory(
     pools=(
-        Pool(name="a100", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=NODES, host_memory_bytes=1000),
+        Pool(
+            name="a100", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=NODES, host_memory_bytes=1000
+        ),
         Pool(name="l4", gpu="L4", gpus_per_node=2, num_nodes=3),
-    )
+    ),
 )
 HOUR = timedelta(hours=1)
 
@@ -53,22 +66,34 @@ def share(node: str = "n1", num_gpus: int = 4, **changes: object) -> Share:
 
 
 def reserve(
-    sessions: Sessions, *shares: Share, holder: str = "alice", key: RequestKey | None = None, lives: timedelta = HOUR
+    sessions: Sessions,
+    *shares: Share,
+    holder: str = "alice",
+    key: RequestKey | None = None,
+    lives: timedelta = HOUR,
 ) -> StoredReservation:
     """Reserve shares of the test's cluster."""
-    return reservations.reserve(sessions, "c", Wanted(holder=holder, gpus=shares, expires_in=lives), idempotency=key)
+    return reservations.reserve(
+        sessions, "c", NewReservation(holder=holder, gpus=shares, expires_in=lives), idempotency=key
+    )
 
 
 def free_of(sessions: Sessions) -> dict[str, int]:
     """Return the free GPUs of every pool."""
-    return {pool.pool.name: pool.free_gpus for pool in reservations.supply_of(sessions, "c").pools}
+    return {
+        pool.pool.name: pool.free_gpus for pool in reservations.read_supply(sessions, "c").pools
+    }
 
 
 def expire(sessions: Sessions, by: timedelta = timedelta()) -> None:
     """Let every reservation have ended so long ago."""
     with transaction(sessions) as session:
         session.execute(
-            text("UPDATE reservations SET created_at = created_at - interval '9 days', expires_at = now() - :by"), {"by": by}
+            text(
+                "UPDATE reservations SET created_at = created_at - interval '9 days', expires_at = "
+                "now() - :by"
+            ),
+            {"by": by},
         )
 
 
@@ -79,7 +104,11 @@ def _cluster(sessions: Sessions) -> None:
 
 def test_what_is_reserved_comes_back(sessions: Sessions) -> None:
     """Shares, holder and times survive storage, and the cluster shows what is left."""
-    made = reserve(sessions, share(gpu_indices=(4, 5, 6, 7), host_memory_bytes=600), share("n4", 2, mig_profile="1g.10gb"))
+    made = reserve(
+        sessions,
+        share(gpu_indices=(4, 5, 6, 7), host_memory_bytes=600),
+        share("n4", 2, mig_profile="1g.10gb"),
+    )
 
     assert reservations.read(sessions, "c", made.id) == made
     assert made.expires_at - made.created_at == HOUR
@@ -88,7 +117,9 @@ def test_what_is_reserved_comes_back(sessions: Sessions) -> None:
 
 
 def test_fifty_askers_are_promised_exactly_what_is_free(sessions: Sessions) -> None:
-    """Of fifty who want two GPUs of one node at once, four get them, and each of the others learns what is free."""
+    """Of fifty who want two GPUs of one node at once, four get them, and each of the others learns
+    what is free.
+    """
 
     def ask(number: int) -> GpusNotFreeError | StoredReservation:
         try:
@@ -104,12 +135,16 @@ def test_fifty_askers_are_promised_exactly_what_is_free(sessions: Sessions) -> N
     place = {"pool": "a100", "node": "n1", "mig_profile": None, "wanted_gpus": 2, "free_gpus": 0}
     assert (len(promised), len({one.holder for one in promised}), len(refused)) == (4, 4, 46)
     assert all(refusal.extra == {"places": [place]} for refusal in refused)
-    assert {refusal.detail for refusal in refused} == {"n1 has 0 free of the 2 that are wanted; nothing was reserved"}
+    assert {refusal.detail for refusal in refused} == {
+        "n1 has 0 free of the 2 that are wanted; nothing was reserved"
+    }
     assert free_of(sessions)["a100"] == 5 + 7
 
 
 def test_fifty_askers_for_any_node_fill_the_pool(sessions: Sessions) -> None:
-    """Whoever asks for GPUs of a pool gets some until the last is promised; no node gives more than it has."""
+    """Whoever asks for GPUs of a pool gets some until the last is promised; no node gives more than
+    it has.
+    """
 
     def ask(_number: int) -> StoredReservation | None:
         try:
@@ -128,8 +163,12 @@ def test_fifty_askers_for_any_node_fill_the_pool(sessions: Sessions) -> None:
 
 
 def test_all_or_nothing(sessions: Sessions) -> None:
-    """When one of several shares is not free, none is promised, and every place that lacks is told."""
-    with pytest.raises(GpusNotFreeError, match="n2 has 5 free of the 6 that are wanted; n3 is drained; nothing") as refused:
+    """When one of several shares is not free, none is promised, and every place that lacks is
+    told.
+    """
+    with pytest.raises(
+        GpusNotFreeError, match="n2 has 5 free of the 6 that are wanted; n3 is drained; nothing"
+    ) as refused:
         reserve(sessions, share("n1", 8), share("n2", 6), share("n3", 1))
 
     assert [place["node"] for place in refused.value.extra["places"]] == ["n2", "n3"]  # type: ignore[attr-defined]  # a list
@@ -170,7 +209,9 @@ def test_counted_nodes_have_names(sessions: Sessions) -> None:
 
 
 def test_an_expired_reservation_is_free_at_once(sessions: Sessions) -> None:
-    """Nobody has to clean up before its GPUs are promised again; who asks for it is told that it expired."""
+    """Nobody has to clean up before its GPUs are promised again; who asks for it is told that it
+    expired.
+    """
     made = reserve(sessions, share(num_gpus=8))
     expire(sessions)
 
@@ -181,7 +222,9 @@ def test_an_expired_reservation_is_free_at_once(sessions: Sessions) -> None:
 
 
 def test_a_release_needs_what_was_seen(sessions: Sessions) -> None:
-    """Without If-Match 428, with another version 412; released, its GPUs are free and it is gone."""
+    """Without If-Match 428, with another version 412; released, its GPUs are free and it is
+    gone.
+    """
     made = reserve(sessions, share(num_gpus=8))
     with pytest.raises(PreconditionRequiredError):
         reservations.release(sessions, "c", made.id, if_match=None)
@@ -198,7 +241,12 @@ def test_a_repeated_request_gets_the_first_promise(sessions: Sessions) -> None:
     """Retries that overlap make one reservation; another body under the same key is refused."""
     key = RequestKey(key="k", route="r", body=b"{}")
     with ThreadPoolExecutor(16) as threads:
-        made = {one.id for one in threads.map(lambda _: reserve(sessions, share(num_gpus=8), key=key), range(16))}
+        made = {
+            one.id
+            for one in threads.map(
+                lambda _: reserve(sessions, share(num_gpus=8), key=key), range(16)
+            )
+        }
 
     assert len(made) == 1
     with pytest.raises(IdempotencyConflictError) as refused:
@@ -243,7 +291,7 @@ def test_ended_reservations_are_forgotten_a_day_later(sessions: Sessions) -> Non
 def test_an_end_in_the_past_is_refused(sessions: Sessions) -> None:
     """Neither a moment that is over nor one that is years away is an end."""
     for moment in (datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)):
-        wanted = Wanted(holder="a", gpus=(share(),), expires_at=moment)
+        wanted = NewReservation(holder="a", gpus=(share(),), expires_at=moment)
         with pytest.raises(InvalidRequestError, match="expires_at"):
             reservations.reserve(sessions, "c", wanted)
 
@@ -258,8 +306,12 @@ def test_pages_are_newest_first(sessions: Sessions) -> None:
     assert second.next_cursor is None
 
 
-def test_reservations_go_with_their_cluster_and_stay_through_its_replacement(sessions: Sessions) -> None:
-    """A new inventory keeps the promises; a deleted cluster has none, and neither has the next of its name."""
+def test_reservations_go_with_their_cluster_and_stay_through_its_replacement(
+    sessions: Sessions,
+) -> None:
+    """A new inventory keeps the promises; a deleted cluster has none, and neither has the next of
+    its name.
+    """
     reserve(sessions, share(num_gpus=4))
     clusters.replace(sessions, "c", inventory=INVENTORY, if_match="*")
     after = free_of(sessions)["a100"]
@@ -274,19 +326,31 @@ def test_reservations_go_with_their_cluster_and_stay_through_its_replacement(ses
 
 
 def test_a_replacement_says_what_it_cannot_keep(sessions: Sessions) -> None:
-    """An inventory is what is there, so that it is stored; who was promised more than that is named."""
+    """An inventory is what is there, so that it is stored; who was promised more than that is
+    named.
+    """
     reserve(sessions, share(num_gpus=4))
-    kept = cluster_answer(clusters.read(sessions, "c"))
-    stored = clusters.replace(sessions, "c", inventory=ClusterInventory(pools=INVENTORY.pools[1:]), if_match="*")
+    kept = build_cluster_answer(clusters.read(sessions, "c"))
+    stored = clusters.replace(
+        sessions, "c", inventory=ClusterInventory(pools=INVENTORY.pools[1:]), if_match="*"
+    )
 
     assert kept.warnings == []
-    assert cluster_answer(stored).warnings == ["reservations of alice hold 4 GPUs of a100/n1, which is not in the inventory"]
+    assert build_cluster_answer(stored).warnings == [
+        "reservations of alice hold 4 GPUs of a100/n1, which is not in the inventory"
+    ]
 
 
 def test_an_inventory_that_counts_the_job_as_well_owes_nothing(sessions: Sessions) -> None:
     """A node that reports the reserved GPUs as used has none free, and not fewer than none."""
     reserve(sessions, share(num_gpus=8))
-    full = ClusterInventory(pools=(Pool(name="a100", gpu="L4", gpus_per_node=8, nodes=(Node(name="n1", allocated_gpus=8),)),))
+    full = ClusterInventory(
+        pools=(
+            Pool(
+                name="a100", gpu="L4", gpus_per_node=8, nodes=(Node(name="n1", allocated_gpus=8),)
+            ),
+        ),
+    )
     clusters.replace(sessions, "c", inventory=full, if_match="*")
 
     assert free_of(sessions) == {"a100": 0}

@@ -10,11 +10,16 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.records.keys import AuditEvent
 from service.db.tables.access import AuditEventRow
-from service.db.tables.core import CalibrationRow, MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
+from service.db.tables.core import (
+    CalibrationRow,
+    MeasureJobRow,
+    MeasurementEventRow,
+    MeasurementSampleRow,
+)
 from service.usecases.access import keys
 from service.usecases.jobs import measurements
 from service.usecases.operations import retention
-from service.usecases.operations.retention import Pruned, prunable, prune
+from service.usecases.operations.retention import Pruned, count_prunable, prune
 from tests.integration.usecases.learning.builders import a_request, a_result, measure
 from tests.job_builders import an_artifact
 
@@ -27,10 +32,18 @@ def ended_ago(sessions: sessionmaker[Session], age: timedelta, *, sequence_lengt
     job_id = measure(sessions, request, a_result(request), artifacts=[an_artifact()]).id
     with sessions.begin() as session:
         for seq in (101, 102):
-            session.add(MeasurementEventRow(job_id=job_id, seq=seq, kind="progress", data={"fraction": 0.5}))
-            session.add(MeasurementSampleRow(job_id=job_id, attempt=1, seq=seq, t_s=1.0, kind="process_rss", bytes=1))
+            session.add(
+                MeasurementEventRow(job_id=job_id, seq=seq, kind="progress", data={"fraction": 0.5})
+            )
+            session.add(
+                MeasurementSampleRow(
+                    job_id=job_id, attempt=1, seq=seq, t_s=1.0, kind="process_rss", bytes=1
+                ),
+            )
         session.execute(
-            update(MeasureJobRow).where(MeasureJobRow.id == job_id).values(finished_at=func.now() - age, last_event=102)
+            update(MeasureJobRow)
+            .where(MeasureJobRow.id == job_id)
+            .values(finished_at=func.now() - age, last_event=102),
         )
     return job_id
 
@@ -38,13 +51,22 @@ def ended_ago(sessions: sessionmaker[Session], age: timedelta, *, sequence_lengt
 def changed_ago(sessions: sessionmaker[Session], age: timedelta) -> None:
     """Write a change down as if it had been made so long ago."""
     event = AuditEvent(
-        principal="ci", key_id=None, operation="deleteModel", method="DELETE", path="/v1/models/a", status=204, request_id="r",
+        principal="ci", key_id=None, operation="deleteModel", method="DELETE", path="/v1/models/a", status=204, request_id="r",  # noqa: E501
         peer=None,
     )  # fmt: skip
-    keys.write_down(sessions, event)
+    keys.record_change(sessions, event)
     with sessions.begin() as session:
-        newest = select(AuditEventRow.id).order_by(AuditEventRow.created_at.desc()).limit(1).scalar_subquery()
-        session.execute(update(AuditEventRow).where(AuditEventRow.id == newest).values(created_at=func.now() - age))
+        newest = (
+            select(AuditEventRow.id)
+            .order_by(AuditEventRow.created_at.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        session.execute(
+            update(AuditEventRow)
+            .where(AuditEventRow.id == newest)
+            .values(created_at=func.now() - age),
+        )
 
 
 def test_what_is_old_is_counted_then_deleted(sessions: sessionmaker[Session]) -> None:
@@ -53,13 +75,15 @@ def test_what_is_old_is_counted_then_deleted(sessions: sessionmaker[Session]) ->
     new = ended_ago(sessions, timedelta(days=89), sequence_length=128)
     for days in (91, 89):
         changed_ago(sessions, timedelta(days=days))
-    counted = prunable(sessions, older_than=AGE)
+    counted = count_prunable(sessions, older_than=AGE)
     pruned = prune(sessions, older_than=AGE)
 
     assert counted == pruned == Pruned(events=2, samples=2, artifacts=1, changes=1)
     assert prune(sessions, older_than=AGE) == Pruned()
     with sessions() as session:
-        left = session.execute(select(MeasurementSampleRow.job_id, func.count()).group_by(MeasurementSampleRow.job_id)).all()
+        left = session.execute(
+            select(MeasurementSampleRow.job_id, func.count()).group_by(MeasurementSampleRow.job_id)
+        ).all()
         assert [tuple(row) for row in left] == [(new, 2)]
         assert session.scalars(select(func.count()).select_from(AuditEventRow)).one() == 1
     assert old != new
@@ -70,7 +94,7 @@ def test_what_was_measured_and_learnt_stays(sessions: sessionmaker[Session]) -> 
     job_id = ended_ago(sessions, timedelta(days=91), sequence_length=64)
     before = measurements.read(sessions, job_id)
     prune(sessions, older_than=AGE)
-    story = measurements.events_after(sessions, job_id, seq=0)
+    story = measurements.list_events_after(sessions, job_id, seq=0)
 
     assert before.artifacts
     assert measurements.read(sessions, job_id) == replace(before, artifacts=())
@@ -87,13 +111,15 @@ def test_a_measurement_that_runs_keeps_everything(sessions: sessionmaker[Session
         session.execute(
             update(MeasureJobRow)
             .where(MeasureJobRow.id == job_id)
-            .values(state="running", finished_at=None, lease_until=func.now() + timedelta(hours=1))
+            .values(state="running", finished_at=None, lease_until=func.now() + timedelta(hours=1)),
         )
 
     assert prune(sessions, older_than=AGE) == Pruned()
 
 
-def test_many_are_deleted_in_small_steps(sessions: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_deleted_in_small_steps(
+    sessions: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More than one transaction takes goes all the same."""
     for _ in range(3):
         changed_ago(sessions, timedelta(days=91))

@@ -8,17 +8,17 @@ from litestar.testing import TestClient
 from sqlalchemy import create_engine
 
 from service.api.application import make_application
-from service.api.http.dependencies import Parts
+from service.api.http.dependencies import Dependencies
 from service.api.metrics.registry import Metrics
 from service.app import ROUTERS
-from service.catalog.models import model_names
+from service.catalog.models import list_model_names
 from service.db.session import make_sessions
 from service.estimator.estimate import PlanCache
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.runtime.settings import Settings
-from service.usecases.learning.corrections import CorrectionBook
+from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
-from service.usecases.stored_specs.spec_cache import SpecBook, catalogue_model
+from service.usecases.stored_specs.spec_cache import SpecCache, load_catalogue_model
 
 NOWHERE = "postgresql+psycopg://nobody@127.0.0.1:1/nothing?connect_timeout=1"
 FIT: dict[str, Any] = {
@@ -28,20 +28,22 @@ FIT: dict[str, Any] = {
 }
 
 
-def parts(readiness: Readiness | None = None) -> Parts:
-    """Return parts that know the catalogue and nothing else; whoever asks their database is refused."""
-    return Parts(
+def parts(readiness: Readiness | None = None) -> Dependencies:
+    """Return parts that know the catalogue and nothing else; whoever asks their database is
+    refused.
+    """
+    return Dependencies(
         settings=Settings(),
         version="1.2.3",
         sessions=make_sessions(create_engine(NOWHERE)),
-        ring=no_bell,
-        specs=SpecBook(
-            read_catalogue=catalogue_model,
+        notify=skip_notification,
+        specs=SpecCache(
+            read_catalogue=load_catalogue_model,
             read_stored=lambda _name: None,
             read_versions=lambda _names: {},
-            known_names=model_names,
+            known_names=list_model_names,
         ),
-        corrections=CorrectionBook(read_changed=lambda _since: ()),
+        corrections=CorrectionCache(read_changed=lambda _since: ()),
         plans=PlanCache(),
         metrics=Metrics(),
         readiness=lambda: readiness or Readiness(database="ok", redis="not_configured"),
@@ -49,9 +51,11 @@ def parts(readiness: Readiness | None = None) -> Parts:
 
 
 @contextmanager
-def served(with_parts: Parts | None = None) -> Iterator[TestClient[Any]]:
+def served(with_parts: Dependencies | None = None) -> Iterator[TestClient[Any]]:
     """Serve the whole API over fakes."""
-    with TestClient(make_application(with_parts or parts(), handlers=ROUTERS), raise_server_exceptions=False) as client:
+    with TestClient(
+        make_application(with_parts or parts(), handlers=ROUTERS), raise_server_exceptions=False
+    ) as client:
         yield client
 
 

@@ -26,14 +26,20 @@ def test_the_drawing_names_every_error_at_its_place() -> None:
         for name in re.findall(r"\w+Error\b", line)
     ]
 
-    assert sorted(drawn) == sorted((depth(kind), kind.__name__) for kind in descendants(ServiceError))
+    assert sorted(drawn) == sorted(
+        (depth(kind), kind.__name__) for kind in descendants(ServiceError)
+    )
 
 
 def test_the_drawing_names_the_status() -> None:
     """A status stands beside the class that sets it, and is the one that is sent."""
     drawn = dict(re.findall(r"── (\w+Error) (\d{3})", errors.__doc__ or ""))
 
-    assert drawn == {kind.__name__: str(kind.status) for kind in descendants(ServiceError) if "status" in vars(kind)}
+    assert drawn == {
+        kind.__name__: str(kind.status)
+        for kind in descendants(ServiceError)
+        if "status" in vars(kind)
+    }
 
 
 def test_types_are_slugs_and_tell_errors_apart() -> None:

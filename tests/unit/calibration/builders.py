@@ -1,6 +1,6 @@
 """Evidence about one key, and what is left of it."""
 
-from service.calibration.derive import Calibration, calibrate, correction_at
+from service.calibration.derive import Calibration, calibrate, compute_corrections
 from service.calibration.evidence import Evidence, MeasuredPoint
 
 GB = 10**9
@@ -13,7 +13,12 @@ def at(num_tokens: int, num_layers: int = 2) -> MeasuredPoint:
 
 
 def evidence(
-    num_tokens: int = 256, *, residual: int = 0, predicted: int = BASE, name: str = "m1", num_layers: int = 2
+    num_tokens: int = 256,
+    *,
+    residual: int = 0,
+    predicted: int = BASE,
+    name: str = "m1",
+    num_layers: int = 2,
 ) -> Evidence:
     """Return one measurement whose backward is ``residual`` bytes above the analytic answer."""
     return Evidence(
@@ -33,5 +38,5 @@ def taught(*samples: Evidence) -> Calibration:
 
 def error_on(calibration: Calibration, sample: Evidence) -> float:
     """Return measured minus corrected bytes of a sample, answered by the curve."""
-    added = correction_at(calibration.curves, calibration.shares, (), sample)
+    added = compute_corrections(calibration.curves, calibration.shares, (), sample)
     return sample.residual("backward") - added["backward"]

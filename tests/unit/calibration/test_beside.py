@@ -1,4 +1,6 @@
-"""A second size of one measurement: it teaches its key as any size does, and a measurement is counted once."""
+"""A second size of one measurement: it teaches its key as any size does, and a measurement is
+counted once.
+"""
 
 from dataclasses import replace
 
@@ -6,17 +8,19 @@ import pytest
 
 from service.calibration.derive import calibrate
 from service.calibration.evidence import EXACT_SHARE, Evidence
-from service.calibration.sift import sift
+from service.calibration.sift import filter_evidence
 from tests.unit.calibration.builders import at, evidence, taught
 
 PER_TOKEN = 1_000_000
 
 
 def sizes(measurement: str, *, off: int = 0, whole: int = 4096) -> tuple[Evidence, Evidence]:
-    """Return a measurement that is off by so much for each token, and by ``off``, with the half size that it ran beside."""
+    """Return a measurement that is off by so much for each token, and by ``off``, with the half
+    size that it ran beside.
+    """
     asked = evidence(whole, residual=off + PER_TOKEN * whole, name=measurement)
     half = evidence(whole // 2, residual=off + PER_TOKEN * whole // 2, name=measurement)
-    return asked, replace(half, beside=True)
+    return asked, replace(half, is_extra_size=True)
 
 
 def test_one_measurement_of_two_sizes_finds_a_line() -> None:
@@ -25,11 +29,15 @@ def test_one_measurement_of_two_sizes_finds_a_line() -> None:
     curve = taught(asked, half).curves["backward"]
 
     assert curve.at(at(1024)) == pytest.approx(PER_TOKEN * 1024, rel=0.05)
-    assert taught(asked).curves["backward"].at(at(1024)) == pytest.approx(PER_TOKEN * 4096, rel=0.05)
+    assert taught(asked).curves["backward"].at(at(1024)) == pytest.approx(
+        PER_TOKEN * 4096, rel=0.05
+    )
 
 
 def test_both_points_are_known_themselves() -> None:
-    """A question at the half size was measured, too; and its own doubt is what is left of the line at either."""
+    """A question at the half size was measured, too; and its own doubt is what is left of the line
+    at either.
+    """
     asked, half = sizes("m1")
     calibration = taught(asked, half)
 
@@ -38,7 +46,9 @@ def test_both_points_are_known_themselves() -> None:
 
 
 def test_a_measurement_is_counted_once() -> None:
-    """By what it is named, by what it says of keys alike, and by how far it was from its answer: sizes of one are no draws."""
+    """By what it is named, by what it says of keys alike, and by how far it was from its answer:
+    sizes of one are no draws.
+    """
     calibration = taught(*sizes("m1"), *sizes("m2", whole=8192))
     asked_alone = taught(sizes("m1")[0], sizes("m2", whole=8192)[0])
 
@@ -48,7 +58,9 @@ def test_a_measurement_is_counted_once() -> None:
 
 
 def test_a_measurement_is_held_against_others_only() -> None:
-    """Its own half size would foretell it too well: nobody has that who asks before anything is measured."""
+    """Its own half size would foretell it too well: nobody has that who asks before anything is
+    measured.
+    """
     (first, half), (other, _) = sizes("m1", off=10**9), sizes("m2", whole=8192)
     with_half = {held.measurement: held for held in taught(first, half, other).left_out}
     without = {held.measurement: held for held in taught(first, other).left_out}
@@ -59,10 +71,12 @@ def test_a_measurement_is_held_against_others_only() -> None:
 
 
 def test_a_measurement_that_is_not_believed_takes_its_sizes_with_it() -> None:
-    """It contradicts two others of its size; what it ran beside it contradicts nobody, and came of the same run."""
+    """It contradicts two others of its size; what it ran beside it contradicts nobody, and came of
+    the same run.
+    """
     asked, half = sizes("m3", off=-(10**9))
     good = [sizes(name)[0] for name in ("m1", "m2")]
-    sifted = sift([asked, half, *good])
+    sifted = filter_evidence([asked, half, *good])
 
     assert [sample.measurement for sample in sifted.accepted] == ["m1", "m2"]
     assert [rejected.measurement for rejected in sifted.rejected] == ["m3"]
@@ -73,7 +87,7 @@ def test_a_size_that_contradicts_its_own_measurement_goes_alone() -> None:
     asked, half = sizes("m1")
     heavy = replace(half, measured={name: 10 * value for name, value in asked.measured.items()})
     good = sizes("m2")[0]
-    sifted = sift([asked, heavy, good])
+    sifted = filter_evidence([asked, heavy, good])
 
     assert heavy not in sifted.accepted
     assert {sample.measurement for sample in sifted.accepted} == {"m1", "m2"}

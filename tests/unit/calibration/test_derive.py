@@ -1,4 +1,6 @@
-"""Corrections are additive, shrink to the analytic answer, and improve on the evidence or stay away."""
+"""Corrections are additive, shrink to the analytic answer, and improve on the evidence or stay
+away.
+"""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.calibration.curve import Curve
-from service.calibration.derive import Calibration, Parent, calibrate
+from service.calibration.derive import Calibration, Prior, calibrate
 from service.calibration.evidence import EXACT_SHARE, Evidence, Quantity, tolerance
 from tests.unit.calibration.builders import BASE, GB, at, error_on, evidence, taught
 
@@ -31,13 +33,18 @@ def test_allocator_rounding_is_no_error() -> None:
 
 @given(residual=st.integers(min_value=-BASE // 2, max_value=BASE))
 def test_one_measurement_fixes_the_intercept(residual: int) -> None:
-    """After one sample the corrected answer is what was measured there, up to what means nothing; it says nothing of slopes."""
+    """After one sample the corrected answer is what was measured there, up to what means nothing;
+    it says nothing of slopes.
+    """
     sample = evidence(residual=residual)
 
     calibration = taught(sample)
 
     assert abs(error_on(calibration, sample)) <= tolerance(sample.measured["backward"])
-    assert all((curve.per_token, curve.per_layer, curve.per_layer_token) == (0, 0, 0) for curve in calibration.curves.values())
+    assert all(
+        (curve.per_token, curve.per_layer, curve.per_layer_token) == (0, 0, 0)
+        for curve in calibration.curves.values()
+    )
 
 
 @given(
@@ -46,19 +53,31 @@ def test_one_measurement_fixes_the_intercept(residual: int) -> None:
     num_tokens=st.integers(1, 10_000),
 )
 def test_a_line_is_found(fixed: int, per_token: int, num_tokens: int) -> None:
-    """Two sizes give intercept and slope, and with them any third size of the same line, to a thousandth of the answer."""
+    """Two sizes give intercept and slope, and with them any third size of the same line, to a
+    thousandth of the answer.
+    """
     few, many = (evidence(size, residual=fixed + per_token * size) for size in (256, 4096))
 
     curve = taught(few, many).curves["backward"]
 
-    assert curve.at(at(num_tokens)) == pytest.approx(fixed + per_token * num_tokens, abs=BASE * EXACT_SHARE)
+    assert curve.at(at(num_tokens)) == pytest.approx(
+        fixed + per_token * num_tokens, abs=BASE * EXACT_SHARE
+    )
 
 
-@given(per_layer_token=st.integers(100_000, 1_000_000), layers=st.integers(1, 80), tokens=st.integers(1, 8192))
-def test_what_each_layer_keeps_of_each_token_is_found(per_layer_token: int, layers: int, tokens: int) -> None:
+@given(
+    per_layer_token=st.integers(100_000, 1_000_000),
+    layers=st.integers(1, 80),
+    tokens=st.integers(1, 8192),
+)
+def test_what_each_layer_keeps_of_each_token_is_found(
+    per_layer_token: int, layers: int, tokens: int
+) -> None:
     """Four runs at two depths and two sizes tell of any depth and size."""
     samples = [
-        evidence(size, residual=per_layer_token * size * depth, num_layers=depth, name=f"{size} {depth}")
+        evidence(
+            size, residual=per_layer_token * size * depth, num_layers=depth, name=f"{size} {depth}"
+        )
         for size in (256, 1024)
         for depth in (2, 4)
     ]
@@ -70,16 +89,25 @@ def test_what_each_layer_keeps_of_each_token_is_found(per_layer_token: int, laye
 
 @given(residuals=st.lists(st.integers(-BASE // 2, BASE // 2), min_size=1, max_size=6))
 def test_a_correction_never_makes_its_evidence_worse(residuals: list[int]) -> None:
-    """Whatever was measured, what is left of it is at most what the analytic answer left, root mean square."""
+    """Whatever was measured, what is left of it is at most what the analytic answer left, root mean
+    square.
+    """
     samples = [
-        evidence(256 * (index + 1), residual=residual, predicted=BASE * (index + 1), name=f"m{index}")
+        evidence(
+            256 * (index + 1), residual=residual, predicted=BASE * (index + 1), name=f"m{index}"
+        )
         for index, residual in enumerate(residuals)
     ]
     calibration = taught(*samples)
     kept = [sample for sample in samples if sample.measurement in calibration.evidence]
 
     def left(errors: list[float]) -> float:
-        return sqrt(sum((error / one.doubt("backward")) ** 2 for error, one in zip(errors, kept, strict=True)))
+        return sqrt(
+            sum(
+                (error / one.doubt("backward")) ** 2
+                for error, one in zip(errors, kept, strict=True)
+            ),
+        )
 
     before = left([sample.residual("backward") for sample in kept])
     assert left([error_on(calibration, sample) for sample in kept]) <= before * (1 + 1e-9)
@@ -88,7 +116,9 @@ def test_a_correction_never_makes_its_evidence_worse(residuals: list[int]) -> No
 @given(residuals=st.lists(st.integers(0, BASE), min_size=1, max_size=6))
 def test_nothing_is_added_beyond_what_was_seen(residuals: list[int]) -> None:
     """Samples of one size are corrected by at most the largest of them: never by their sum."""
-    samples = [evidence(residual=residual, name=f"m{index}") for index, residual in enumerate(residuals)]
+    samples = [
+        evidence(residual=residual, name=f"m{index}") for index, residual in enumerate(residuals)
+    ]
     curve = taught(*samples).curves.get("backward", Curve())
 
     assert -1 <= curve.at(at(256)) <= max(residuals) + 1
@@ -101,7 +131,8 @@ def test_nothing_is_added_beyond_what_was_seen(residuals: list[int]) -> None:
 def test_the_order_of_the_evidence_does_not_matter(residuals: list[int], order: object) -> None:
     """The same measurements teach the same, whichever came first."""
     samples = [
-        evidence(256 * (1 + index // 2), residual=residual, name=f"m{index}") for index, residual in enumerate(residuals)
+        evidence(256 * (1 + index // 2), residual=residual, name=f"m{index}")
+        for index, residual in enumerate(residuals)
     ]
     shuffled = list(samples)
     order.shuffle(shuffled)  # type: ignore[attr-defined]  # Hypothesis gives a random.Random
@@ -110,10 +141,16 @@ def test_the_order_of_the_evidence_does_not_matter(residuals: list[int], order: 
 
 
 @given(
-    count=st.integers(2, 6), per_token=st.integers(200_000, 2_000_000), noise=st.lists(st.floats(-1, 1), min_size=7, max_size=7)
+    count=st.integers(2, 6),
+    per_token=st.integers(200_000, 2_000_000),
+    noise=st.lists(st.floats(-1, 1), min_size=7, max_size=7),
 )
-def test_more_evidence_does_not_widen_the_error(count: int, per_token: int, noise: list[float]) -> None:
-    """On a curve that is what it seems, each further measurement leaves no more at a size that was not measured than noise."""
+def test_more_evidence_does_not_widen_the_error(
+    count: int, per_token: int, noise: list[float]
+) -> None:
+    """On a curve that is what it seems, each further measurement leaves no more at a size that was
+    not measured than noise.
+    """
     samples = [
         evidence(
             512 * (index + 1),
@@ -125,7 +162,8 @@ def test_more_evidence_does_not_widen_the_error(count: int, per_token: int, nois
     held = evidence(4096, residual=per_token * 4096, name="held")
     errors = [abs(error_on(taught(*samples[:number]), held)) for number in range(1, count + 1)]
 
-    # Two sizes beside each other say little of one that is far: their noise grows with the distance.
+    # Two sizes beside each other say little of one that is far: their noise grows with the
+    # distance.
     allowed = BASE * EXACT_SHARE * 8
     assert all(later <= max(earlier, allowed) for earlier, later in pairwise(errors))
     assert errors[-1] <= errors[0]
@@ -133,10 +171,15 @@ def test_more_evidence_does_not_widen_the_error(count: int, per_token: int, nois
 
 def test_many_measurements_move_what_one_hardly_does() -> None:
     """A residual no larger than the doubt is believed once it has been seen often."""
-    residual, parent = round(BASE * EXACT_SHARE * 0.8), Parent(between={"backward": (EXACT_SHARE / 2) ** 2})
+    residual, parent = (
+        round(BASE * EXACT_SHARE * 0.8),
+        Prior(between={"backward": (EXACT_SHARE / 2) ** 2}),
+    )
     moved = []
     for number in (1, 4, 16):
-        calibration = calibrate([evidence(residual=residual, name=f"m{index}") for index in range(number)], parent)
+        calibration = calibrate(
+            [evidence(residual=residual, name=f"m{index}") for index in range(number)], parent
+        )
         assert calibration is not None
         moved.append(calibration.curves["backward"].at(at(256)) / residual)
 
@@ -147,7 +190,7 @@ def test_many_measurements_move_what_one_hardly_does() -> None:
 
 def test_a_key_shrinks_towards_keys_like_it() -> None:
     """What a family shows is added where a key says the same, and is not counted twice."""
-    parent = Parent(shares={"backward": 0.1})
+    parent = Prior(shares={"backward": 0.1})
 
     agreeing = calibrate([evidence(residual=GB)], parent)
 
@@ -164,7 +207,9 @@ def test_one_measurement_doubts_itself_elsewhere() -> None:
 
 def test_agreeing_measurements_narrow_the_doubt() -> None:
     """Two sizes that each tell of the other leave nothing but the tolerance."""
-    samples = [evidence(size, residual=GB, predicted=BASE * size, name=str(size)) for size in (256, 512)]
+    samples = [
+        evidence(size, residual=GB, predicted=BASE * size, name=str(size)) for size in (256, 512)
+    ]
 
     assert taught(*samples).relative_error == pytest.approx(EXACT_SHARE)
 
@@ -182,7 +227,10 @@ def test_instants_are_corrected_one_by_one() -> None:
 
 def test_slices_are_no_measurement_of_the_model_itself() -> None:
     """Only a model that was run at its own depth counts as measured."""
-    own, sliced = evidence(256, name="own"), replace(evidence(512, name="sliced"), extrapolated=True)
+    own, sliced = (
+        evidence(256, name="own"),
+        replace(evidence(512, name="sliced"), extrapolated=True),
+    )
 
     calibration = taught(own, sliced)
 
@@ -191,7 +239,10 @@ def test_slices_are_no_measurement_of_the_model_itself() -> None:
 
 def test_a_point_that_was_measured_again_is_the_mean_of_both() -> None:
     """Two runs of one size weigh alike, whichever came first."""
-    samples = [replace(evidence(residual=residual, name=f"{residual}"), spread=0.1) for residual in (GB, 2 * GB)]
+    samples = [
+        replace(evidence(residual=residual, name=f"{residual}"), spread=0.1)
+        for residual in (GB, 2 * GB)
+    ]
 
     (exact,) = taught(*samples).exact
 
@@ -199,9 +250,13 @@ def test_a_point_that_was_measured_again_is_the_mean_of_both() -> None:
 
 
 def test_each_measurement_is_held_against_the_others() -> None:
-    """Left out, a measurement is answered by what the others of its key taught; alone, by the analytic answer."""
+    """Left out, a measurement is answered by what the others of its key taught; alone, by the
+    analytic answer.
+    """
     alone = taught(evidence(residual=GB)).left_out
-    first, second = taught(*(evidence(size, residual=GB, name=str(size)) for size in (256, 512))).left_out
+    first, second = taught(
+        *(evidence(size, residual=GB, name=str(size)) for size in (256, 512))
+    ).left_out
 
     (only,) = alone
     assert only.alone

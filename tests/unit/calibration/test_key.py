@@ -7,12 +7,20 @@ import pytest
 
 from service.calibration import key as key_module
 from service.calibration.evidence import Quantity
-from service.calibration.key import calibration_key, calibration_scope, kind_of
+from service.calibration.key import build_calibration_key, describe_calibration_key, get_run_kind
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.workload import (
+    Attention,
+    Checkpointing,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 
 CONFIG = {
     "model_type": "llama",
@@ -38,7 +46,7 @@ def model(**changes: object) -> Architecture:
 
 def key(workload: Workload = TRAIN, layout: Layout | None = None, **changes: object) -> str:
     """Return the key of one question about a small llama."""
-    return calibration_key(model(**changes), workload, layout or Layout())
+    return build_calibration_key(model(**changes), workload, layout or Layout())
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,9 @@ def test_depth_is_a_point_too() -> None:
 
 
 def test_accumulation_counts_only_as_such() -> None:
-    """Gradients exist during forward from the second micro-batch on, and a third changes nothing."""
+    """Gradients exist during forward from the second micro-batch on, and a third changes
+    nothing.
+    """
     twice, often = (replace(TRAIN, gradient_accumulation_steps=steps) for steps in (2, 8))
 
     assert key(twice) == key(often) != key()
@@ -127,31 +137,39 @@ def test_a_key_may_stand_in_a_url() -> None:
 
 def test_a_scope_reads_like_the_question() -> None:
     """A person can see what a key stands for."""
-    scope = calibration_scope(model(), TRAIN, Layout())
+    scope = describe_calibration_key(model(), TRAIN, Layout())
 
     assert (scope["family"], scope["task"], scope["optimizer"]) == ("llama", "train", "adamw")
 
 
 def test_a_key_is_hashed_once() -> None:
     """The hundred questions of a search about one curve share its key without work."""
-    calibration_key(model(), TRAIN, Layout())
-    before = key_module.hashed_keys()
+    build_calibration_key(model(), TRAIN, Layout())
+    before = key_module.count_hashed_keys()
 
     for length in range(1, 101):
-        calibration_key(model(), replace(TRAIN, sequence_length=length), Layout())
+        build_calibration_key(model(), replace(TRAIN, sequence_length=length), Layout())
 
-    assert key_module.hashed_keys() == before
+    assert key_module.count_hashed_keys() == before
 
 
 @pytest.mark.parametrize(
     ("workload", "layout", "expected"),
     [
         (TRAIN, Layout(data_parallel=8), "transformers training, full, alone"),
-        (TRAIN, Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2), "transformers training, full, sharded"),
+        (
+            TRAIN,
+            Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2),
+            "transformers training, full, sharded",
+        ),
         (SERVE, Layout(tensor_parallel=2), "transformers serving, sharded"),
     ],
 )
-def test_kinds_of_runs_learn_from_each_other(workload: Workload, layout: Layout, expected: str) -> None:
-    """What one kind of run teaches says nothing of another; the context of a process is no run's own."""
-    assert kind_of(workload, layout, Quantity.ALLOCATED) == expected
-    assert "process" in kind_of(workload, layout, Quantity.DEVICE)
+def test_kinds_of_runs_learn_from_each_other(
+    workload: Workload, layout: Layout, expected: str
+) -> None:
+    """What one kind of run teaches says nothing of another; the context of a process is no run's
+    own.
+    """
+    assert get_run_kind(workload, layout, Quantity.ALLOCATED) == expected
+    assert "process" in get_run_kind(workload, layout, Quantity.DEVICE)

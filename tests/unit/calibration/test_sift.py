@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from service.calibration.derive import calibrate
 from service.calibration.evidence import EXACT_SHARE, Evidence, MeasuredPoint
-from service.calibration.sift import sift
+from service.calibration.sift import filter_evidence
 from tests.unit.calibration.builders import BASE, GB, evidence, taught
 
 
@@ -17,7 +17,7 @@ def test_memory_that_falls_with_the_batch_is_rejected() -> None:
     small = evidence(256, residual=3 * GB, name="first")
     large = evidence(4096, residual=0, name="second")
 
-    found = sift([small, large])
+    found = filter_evidence([small, large])
 
     assert [sample.measurement for sample in found.accepted] == ["first"]
     assert [(one.measurement, one.reason) for one in found.rejected] == [
@@ -30,11 +30,15 @@ def test_of_many_the_odd_one_goes() -> None:
     wrong = evidence(128, residual=5 * GB, name="a wrong one")
     larger = [evidence(size, residual=GB, name=f"{size}") for size in (256, 512, 1024)]
 
-    assert [one.measurement for one in sift([wrong, *larger]).rejected] == ["a wrong one"]
+    assert [one.measurement for one in filter_evidence([wrong, *larger]).rejected] == [
+        "a wrong one"
+    ]
 
 
 def test_shorter_but_more_sequences_may_need_less() -> None:
-    """Attention is quadratic in the sequence, so more tokens in shorter sequences are no contradiction."""
+    """Attention is quadratic in the sequence, so more tokens in shorter sequences are no
+    contradiction.
+    """
     long = evidence(4096, residual=GB, name="long")
     point = MeasuredPoint(num_layers=2, micro_batch_size=32, sequence_length=256)
     short = replace(evidence(residual=0, name="short"), point=point)
@@ -43,19 +47,22 @@ def test_shorter_but_more_sequences_may_need_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"), [({"transferable": False}, "the kernels were not"), ({"measured": {}}, "nothing was measured")]
+    ("change", "reason"),
+    [({"transferable": False}, "the kernels were not"), ({"measured": {}}, "nothing was measured")],
 )
 def test_other_kernels_and_empty_runs_teach_nothing(change: dict[str, object], reason: str) -> None:
     """Only what CUDA would have run may correct an answer for CUDA."""
     broken = replace(evidence(residual=GB), **change)  # type: ignore[arg-type]  # one case a field
 
     assert calibrate([broken]) is None
-    assert sift([broken]).rejected[0].reason.startswith(reason)
+    assert filter_evidence([broken]).rejected[0].reason.startswith(reason)
 
 
 @given(residual=st.integers(-BASE // 2, BASE), least=st.integers(1, 4 * BASE))
 def test_running_out_of_memory_changes_no_curve(residual: int, least: int) -> None:
-    """It bounds from below what its size and larger ones need; what others taught stays as it is."""
+    """It bounds from below what its size and larger ones need; what others taught stays as it
+    is.
+    """
     measured = evidence(256, residual=residual, name="measured")
     ran_out = Evidence(
         measurement="ran out",
@@ -84,15 +91,20 @@ def test_a_run_that_took_everything_bounds_from_above() -> None:
 def test_the_order_does_not_decide(order: list[int]) -> None:
     """Whoever came first, the same measurements are believed."""
     sizes = ((128, 4 * GB), (256, 0), (512, GB), (1024, 0), (1024, 3 * GB))
-    samples = [evidence(size, residual=residual, name=f"m{index}") for index, (size, residual) in enumerate(sizes)]
+    samples = [
+        evidence(size, residual=residual, name=f"m{index}")
+        for index, (size, residual) in enumerate(sizes)
+    ]
 
-    assert sift([samples[index] for index in order]) == sift(samples)
+    assert filter_evidence([samples[index] for index in order]) == filter_evidence(samples)
 
 
 @pytest.mark.parametrize("wrong", [512, 200 * BASE])
 @given(residual=st.integers(-BASE // 20, BASE // 20))
 def test_one_point_has_one_need(wrong: int, residual: int) -> None:
-    """A reading that another one of the same point denies is named; the one nearer to the analytic answer stays."""
+    """A reading that another one of the same point denies is named; the one nearer to the analytic
+    answer stays.
+    """
     good = evidence(256, residual=residual, name="z good")
     bad = replace(evidence(256, name="a bad"), measured={"backward": wrong})
 
@@ -104,9 +116,17 @@ def test_one_point_has_one_need(wrong: int, residual: int) -> None:
     ]
 
 
-@given(first=st.integers(-BASE // 50, BASE // 50), second=st.integers(-BASE // 50, BASE // 50), claimed=st.booleans())
-def test_the_interval_of_a_point_holds_all_that_was_read_there(first: int, second: int, *, claimed: bool) -> None:
-    """Readings that the spread of their kind explains are put together, and their interval holds each of them."""
+@given(
+    first=st.integers(-BASE // 50, BASE // 50),
+    second=st.integers(-BASE // 50, BASE // 50),
+    claimed=st.booleans(),
+)
+def test_the_interval_of_a_point_holds_all_that_was_read_there(
+    first: int, second: int, *, claimed: bool
+) -> None:
+    """Readings that the spread of their kind explains are put together, and their interval holds
+    each of them.
+    """
     samples = [
         replace(evidence(256, residual=residual, name=f"m{residual}"), spread=0.05, claimed=claimed)
         for residual in {first, second}

@@ -5,13 +5,25 @@ from dataclasses import fields
 import pytest
 
 from service.base.errors import UnknownGpuError
-from service.catalog.gpus import GpuEntry, entries_named, gpus_of_family, list_gpus, resolve_gpu
+from service.catalog.gpus import GpuEntry, find_gpus, list_family_gpus, list_gpus, resolve_gpu
 from service.estimator.values.units import GIB, MIB
 
 ASKED_FIRST = {
     *("V100", "T4", "A10G", "A100", "L4", "L40S", "RTX 3090", "RTX 4090", "RTX 5090", "RTX A6000"),
     *("H100", "H200", "H20", "B200", "GB200", "MI300X"),
-    *("P100", "RTX 2080 Ti", "A10", "A30", "A40", "RTX A5000", "L20", "L40", "RTX 4080", "RTX 4090 D", "RTX 6000 Ada"),
+    *(
+        "P100",
+        "RTX 2080 Ti",
+        "A10",
+        "A30",
+        "A40",
+        "RTX A5000",
+        "L20",
+        "L40",
+        "RTX 4080",
+        "RTX 4090 D",
+        "RTX 6000 Ada",
+    ),
     *("RTX PRO 6000", "A800", "H800", "H200 NVL", "H20-3e", "GH200", "B300", "GB300"),
     *("MI210", "MI250", "MI250X", "MI325X", "MI350X", "MI355X", "Gaudi2", "Gaudi3"),
 }
@@ -33,7 +45,13 @@ def test_has_every_family_that_people_ask_about_first() -> None:
 def test_has_gpus_of_three_makers_and_slices() -> None:
     """AMD, Intel and NVIDIA are there, and MIG of each generation that has it."""
     assert {entry.vendor for entry in list_gpus()} == {"nvidia", "amd", "intel"}
-    assert {entry.family for entry in list_gpus() if entry.mig_profiles} >= {"A30", "A100", "H100", "B200", "RTX PRO 6000"}
+    assert {entry.family for entry in list_gpus() if entry.mig_profiles} >= {
+        "A30",
+        "A100",
+        "H100",
+        "B200",
+        "RTX PRO 6000",
+    }
 
 
 @SKUS
@@ -48,7 +66,9 @@ def test_every_figure_has_a_source(entry: GpuEntry) -> None:
 
 @SKUS
 def test_figures_are_plausible(entry: GpuEntry) -> None:
-    """A process can allocate less than NVML's total but over nine tenths of it; wider formats are never faster."""
+    """A process can allocate less than NVML's total but over nine tenths of it; wider formats are
+    never faster.
+    """
     flops = entry.peak_flops
 
     assert 0.9 * entry.capacity_bytes < entry.usable_bytes <= entry.capacity_bytes
@@ -64,7 +84,9 @@ def test_figures_are_plausible(entry: GpuEntry) -> None:
 @SKUS
 def test_mig_slices_fit_into_the_gpu(entry: GpuEntry) -> None:
     """As many slices as a profile allows take at most the eight eighths of the memory."""
-    assert all(profile.max_instances * profile.memory_eighths <= 8 for profile in entry.mig_profiles)
+    assert all(
+        profile.max_instances * profile.memory_eighths <= 8 for profile in entry.mig_profiles
+    )
     assert len({profile.name for profile in entry.mig_profiles}) == len(entry.mig_profiles)
 
 
@@ -86,11 +108,15 @@ def test_mig_slices_fit_into_the_gpu(entry: GpuEntry) -> None:
         ("GB200-186GB", "1g.47gb", 45.5, 1 / 7),
     ],
 )
-def test_a_slice_has_no_more_than_the_driver_shows(gpu: str, profile: str, shown_gib: float, share: float) -> None:
-    """``nvidia-smi mig -lgip`` of public logs bounds the memory, and the profile says its part of the multiprocessors."""
+def test_a_slice_has_no_more_than_the_driver_shows(
+    gpu: str, profile: str, shown_gib: float, share: float
+) -> None:
+    """``nvidia-smi mig -lgip`` of public logs bounds the memory, and the profile says its part of
+    the multiprocessors.
+    """
     entry = resolve_gpu(gpu)
 
-    found = entry.slice(profile)
+    found = entry.get_slice(profile)
 
     assert found is not None
     assert 0.9 * shown_gib * GIB < found.usable_bytes <= shown_gib * GIB
@@ -116,9 +142,13 @@ def test_nvml_and_feature_discovery_names_are_unambiguous(entry: GpuEntry) -> No
 @SKUS
 def test_device_carries_the_figures(entry: GpuEntry) -> None:
     """The estimator's device has the catalogue's numbers."""
-    device = entry.device()
+    device = entry.to_device()
 
-    assert (device.name, device.capacity_bytes, device.usable_bytes) == (entry.name, entry.capacity_bytes, entry.usable_bytes)
+    assert (device.name, device.capacity_bytes, device.usable_bytes) == (
+        entry.name,
+        entry.capacity_bytes,
+        entry.usable_bytes,
+    )
     assert device.link_bytes_per_second == entry.link_bytes_per_second
 
 
@@ -160,7 +190,7 @@ def test_ambiguous_name_is_refused_with_every_sku(alias: str) -> None:
     with pytest.raises(UnknownGpuError, match="ambiguous") as refused:
         resolve_gpu(alias, field="gpu")
 
-    candidates = entries_named(alias)
+    candidates = find_gpus(alias)
     assert len(candidates) > 1
     assert all(entry.name in refused.value.detail for entry in candidates)
     assert refused.value.extra["errors"] == [{"field": "gpu", "message": refused.value.detail}]
@@ -182,7 +212,7 @@ def test_a_name_like_nothing_is_told_what_is_known() -> None:
 
 def test_a_family_lists_its_skus() -> None:
     """Both memory sizes of an A100 are in its family, and an unknown family is empty."""
-    names = {entry.name for entry in gpus_of_family("a100")}
+    names = {entry.name for entry in list_family_gpus("a100")}
 
     assert {"A100-SXM4-40GB", "A100-SXM4-80GB"} <= names
-    assert gpus_of_family("abacus") == ()
+    assert list_family_gpus("abacus") == ()

@@ -1,4 +1,6 @@
-"""The model catalogue: every config is there, read one at a time, and refused in words where it cannot be read."""
+"""The model catalogue: every config is there, read one at a time, and refused in words where it
+cannot be read.
+"""
 
 import json
 import re
@@ -13,22 +15,26 @@ from service.catalog import models
 from service.catalog.models import (
     ModelEntry,
     find_model,
+    list_model_names,
     list_models,
     load_architecture,
     load_config,
-    model_names,
     resolve_model,
 )
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError, NotModelledError
 
 CONFIGS = Path(models.__file__).with_name("configs")
-PUBLISHED_PARAMETERS: dict[str, int] = json.loads(Path(__file__).with_name("published_parameters.json").read_bytes())["totals"]
+PUBLISHED_PARAMETERS: dict[str, int] = json.loads(
+    Path(__file__).with_name("published_parameters.json").read_bytes()
+)["totals"]
 
 
 def test_every_config_is_listed_and_every_listed_model_has_one() -> None:
     """Index and files agree, down to the model_type."""
-    files = {path.stem: json.loads(path.read_bytes())["model_type"] for path in CONFIGS.glob("*.json")}
+    files = {
+        path.stem: json.loads(path.read_bytes())["model_type"] for path in CONFIGS.glob("*.json")
+    }
 
     assert {entry.name: entry.model_type for entry in list_models()} == files
 
@@ -36,14 +42,16 @@ def test_every_config_is_listed_and_every_listed_model_has_one() -> None:
 def test_has_the_models_that_people_ask_for() -> None:
     """At least 125 models, most of which the estimator reads, and 80 held to a published total."""
     assert len(list_models()) >= 125
-    assert len(models.supported_names()) >= 125
+    assert len(models.list_supported_models()) >= 125
     assert len(PUBLISHED_PARAMETERS) >= 80
 
 
 @pytest.mark.parametrize("entry", list_models(), ids=lambda entry: entry.name)
 def test_every_model_says_where_its_config_came_from(entry: ModelEntry) -> None:
     """A source names a page, a package with its release, or a repository at a commit."""
-    assert re.search(r"https://huggingface\.co/[\w.-]+/[\w.-]+/|\d+\.\d+\.\d+|at [0-9a-f]{40}", entry.source)
+    assert re.search(
+        r"https://huggingface\.co/[\w.-]+/[\w.-]+/|\d+\.\d+\.\d+|at [0-9a-f]{40}", entry.source
+    )
 
 
 def test_no_name_or_alias_means_two_models() -> None:
@@ -51,10 +59,12 @@ def test_no_name_or_alias_means_two_models() -> None:
     names = [name.casefold() for entry in list_models() for name in (entry.name, *entry.aliases)]
 
     assert sorted(set(names)) == sorted(names)
-    assert len(model_names()) == len(names)
+    assert len(list_model_names()) == len(names)
 
 
-@pytest.mark.parametrize("name", ["llama-2-7b", "meta-llama/Llama-2-7b-hf", "META-LLAMA/llama-2-7b-HF"])
+@pytest.mark.parametrize(
+    "name", ["llama-2-7b", "meta-llama/Llama-2-7b-hf", "META-LLAMA/llama-2-7b-HF"]
+)
 def test_finds_a_model_by_name_or_hub_id(name: str) -> None:
     """A hub id means the catalogue's model, in any case."""
     entry = resolve_model(name)
@@ -94,9 +104,14 @@ def test_a_model_is_read_or_refused_with_its_field(entry: ModelEntry) -> None:
 
 
 def test_a_family_without_terms_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A catalogue that is ahead of the families names the model and its family, and what is modelled."""
+    """A catalogue that is ahead of the families names the model and its family, and what is
+    modelled.
+    """
     monkeypatch.setattr("service.estimator.model.families.registry._FAMILIES", {"llama": "llama"})
-    monkeypatch.setattr("service.catalog.models._architecture", lambda _: architecture_from_config({"model_type": "whisper"}))
+    monkeypatch.setattr(
+        "service.catalog.models._architecture",
+        lambda _: architecture_from_config({"model_type": "whisper"}),
+    )
 
     with pytest.raises(NotModelledError, match=r"'whisper-tiny'.*'whisper'"):
         load_architecture(resolve_model("openai/whisper-tiny"))
@@ -112,7 +127,9 @@ from service.catalog.models import load_architecture, resolve_model
 load_architecture(resolve_model("llama-2-7b"))
 print(sum("/configs/" in path and path.endswith(".json") for path in opened))
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
 
     assert ran.stdout.strip() == "1"
 

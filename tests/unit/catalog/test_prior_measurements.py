@@ -27,7 +27,12 @@ def test_an_entry_knows_what_its_file_says() -> None:
     """Environment, date and source stand once in a file."""
     (prior,) = read_priors("file", json.dumps(DOCUMENT).encode())
 
-    assert (prior.id, prior.source, prior.how, prior.model) == ("file/0", "a machine", "a command", "gpt2")
+    assert (prior.id, prior.source, prior.method, prior.model) == (
+        "file/0",
+        "a machine",
+        "a command",
+        "gpt2",
+    )
     assert prior.date.isoformat() == "2026-01-31T00:00:00+00:00"
     assert prior.result["environment"] == {"torch": "2.13.0"}
 
@@ -38,7 +43,14 @@ def test_what_does_not_say_where_when_and_how_is_refused(field: str) -> None:
     with pytest.raises(PriorError, match=f"{field} is empty"):
         read(**{field: {} if field == "environment" else " "})
     with pytest.raises(PriorError, match="lacks"):
-        list(read_priors("file", json.dumps({name: value for name, value in DOCUMENT.items() if name != field}).encode()))
+        list(
+            read_priors(
+                "file",
+                json.dumps(
+                    {name: value for name, value in DOCUMENT.items() if name != field}
+                ).encode(),
+            ),
+        )
 
 
 def test_what_nobody_reads_is_refused() -> None:
@@ -50,12 +62,18 @@ def test_what_nobody_reads_is_refused() -> None:
 
 
 def test_everything_that_is_shipped_can_be_read() -> None:
-    """Each entry names its source and how it was made; there are none while the estimator meets every trace by itself."""
-    assert all(prior.source and prior.how for prior in list_priors())
+    """Each entry names its source and how it was made; there are none while the estimator meets
+    every trace by itself.
+    """
+    assert all(prior.source and prior.method for prior in list_priors())
 
 
-def test_every_file_beside_the_catalogue_is_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever lies in the directory is read, in the order of its names; a directory that is not there holds nothing."""
+def test_every_file_beside_the_catalogue_is_shipped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever lies in the directory is read, in the order of its names; a directory that is not
+    there holds nothing.
+    """
     monkeypatch.setattr("service.catalog.prior_measurements._DATA", tmp_path / "priors")
     absent = list_priors.__wrapped__()
     (tmp_path / "priors").mkdir()

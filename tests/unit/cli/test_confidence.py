@@ -6,21 +6,25 @@ import pytest
 
 from service.__main__ import main
 from service.base.errors import InvalidRequestError
-from service.cli.confidence import add_search_confidence, confidence_of
+from service.cli.confidence import add_search_confidence, get_confidence
 from service.terminal.arguments import Parser
 
 FIT = ("fit", "gpt2", "--gpu", "T4", "--task", "train", "--sequence-length", "64", "--json")
 
 
 @pytest.mark.parametrize(
-    ("said", "level"), [((), 0.95), (("--confidence", "0.8"), 0.8), (("--tight",), None)], ids=["default", "level", "point"]
+    ("said", "level"),
+    [((), 0.95), (("--confidence", "0.8"), 0.8), (("--tight",), None)],
+    ids=["default", "level", "point"],
 )
-def test_a_search_is_asked_at_a_level_or_at_the_point(said: tuple[str, ...], level: float | None) -> None:
+def test_a_search_is_asked_at_a_level_or_at_the_point(
+    said: tuple[str, ...], level: float | None
+) -> None:
     """What is not said is 0.95."""
     parser = Parser(prog="headroom")
     add_search_confidence(parser.add_argument_group("search"))
 
-    assert confidence_of(parser.parse_args(said)) == level
+    assert get_confidence(parser.parse_args(said)) == level
 
 
 def test_a_level_and_the_point_at_once_are_refused() -> None:

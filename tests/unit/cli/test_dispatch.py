@@ -1,4 +1,6 @@
-"""The command: one module for each name, loaded when it is asked for, and errors that say what would be right."""
+"""The command: one module for each name, loaded when it is asked for, and errors that say what
+would be right.
+"""
 
 import subprocess
 import sys
@@ -71,12 +73,20 @@ def test_flags_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["plan", "gpt2", "--gpus", "L4", "--gpus", "H200"], "--gpus: said more than once; say it once, with commas between"),
+        (
+            ["plan", "gpt2", "--gpus", "L4", "--gpus", "H200"],
+            "--gpus: said more than once; say it once, with commas between",
+        ),
         (["fit", "gpt2", "--gpu", "L4", "--gpu=H200"], "--gpu: said more than once; say it once\n"),
-        (["fit", "gpt2", "--padding-mask", "--no-padding-mask"], "--padding-mask/--no-padding-mask: said more than once"),
+        (
+            ["fit", "gpt2", "--padding-mask", "--no-padding-mask"],
+            "--padding-mask/--no-padding-mask: said more than once",
+        ),
     ],
 )
-def test_a_flag_is_said_once(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_is_said_once(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of two values one would be dropped without a word, so the second is refused."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
@@ -96,7 +106,9 @@ def test_a_parser_reads_many_lines() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"]])
-def test_the_version_is_the_installed_one(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_the_installed_one(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """The version comes from the installation's metadata."""
     assert main(arguments) == 0
 
@@ -114,10 +126,17 @@ def test_an_expected_refusal_is_one_line_and_code_two(capsys: pytest.CaptureFixt
 
 
 def test_the_dispatch_loads_nothing_heavy() -> None:
-    """Before a command is known, neither the web framework nor the database nor a terminal library is loaded."""
-    script = "import sys, service.__main__; print(*(name for name in sys.argv[1:] if name in sys.modules))"
+    """Before a command is known, neither the web framework nor the database nor a terminal library
+    is loaded.
+    """
+    script = (
+        "import sys, service.__main__; print(*(name for name in sys.argv[1:] if name in "
+        "sys.modules))"
+    )
     heavy = ["litestar", "sqlalchemy", "rich", "httpx", "msgspec", "structlog", "rq", "uvicorn"]
-    answer = subprocess.run([sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True
+    )
 
     assert answer.stdout.split() == []
 
@@ -125,13 +144,24 @@ def test_the_dispatch_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("fit", "gpt2", "--task", "trian"), "--task: unknown value 'trian'. Did you mean 'train'? Known: train, serve."),
+        (
+            ("fit", "gpt2", "--task", "trian"),
+            "--task: unknown value 'trian'. Did you mean 'train'? Known: train, serve.",
+        ),
         (("models", "lst"), "unknown value 'lst'. Did you mean 'list'?"),
-        (("measure", "gpt2", "--device", "cdua"), "--device: unknown value 'cdua'. Did you mean 'cuda'?"),
-        (("measure", "gpt2", "--priority", "asap"), "--priority: unknown value 'asap'. Known: low, normal, high."),
+        (
+            ("measure", "gpt2", "--device", "cdua"),
+            "--device: unknown value 'cdua'. Did you mean 'cuda'?",
+        ),
+        (
+            ("measure", "gpt2", "--priority", "asap"),
+            "--priority: unknown value 'asap'. Known: low, normal, high.",
+        ),
     ],
 )
-def test_an_unknown_word_names_the_nearest(arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_word_names_the_nearest(
+    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A misspelt word is refused with the one that was meant, and with all that are known."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
@@ -142,15 +172,21 @@ def test_an_unknown_word_names_the_nearest(arguments: tuple[str, ...], told: str
 
 @pytest.mark.parametrize("start", [main, lambda arguments: start_worker(arguments[1:])])
 def test_a_worker_refuses_as_every_command_does(
-    start: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    start: Callable[[list[str]], int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A device that is none is refused with those there are, by the command and by the process that it becomes."""
+    """A device that is none is refused with those there are, by the command and by the process that
+    it becomes.
+    """
     monkeypatch.delenv("DATABASE_URL", raising=False)
     with pytest.raises(SystemExit) as left:
         start(["worker", "--device", "tpu"])
 
     assert left.value.code == 2
-    assert capsys.readouterr().err.startswith("headroom worker: argument --device: unknown value 'tpu'. Did you mean 'cpu'?")
+    assert capsys.readouterr().err.startswith(
+        "headroom worker: argument --device: unknown value 'tpu'. Did you mean 'cpu'?"
+    )
     assert start_worker(["--device", "cpu"]) == 2
     assert capsys.readouterr().err.startswith("headroom: DATABASE_URL is not set")
     assert {*DEVICES} == {*ProbeDevice, AUTO}

@@ -9,9 +9,21 @@ import pytest
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.flags import add_gpu, add_question, gpu_of, in_flags, model_of, words_of
+from service.cli.flags import (
+    add_gpu,
+    add_question,
+    build_workload,
+    get_gpu,
+    get_model,
+    translate_to_flags,
+)
 from service.contract.schemas.fit import FitRequest
-from service.contract.schemas.workload import LayoutRequest, ServeRequest, TrainRequest, WorkloadRequest
+from service.contract.schemas.workload import (
+    LayoutRequest,
+    ServeRequest,
+    TrainRequest,
+    WorkloadRequest,
+)
 from service.terminal.arguments import Parser
 
 TRAIN = ("llama-2-7b", "--task", "train", "--sequence-length", "4096")
@@ -34,7 +46,7 @@ def build_parser() -> Parser:
 
 def ask(*arguments: str) -> dict[str, object]:
     """Return the workload and the layout that a command line says."""
-    return words_of(build_parser().parse_args(arguments))
+    return build_workload(build_parser().parse_args(arguments))
 
 
 @pytest.mark.parametrize("schema", [TrainRequest, ServeRequest, LayoutRequest])
@@ -42,7 +54,11 @@ def test_every_field_of_the_contract_has_a_flag(schema: type[Struct]) -> None:
     """A word that HTTP takes can be said on the command line."""
     shown = build_parser().format_help()
 
-    missing = [name for name in schema.__struct_encode_fields__ if f"--{name.replace('_', '-')}" not in shown]
+    missing = [
+        name
+        for name in schema.__struct_encode_fields__
+        if f"--{name.replace('_', '-')}" not in shown
+    ]
     assert missing == []
 
 
@@ -51,11 +67,17 @@ def is_taken(flag: Action, text: str) -> bool:
     section, *path = flag.dest.split(".")
     is_serving = path[0] in ServeRequest.__struct_encode_fields__
     needed = (
-        {"task": "serve", "num_sequences": 1, "prompt_tokens": 1} if is_serving else {"task": "train", "sequence_length": 1}
+        {"task": "serve", "num_sequences": 1, "prompt_tokens": 1}
+        if is_serving
+        else {"task": "train", "sequence_length": 1}
     )
     document: dict[str, Any] = {"workload": needed, "layout": {}}
     # What a word of the contract needs beside it.
-    place = document[section] if path[0] != "speculative" else document[section].setdefault("speculative", {"num_tokens": 1})
+    place = (
+        document[section]
+        if path[0] != "speculative"
+        else document[section].setdefault("speculative", {"num_tokens": 1})
+    )
     for name in path[:-1]:
         place = place if name == "speculative" else place.setdefault(name, {})
     try:
@@ -66,12 +88,21 @@ def is_taken(flag: Action, text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("flag", [flag for flag in build_parser()._actions if "." in flag.dest], ids=lambda flag: flag.dest)  # noqa: SLF001 - argparse shows its flags nowhere else
+@pytest.mark.parametrize(
+    "flag",
+    [flag for flag in build_parser()._actions if "." in flag.dest],  # noqa: SLF001 - argparse shows its flags nowhere else
+    ids=lambda flag: flag.dest,
+)
 def test_every_flag_can_be_said(flag: Action) -> None:
-    """Of a number, a size, a version, a word that the help lists and any word, the contract takes at least one."""
+    """Of a number, a size, a version, a word that the help lists and any word, the contract takes
+    at least one.
+    """
     listed = (flag.help or "").rpartition(": ")[2].split(", ")
 
-    assert any(is_taken(flag, text) for text in ("1", "0.5", "0.19.0", "64000000000", *listed, "mlp", "yes"))
+    assert any(
+        is_taken(flag, text)
+        for text in ("1", "0.5", "0.19.0", "64000000000", *listed, "mlp", "yes")
+    )
 
 
 def test_a_list_of_names_is_said_with_commas() -> None:
@@ -89,12 +120,18 @@ def test_memory_is_bytes_or_a_size() -> None:
 
 
 def test_guessing_ahead_is_said_word_by_word() -> None:
-    """Speculative decoding is a section like adapters; its draft model is a name, or an object that brings a config along."""
+    """Speculative decoding is a section like adapters; its draft model is a name, or an object that
+    brings a config along.
+    """
     serving = ("llama-2-7b", "--task", "serve", "--num-sequences", "1", "--prompt-tokens", "9")
-    said = ask(*serving, "--speculative-num-tokens", "3", "--speculative-draft", "llama-3.2-1b")["workload"]
+    said = ask(*serving, "--speculative-num-tokens", "3", "--speculative-draft", "llama-3.2-1b")[
+        "workload"
+    ]
 
     assert said["speculative"] == {"num_tokens": 3, "draft": "llama-3.2-1b"}  # type: ignore[index]  # an object
-    brought = ask(*serving, "--speculative-draft", '{"hf_config": {"model_type": "llama"}}')["workload"]
+    brought = ask(*serving, "--speculative-draft", '{"hf_config": {"model_type": "llama"}}')[
+        "workload"
+    ]
     assert brought["speculative"] == {"draft": {"hf_config": {"model_type": "llama"}}}  # type: ignore[index]  # an object
 
 
@@ -108,7 +145,14 @@ def test_words_go_where_the_contract_has_them() -> None:
     said = ask(
         *TRAIN,
         *("--method", "lora", "--lora-rank", "8", "--lora-target-modules", "q_proj,v_proj"),
-        *("--offload-optimizer", "cpu", "--padding-mask", "--zero-stage", "3", "--no-reshard-after-forward"),
+        *(
+            "--offload-optimizer",
+            "cpu",
+            "--padding-mask",
+            "--zero-stage",
+            "3",
+            "--no-reshard-after-forward",
+        ),
     )
 
     assert said == {
@@ -125,18 +169,32 @@ def test_words_go_where_the_contract_has_them() -> None:
 
 
 def test_a_word_of_the_other_task_is_refused() -> None:
-    """A flag that only serving has is refused in training with the task that has it, and the other way round."""
-    with pytest.raises(InvalidRequestError, match="--num-sequences is a word of --task serve, and this is --task train"):
+    """A flag that only serving has is refused in training with the task that has it, and the other
+    way round.
+    """
+    with pytest.raises(
+        InvalidRequestError,
+        match="--num-sequences is a word of --task serve, and this is --task train",
+    ):
         ask(*TRAIN, "--num-sequences", "4")
     with pytest.raises(InvalidRequestError, match="--lora-rank is a word of --task train"):
         ask("llama-2-7b", "--task", "serve", "--lora-rank", "4")
 
 
 def test_every_second_layer_can_be_said_in_one_word() -> None:
-    """``selective:2`` is the contract's object; a bare word and the object itself stay what they are."""
-    said = [ask(*TRAIN, "--activation-checkpointing", word)["workload"] for word in ("selective:2", "selective", "full")]
+    """``selective:2`` is the contract's object; a bare word and the object itself stay what they
+    are.
+    """
+    said = [
+        ask(*TRAIN, "--activation-checkpointing", word)["workload"]
+        for word in ("selective:2", "selective", "full")
+    ]
 
-    assert [work["activation_checkpointing"] for work in said] == [{"selective": 2}, "selective", "full"]  # type: ignore[index]  # objects
+    assert [work["activation_checkpointing"] for work in said] == [  # type: ignore[index]  # objects
+        {"selective": 2},
+        "selective",
+        "full",
+    ]
     assert "selective:N" in build_parser().format_help()
 
 
@@ -144,13 +202,19 @@ def test_a_word_may_be_an_object() -> None:
     """What the contract takes as a name or as an object can be given as JSON."""
     said = ask(*TRAIN, "--activation-checkpointing", '{"selective": 2}')
 
-    assert said["workload"] == {"task": "train", "sequence_length": 4096, "activation_checkpointing": {"selective": 2}}
+    assert said["workload"] == {
+        "task": "train",
+        "sequence_length": 4096,
+        "activation_checkpointing": {"selective": 2},
+    }
 
 
 def test_a_full_question_satisfies_the_schema() -> None:
     """What the flags make is a request that HTTP would take."""
-    options = build_parser().parse_args([*TRAIN, "--gpu", "A100-SXM4-80GB", "--data-parallel", "8", "--precision", "bf16"])
-    document = {"model": model_of(options), "gpu": gpu_of(options), **words_of(options)}
+    options = build_parser().parse_args(
+        [*TRAIN, "--gpu", "A100-SXM4-80GB", "--data-parallel", "8", "--precision", "bf16"]
+    )
+    document = {"model": get_model(options), "gpu": get_gpu(options), **build_workload(options)}
 
     request = msgspec.convert(document, FitRequest, strict=True)
     assert isinstance(request.workload, TrainRequest)
@@ -171,36 +235,47 @@ def test_a_model_comes_from_a_name_or_a_file(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"model_type": "llama"}')
 
-    assert model_of(build_parser().parse_args(["--config", str(config)])) == {"hf_config": {"model_type": "llama"}}
+    assert get_model(build_parser().parse_args(["--config", str(config)])) == {
+        "hf_config": {"model_type": "llama"}
+    }
     for arguments in ([], ["llama-2-7b", "--config", str(config)]):
         with pytest.raises(InvalidRequestError, match="either a name"):
-            model_of(build_parser().parse_args(arguments))
+            get_model(build_parser().parse_args(arguments))
 
 
 @pytest.mark.parametrize(
     ("content", "fault"),
-    [(b"{", "not JSON"), (b"\xff{}", "not UTF-8"), (b"[1]", "JSON object"), (b'{"a":' * 100_000, "nested too deeply")],
+    [
+        (b"{", "not JSON"),
+        (b"\xff{}", "not UTF-8"),
+        (b"[1]", "JSON object"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+    ],
 )
-def test_a_broken_file_is_refused_with_its_fault(tmp_path: Path, content: bytes, fault: str) -> None:
+def test_a_broken_file_is_refused_with_its_fault(
+    tmp_path: Path, content: bytes, fault: str
+) -> None:
     """What is wrong with a file is said with its name."""
     config = tmp_path / "config.json"
     config.write_bytes(content)
 
     with pytest.raises(InvalidRequestError, match=f"config.json.*{fault}"):
-        model_of(build_parser().parse_args(["--config", str(config)]))
+        get_model(build_parser().parse_args(["--config", str(config)]))
 
 
 def test_a_gpu_comes_by_name_or_by_memory() -> None:
     """Exactly one of both is needed."""
-    assert gpu_of(build_parser().parse_args(["--gpu", "L4"])) == "L4"
-    assert gpu_of(build_parser().parse_args(["--gpu-memory", "80Gi"])) == {"memory_bytes": "80Gi"}
-    assert gpu_of(build_parser().parse_args(["--gpu-memory", "1000"])) == {"memory_bytes": 1000}
+    assert get_gpu(build_parser().parse_args(["--gpu", "L4"])) == "L4"
+    assert get_gpu(build_parser().parse_args(["--gpu-memory", "80Gi"])) == {"memory_bytes": "80Gi"}
+    assert get_gpu(build_parser().parse_args(["--gpu-memory", "1000"])) == {"memory_bytes": 1000}
     with pytest.raises(InvalidRequestError, match="either --gpu"):
-        gpu_of(build_parser().parse_args([]))
+        get_gpu(build_parser().parse_args([]))
 
 
 def test_refusals_speak_of_flags() -> None:
     """The dotted path of a field is told as the flag that set it."""
-    told = in_flags("workload.lora.rank: expected an integer >= 1; layout.zero_stage is 4")
+    told = translate_to_flags(
+        "workload.lora.rank: expected an integer >= 1; layout.zero_stage is 4"
+    )
 
     assert told == "--lora-rank: expected an integer >= 1; --zero-stage is 4"

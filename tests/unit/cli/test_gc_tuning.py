@@ -16,6 +16,8 @@ assert abs(sys.getswitchinterval() - SWITCH_INTERVAL_S) < 1e-9
 
 def test_what_is_loaded_is_not_looked_at_again() -> None:
     """In a process of its own, since it is for the whole process and for good."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stderr) == (0, "")

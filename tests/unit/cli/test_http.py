@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.base.errors import ServiceError
-from service.cli.http import ask, connect, delete, path_of, read_all, replace
+from service.cli.http import ask, build_path, connect, delete, read_all, replace
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -20,7 +20,10 @@ def build_client(answer: Answer) -> httpx.Client:
 def test_all_pages_are_read() -> None:
     """A list is followed to its last page, with the filters that were given."""
     pages: Iterator[dict[str, object]] = iter(
-        [{"items": [{"name": "a"}], "next_cursor": "c1"}, {"items": [{"name": "b"}], "next_cursor": None}]
+        [
+            {"items": [{"name": "a"}], "next_cursor": "c1"},
+            {"items": [{"name": "b"}], "next_cursor": None},
+        ],
     )
     asked: list[dict[str, str]] = []
 
@@ -31,7 +34,10 @@ def test_all_pages_are_read() -> None:
     with build_client(answer) as client:
         assert read_all(client, "/v1/models", status="queued") == [{"name": "a"}, {"name": "b"}]
 
-    assert asked == [{"status": "queued", "limit": "200"}, {"status": "queued", "limit": "200", "cursor": "c1"}]
+    assert asked == [
+        {"status": "queued", "limit": "200"},
+        {"status": "queued", "limit": "200", "cursor": "c1"},
+    ]
 
 
 def test_a_problem_is_told_by_its_detail() -> None:
@@ -73,7 +79,9 @@ def test_a_body_is_json() -> None:
     """A body goes as JSON and says so; without one nothing is claimed."""
 
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json=[request.headers.get("content-type"), json.loads(request.content or "null")])
+        return httpx.Response(
+            200, json=[request.headers.get("content-type"), json.loads(request.content or "null")]
+        )
 
     with build_client(answer) as client:
         assert ask(client, "POST", "/", body={"a": 1}).json() == ["application/json", {"a": 1}]
@@ -81,7 +89,12 @@ def test_a_body_is_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "told"), [("http://127.0.0.1:1", "no server answers"), ("ftp://host", "no address"), ("http://[", "no address")]
+    ("server", "told"),
+    [
+        ("http://127.0.0.1:1", "no server answers"),
+        ("ftp://host", "no address"),
+        ("http://[", "no address"),
+    ],
 )
 def test_a_server_that_is_not_there_is_told_in_words(server: str, told: str) -> None:
     """Neither a refused connection nor a broken address shows a traceback."""
@@ -99,10 +112,15 @@ def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("key", ["hr_secret\nx", "hr_sécret", "hr secret", "\n"])
-def test_a_key_that_is_none_is_refused_without_saying_it(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_a_key_that_is_none_is_refused_without_saying_it(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     """What a command prints stands in logs for years."""
     monkeypatch.setenv("HEADROOM_API_KEY", key)
-    with pytest.raises(ServiceError, match="HEADROOM_API_KEY: the key") as told, connect("http://server"):
+    with (
+        pytest.raises(ServiceError, match="HEADROOM_API_KEY: the key") as told,
+        connect("http://server"),
+    ):
         pass
     assert "cret" not in str(told.value)
 
@@ -118,9 +136,9 @@ def test_the_end_of_a_file_is_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch) 
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     """It would ask for the list, or for something else."""
     with pytest.raises(ServiceError, match="no name"):
-        path_of("models", name)
+        build_path("models", name)
 
 
 def test_names_in_paths_are_quoted() -> None:
     """A name with a slash stays one part of the path."""
-    assert path_of("models", "meta-llama/Llama-2-7b") == "/v1/models/meta-llama%2FLlama-2-7b"
+    assert build_path("models", "meta-llama/Llama-2-7b") == "/v1/models/meta-llama%2FLlama-2-7b"

@@ -7,33 +7,36 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.lifetimes import LONGEST_S, seconds_of
+from service.cli.lifetimes import MAX_LIFETIME_S, parse_lifetime
 from service.contract.schemas.keys import MAX_LIFE_S
 
 CHART = Path(__file__).resolve().parents[3] / "deploy" / "chart" / "headroom"
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("8h", 28_800), ("2d", 172_800), ("3660d", LONGEST_S)]
+    ("text", "seconds"),
+    [("90s", 90), ("30m", 1800), ("8h", 28_800), ("2d", 172_800), ("3660d", MAX_LIFETIME_S)],
 )
 def test_a_time_is_a_number_and_a_unit(text: str, seconds: int) -> None:
     """Up to ten years."""
-    assert seconds_of(text) == seconds
+    assert parse_lifetime(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0d", "d", "1", "1.5h", "-1d", "1w", "1d ", "1d\n"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     """With examples of what is one."""
     with pytest.raises(argparse.ArgumentTypeError, match="say 90s, 30m, 8h or 2d"):
-        seconds_of(text)
+        parse_lifetime(text)
 
 
 @pytest.mark.parametrize("text", ["3661d", "87841h", "316224001s", "999999999d"])
 def test_a_time_that_no_database_can_write_down_is_refused(text: str) -> None:
     """By the bound that the API has for keys, and before any database is asked."""
-    with pytest.raises(argparse.ArgumentTypeError, match="longer than ten years; say 3660d at most"):
-        seconds_of(text)
-    assert LONGEST_S == MAX_LIFE_S
+    with pytest.raises(
+        argparse.ArgumentTypeError, match="longer than ten years; say 3660d at most"
+    ):
+        parse_lifetime(text)
+    assert MAX_LIFETIME_S == MAX_LIFE_S
 
 
 @pytest.mark.parametrize(
@@ -58,4 +61,4 @@ def test_the_chart_takes_no_time_that_the_loop_refuses(text: str, *, fits: bool)
 
     assert (re.search(pattern, text) is not None) is fits
     if fits and text:
-        assert seconds_of(text) <= LONGEST_S
+        assert parse_lifetime(text) <= MAX_LIFETIME_S

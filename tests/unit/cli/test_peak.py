@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from service.cli.views.peak import held
+from service.cli.views.peak import iter_peak_tables
 
 GIB = 2**30
 AT_PEAK = {
@@ -18,7 +18,7 @@ AT_PEAK = {
             "made_in": "optimizer_step",
             "count": 64,
             "bytes": 2 * GIB,
-        }
+        },
     ],
 }
 
@@ -27,7 +27,7 @@ def shown(*probes: dict[str, object]) -> str:
     """Return what is printed of a result with these probes."""
     screen = Console(width=100, color_system=None)
     with screen.capture() as capture:
-        for made in held({"probes": list(probes)}):
+        for made in iter_peak_tables({"probes": list(probes)}):
             screen.print(made)
     return capture.get()
 

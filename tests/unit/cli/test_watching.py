@@ -1,4 +1,6 @@
-"""Following a measurement: streams that break, a server that restarts, and one that does not come back."""
+"""Following a measurement: streams that break, a server that restarts, and one that does not come
+back.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -8,7 +10,7 @@ import pytest
 
 from service.base.errors import ServiceError, UnavailableError
 from service.cli.http import Document
-from service.cli.watching import PATIENCE_S, RECONNECT_S, follow
+from service.cli.watching import MAX_OUTAGE_S, RECONNECT_S, follow
 
 PATH = "/v1/measurements/m"
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -68,16 +70,23 @@ def run(answer: Answer) -> tuple[Document, Seen]:
 
 
 def test_a_broken_stream_goes_on_after_the_last_event_that_came() -> None:
-    """The second stream is asked for what follows, so that nothing is shown twice and nothing is missed."""
+    """The second stream is asked for what follows, so that nothing is shown twice and nothing is
+    missed.
+    """
     asked: list[str | None] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == PATH:
-            return httpx.Response(200, json={"status": "running" if len(asked) < 2 else "succeeded"})
+            return httpx.Response(
+                200, json={"status": "running" if len(asked) < 2 else "succeeded"}
+            )
         asked.append(request.headers.get("last-event-id"))
         if len(asked) == 1:
             return httpx.Response(
-                200, stream=Breaking(event(1, "status", status="running"), event(2, "progress", progress=0.5))
+                200,
+                stream=Breaking(
+                    event(1, "status", status="running"), event(2, "progress", progress=0.5)
+                ),
             )
         return httpx.Response(200, content=event(3, "status", status="succeeded"))
 
@@ -98,7 +107,7 @@ def test_a_server_that_restarts_is_waited_for() -> None:
             httpx.ConnectError("refused"),
             httpx.Response(503, json={"detail": "the database does not answer; try again"}),
             httpx.Response(200, json={"status": "failed"}),
-        )
+        ),
     )
 
     def answer(_request: httpx.Request) -> httpx.Response:
@@ -131,7 +140,7 @@ def test_a_server_that_does_not_come_back_is_given_up(*, is_503: bool) -> None:
     with pytest.raises(UnavailableError if is_503 else httpx.ConnectError):
         run(answer)
 
-    assert times == 3 + PATIENCE_S / RECONNECT_S
+    assert times == 3 + MAX_OUTAGE_S / RECONNECT_S
 
 
 def test_a_server_that_was_never_there_is_not_waited_for() -> None:

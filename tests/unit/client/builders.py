@@ -1,4 +1,6 @@
-"""Builders for tests of the client: a server that answers what a test says, and pauses that take no time."""
+"""Builders for tests of the client: a server that answers what a test says, and pauses that take no
+time.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -40,19 +42,36 @@ class Scene:
 
 
 def scene(*answers: Answer, attempts: int = 5) -> Scene:
-    """Return a client whose server gives these answers, and whose pauses are as long as they may be."""
+    """Return a client whose server gives these answers, and whose pauses are as long as they may
+    be.
+    """
     script, pauses = Script(iter(answers)), list[float]()
     retries = Retries(attempts=attempts, jitter=lambda: 1.0, pause=pauses.append)
     http = httpx.MockTransport(script)
     return Scene(
-        headroom=Headroom("http://headroom.test", api_key="hr_k", retries=retries, http=http), script=script, pauses=pauses
+        headroom=Headroom("http://headroom.test", api_key="hr_k", retries=retries, http=http),
+        script=script,
+        pauses=pauses,
     )
 
 
-def problem(status: int, kind: str, *, headers: dict[str, str] | None = None, **members: object) -> httpx.Response:
+def problem(
+    status: int, kind: str, *, headers: dict[str, str] | None = None, **members: object
+) -> httpx.Response:
     """Return a refusal as the server sends it."""
-    document = {"type": kind, "title": "No", "status": status, "detail": f"{kind} it is", "instance": "/v1/x", **members}
-    all_headers = {"content-type": "application/problem+json", "x-request-id": "r-1", **(headers or {})}
+    document = {
+        "type": kind,
+        "title": "No",
+        "status": status,
+        "detail": f"{kind} it is",
+        "instance": "/v1/x",
+        **members,
+    }
+    all_headers = {
+        "content-type": "application/problem+json",
+        "x-request-id": "r-1",
+        **(headers or {}),
+    }
     return httpx.Response(status, json=document, headers=all_headers)
 
 
@@ -63,6 +82,24 @@ def version() -> httpx.Response:
 
 def measurement(status: str = "queued") -> dict[str, object]:
     """Return a measurement as the server sends it."""
-    nothing = {found.name: None for found in fields(MeasurementAnswer) if found.init and found.default is NOTHING}
-    known = {"id": "m1", "status": status, "attempt": 1, "device": "cpu", "source": "probe", "progress": 0.0, "phase": "waits"}
-    return {**nothing, **known, "created_at": "2026-01-01T00:00:00Z", "cancel_requested": False, "request": {}}
+    nothing = {
+        found.name: None
+        for found in fields(MeasurementAnswer)
+        if found.init and found.default is NOTHING
+    }
+    known = {
+        "id": "m1",
+        "status": status,
+        "attempt": 1,
+        "device": "cpu",
+        "source": "probe",
+        "progress": 0.0,
+        "phase": "waits",
+    }
+    return {
+        **nothing,
+        **known,
+        "created_at": "2026-01-01T00:00:00Z",
+        "cancel_requested": False,
+        "request": {},
+    }

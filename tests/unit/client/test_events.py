@@ -22,4 +22,6 @@ def test_comments_are_heartbeats() -> None:
 
 def test_an_event_that_was_cut_off_is_dropped() -> None:
     """What comes after the last empty line may be half an event."""
-    assert list(read_events(["data: a", "", "data: b"])) == [ServerEvent(id="", kind="message", data="a")]
+    assert list(read_events(["data: a", "", "data: b"])) == [
+        ServerEvent(id="", kind="message", data="a")
+    ]

@@ -1,4 +1,6 @@
-"""The examples of the documentation where nobody answers, where a key is none, and where it takes too long."""
+"""The examples of the documentation where nobody answers, where a key is none, and where it takes
+too long.
+"""
 
 import runpy
 import sys
@@ -35,7 +37,10 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> RunExample:
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_a_key_that_is_none_is_told(
-    run_example: RunExample, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+    run_example: RunExample,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
 ) -> None:
     """In a line, and with the exit code of a question that was not answered."""
     monkeypatch.setenv("HEADROOM_API_KEY", "no key")
@@ -46,10 +51,15 @@ def test_a_key_that_is_none_is_told(
 
 @pytest.mark.parametrize("name", ["measure_and_compare", "scheduler"])
 def test_a_refusal_is_told(
-    run_example: RunExample, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+    run_example: RunExample,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
 ) -> None:
     """In the server's words."""
-    refusal = httpx.Response(403, json={"type": "forbidden", "title": "No", "detail": "this key may only read"})
+    refusal = httpx.Response(
+        403, json={"type": "forbidden", "title": "No", "detail": "this key may only read"}
+    )
     monkeypatch.setattr(httpx.Client, "request", lambda *_, **__: refusal)
 
     assert run_example(name) == 2

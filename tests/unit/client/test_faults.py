@@ -1,4 +1,6 @@
-"""What the client raises where neither the server nor the network is to blame: its own errors, and never a key."""
+"""What the client raises where neither the server nor the network is to blame: its own errors, and
+never a key.
+"""
 
 import gzip
 from collections.abc import Callable
@@ -29,14 +31,20 @@ def test_a_key_that_no_header_carries_is_refused_without_saying_it(key: str) -> 
 def test_the_end_of_a_file_is_no_part_of_a_key() -> None:
     """A key is read out of a file, or of a secret of a cluster, more often than not."""
     script = Script(iter([version()]))
-    with Headroom("http://headroom.test", api_key=" hr_k\r\n", http=httpx.MockTransport(script)) as headroom:
+    with Headroom(
+        "http://headroom.test", api_key=" hr_k\r\n", http=httpx.MockTransport(script)
+    ) as headroom:
         headroom.version()
 
     assert script.asked[0].headers["authorization"] == "Bearer hr_k"
 
 
 @pytest.mark.parametrize(
-    "fault", [httpx.LocalProtocolError("Illegal header value"), UnicodeEncodeError("ascii", "é", 0, 1, "no ASCII")]
+    "fault",
+    [
+        httpx.LocalProtocolError("Illegal header value"),
+        UnicodeEncodeError("ascii", "é", 0, 1, "no ASCII"),
+    ],
 )
 def test_what_no_request_carries_is_not_tried_again(fault: Exception) -> None:
     """The server was not even asked, and would not be at the next try."""
@@ -72,10 +80,15 @@ def test_a_name_that_is_none_is_refused(ask: Callable[[Scene], object]) -> None:
         ([], ()),
         (["too long"], (OffendingValue(field="", message="too long"),)),
         ("too long", (OffendingValue(field="", message="too long"),)),
-        ([{"detail": "too long", "pointer": "#/a"}], (OffendingValue(field="", message="too long"),)),
+        (
+            [{"detail": "too long", "pointer": "#/a"}],
+            (OffendingValue(field="", message="too long"),),
+        ),
     ],
 )
-def test_errors_of_a_problem_document_of_somebody_else_are_read(errors: object, read: tuple[OffendingValue, ...]) -> None:
+def test_errors_of_a_problem_document_of_somebody_else_are_read(
+    errors: object, read: tuple[OffendingValue, ...]
+) -> None:
     """A proxy has problem documents too, and RFC 9457 leaves their members to it."""
     found = scene(problem(400, "about:blank", errors=errors))
 
@@ -86,7 +99,11 @@ def test_errors_of_a_problem_document_of_somebody_else_are_read(errors: object, 
 
 def garbled() -> httpx.Response:
     """Return an answer that says of itself that it is packed, which it is not."""
-    return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(gzip.compress(b"{}")[::-1]))
+    return httpx.Response(
+        200,
+        headers={"content-encoding": "gzip"},
+        stream=httpx.ByteStream(gzip.compress(b"{}")[::-1]),
+    )
 
 
 def test_an_answer_that_cannot_be_unpacked_is_told() -> None:
@@ -94,7 +111,9 @@ def test_an_answer_that_cannot_be_unpacked_is_told() -> None:
     with pytest.raises(UnknownAnswerError, match="cannot be read"):
         scene(garbled()).headroom.version()
 
-    client = httpx.Client(base_url="http://headroom.test", transport=httpx.MockTransport(Script(iter([garbled()]))))
+    client = httpx.Client(
+        base_url="http://headroom.test", transport=httpx.MockTransport(Script(iter([garbled()])))
+    )
     job = Job(Transport(client, Retries(attempts=1)), MeasurementAnswer.from_dict(measurement()))
     with pytest.raises(UnknownAnswerError, match="cannot be read"):
         job.wait()
@@ -120,11 +139,15 @@ def test_how_many_refuses_what_a_query_cannot_spell(workload: dict[str, object],
 
 
 def test_a_word_that_is_said_twice_is_refused() -> None:
-    """A layout and the constraints may both speak of the GPUs of a node; a query has one word for it."""
+    """A layout and the constraints may both speak of the GPUs of a node; a query has one word for
+    it.
+    """
     found = scene(problem(422, "invalid-request"))
     layout, same, other = {"gpus_per_node": 8}, {"gpus_per_node": 8}, {"gpus_per_node": 4}
 
     with pytest.raises(ValueError, match=r"constraints.gpus_per_node is 4, .* before as 8"):
-        found.headroom.how_many("gpt2", workload=TRAIN, gpu="H200", layout=layout, constraints=other)
+        found.headroom.how_many(
+            "gpt2", workload=TRAIN, gpu="H200", layout=layout, constraints=other
+        )
     with pytest.raises(ProblemError):
         found.headroom.how_many("gpt2", workload=TRAIN, gpu="H200", layout=layout, constraints=same)

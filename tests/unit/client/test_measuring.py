@@ -40,7 +40,11 @@ def job(*answers: Answer) -> tuple[Job, Script]:
     client = httpx.Client(base_url="http://headroom.test", transport=httpx.MockTransport(script))
     time = Time()
     transport = Transport(client, Retries(attempts=1))
-    return Job(transport, MeasurementAnswer.from_dict(measurement()), clock=Clock(now=time.now, pause=time.pause)), script
+    return Job(
+        transport,
+        MeasurementAnswer.from_dict(measurement()),
+        clock=Clock(now=time.now, pause=time.pause),
+    ), script
 
 
 def stream(*events: tuple[int, str, Mapping[str, object]], broken: bool = False) -> httpx.Response:
@@ -64,16 +68,27 @@ DONE = (3, "status", {"status": "succeeded"})
 def test_a_broken_stream_goes_on_where_it_broke() -> None:
     """Every event is heard once; half an event is not."""
     found, script = job(
-        stream((1, "status", {"status": "running"}), (2, "progress", {"progress": 0.5}), broken=True),
+        stream(
+            (1, "status", {"status": "running"}), (2, "progress", {"progress": 0.5}), broken=True
+        ),
         httpx.ConnectError("refused"),
         problem(503, "unavailable"),
         stream(DONE),
     )
     events = list(found.events())
 
-    assert [(event.id, event.kind) for event in events] == [("1", "status"), ("2", "progress"), ("3", "status")]
+    assert [(event.id, event.kind) for event in events] == [
+        ("1", "status"),
+        ("2", "progress"),
+        ("3", "status"),
+    ]
     assert events[-1].is_last
-    assert [request.headers.get("last-event-id") for request in script.asked] == [None, "2", "2", "2"]
+    assert [request.headers.get("last-event-id") for request in script.asked] == [
+        None,
+        "2",
+        "2",
+        "2",
+    ]
 
 
 def test_a_server_that_ends_the_stream_is_asked_again_until_nothing_follows() -> None:
@@ -87,7 +102,10 @@ def test_a_server_that_ends_the_stream_is_asked_again_until_nothing_follows() ->
 def test_waiting_returns_the_measurement_and_tells_what_happens() -> None:
     """Whoever waits can show progress meanwhile."""
     heard: list[Event] = []
-    found, _ = job(stream((1, "progress", {"progress": 0.5}), DONE), httpx.Response(200, json=measurement("succeeded")))
+    found, _ = job(
+        stream((1, "progress", {"progress": 0.5}), DONE),
+        httpx.Response(200, json=measurement("succeeded")),
+    )
 
     assert found.wait(on_event=heard.append).status == "succeeded"
     assert [event.kind for event in heard] == ["progress", "status"]
@@ -120,10 +138,15 @@ def test_a_refusal_is_raised_at_once() -> None:
 
 
 def test_a_file_is_saved_as_it_was_kept() -> None:
-    """What comes is what the measurement lists; anything else is refused, and so is what is not there."""
+    """What comes is what the measurement lists; anything else is refused, and so is what is not
+    there.
+    """
     content = b"history"
     listed = {"name": "memory_snapshot", "media_type": "application/octet-stream", "bytes": 7}
-    right = {**measurement("succeeded"), "artifacts": [{**listed, "sha256": sha256(content).hexdigest()}]}
+    right = {
+        **measurement("succeeded"),
+        "artifacts": [{**listed, "sha256": sha256(content).hexdigest()}],
+    }
     wrong = {**measurement("succeeded"), "artifacts": [{**listed, "sha256": "0" * 64}]}
     file = httpx.Response(200, headers={"content-encoding": "gzip"}, content=gzip.compress(content))
     found, script = job(
@@ -138,7 +161,10 @@ def test_a_file_is_saved_as_it_was_kept() -> None:
     )
     saved = io.BytesIO()
 
-    assert (found.save_artifact("memory_snapshot", saved), saved.getvalue()) == (len(content), content)
+    assert (found.save_artifact("memory_snapshot", saved), saved.getvalue()) == (
+        len(content),
+        content,
+    )
     assert script.asked[-1].url.path == "/v1/measurements/m1/artifacts/memory_snapshot"
     with pytest.raises(UnknownAnswerError, match="not what measurement m1 lists"):
         found.save_artifact("memory_snapshot", io.BytesIO())

@@ -9,10 +9,15 @@ from service.client.stored import Until
 from tests.unit.client.builders import problem, scene, version
 
 
-@pytest.mark.parametrize("fault", [httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut")])
+@pytest.mark.parametrize(
+    "fault",
+    [httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut")],
+)
 def test_a_question_is_asked_again_after_any_fault(fault: httpx.TransportError) -> None:
     """A question changes nothing, so that it does not matter whether the server had heard it."""
-    found = scene(fault, problem(503, "unavailable"), problem(502, "x"), problem(504, "x"), version())
+    found = scene(
+        fault, problem(503, "unavailable"), problem(502, "x"), problem(504, "x"), version()
+    )
 
     assert found.headroom.version().version == "1"
     assert found.pauses == [0.25, 0.5, 1.0, 2.0]
@@ -37,8 +42,13 @@ def test_a_long_limit_is_told_and_not_waited_for() -> None:
 
 
 def test_a_change_without_a_key_is_not_sent_twice() -> None:
-    """Nobody knows whether a cluster was stored before the connection broke or the gateway gave up."""
-    for answer, error in ((httpx.ReadTimeout("slow"), UnreachableError), (problem(502, "x"), ServerError)):
+    """Nobody knows whether a cluster was stored before the connection broke or the gateway gave
+    up.
+    """
+    for answer, error in (
+        (httpx.ReadTimeout("slow"), UnreachableError),
+        (problem(502, "x"), ServerError),
+    ):
         found = scene(answer)
 
         with pytest.raises(error):
@@ -48,7 +58,11 @@ def test_a_change_without_a_key_is_not_sent_twice() -> None:
 
 def test_a_change_that_was_not_heard_is_sent_again() -> None:
     """A connection that was refused carried nothing, and 429 says that nothing was done."""
-    found = scene(httpx.ConnectError("refused"), problem(429, "too-many-requests"), problem(409, "cluster-exists"))
+    found = scene(
+        httpx.ConnectError("refused"),
+        problem(429, "too-many-requests"),
+        problem(409, "cluster-exists"),
+    )
 
     with pytest.raises(Exception, match="cluster-exists it is"):
         found.headroom.clusters.create({"name": "a", "pools": []})
@@ -56,18 +70,26 @@ def test_a_change_that_was_not_heard_is_sent_again() -> None:
 
 
 def test_every_try_of_a_keyed_change_has_the_same_key() -> None:
-    """The key is made once for a call: the server recognises the second try, and two calls are two."""
-    found = scene(httpx.ReadTimeout("slow"), problem(409, "gpus-not-free"), problem(409, "gpus-not-free"))
+    """The key is made once for a call: the server recognises the second try, and two calls are
+    two.
+    """
+    found = scene(
+        httpx.ReadTimeout("slow"), problem(409, "gpus-not-free"), problem(409, "gpus-not-free")
+    )
     for _ in range(2):
         with pytest.raises(Exception, match="gpus-not-free"):
-            found.headroom.reservations("a").create("me", until=Until(seconds=60), gpus=[{"pool": "p", "num_gpus": 1}])
+            found.headroom.reservations("a").create(
+                "me", until=Until(seconds=60), gpus=[{"pool": "p", "num_gpus": 1}]
+            )
     first, again, other = (request.headers["idempotency-key"] for request in found.script.asked)
 
     assert first == again != other
 
 
 def test_the_last_fault_is_told() -> None:
-    """After the last try the caller hears what happened, and that nothing was done where that is known."""
+    """After the last try the caller hears what happened, and that nothing was done where that is
+    known.
+    """
     found = scene(httpx.ConnectError("refused"), httpx.ConnectError("refused"), attempts=2)
 
     with pytest.raises(UnreachableError, match="was not reached: refused"):

@@ -18,18 +18,28 @@ def test_the_nodes_of_all_pools_are_bounded_together() -> None:
     one_named = PoolRequest(name="b", gpu="H200", gpus_per_node=8, nodes=[NodeRequest(name="n1")])
 
     assert len(read_inventory([pool("a", MAX_NODES - 1), one_named]).pools) == 2
-    with pytest.raises(InvalidInputError, match="have 10,001 nodes, and a cluster may have 10,000") as refused:
+    with pytest.raises(
+        InvalidInputError, match="have 10,001 nodes, and a cluster may have 10,000"
+    ) as refused:
         read_inventory([pool("a", MAX_NODES), one_named])
     assert refused.value.field == "pools"
 
 
 def test_no_node_stands_in_two_pools_of_one_gpu() -> None:
-    """Partitions that overlap would promise its GPUs twice; other GPUs of the same machine are others."""
-    first = PoolRequest(name="day", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=[NodeRequest(name="n1")])
+    """Partitions that overlap would promise its GPUs twice; other GPUs of the same machine are
+    others.
+    """
+    first = PoolRequest(
+        name="day", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=[NodeRequest(name="n1")]
+    )
     counted = PoolRequest(name="n", gpu="A100-SXM4-80GB", gpus_per_node=8, num_nodes=1)
-    named = PoolRequest(name="m", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=[NodeRequest(name="n-1")])
+    named = PoolRequest(
+        name="m", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=[NodeRequest(name="n-1")]
+    )
 
-    with pytest.raises(InvalidInputError, match=r"node 'n1' stands in pools 'day' and 'night' .* promised twice") as refused:
+    with pytest.raises(
+        InvalidInputError, match=r"node 'n1' stands in pools 'day' and 'night' .* promised twice"
+    ) as refused:
         read_inventory([first, structs.replace(first, name="night", gpu="NVIDIA A100-SXM4-80GB")])
     assert refused.value.field == "pools[1].nodes"
     with pytest.raises(InvalidInputError, match="node 'n-1' stands in pools"):

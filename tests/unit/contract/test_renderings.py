@@ -21,15 +21,21 @@ def start() -> Iterator[TestClient[Any]]:
 
 
 def _candidates(client: TestClient[Any], **question: object) -> list[dict[str, Any]]:
-    found = client.post("/v1/plans", json={"model": "llama-2-7b", "gpus": ["A100-SXM4-80GB"], **question})
+    found = client.post(
+        "/v1/plans", json={"model": "llama-2-7b", "gpus": ["A100-SXM4-80GB"], **question}
+    )
     assert found.status_code == 200, found.text
     candidates: list[dict[str, Any]] = found.json()["candidates"]
     return candidates
 
 
 @pytest.mark.parametrize("workload", [TRAIN, SERVE])
-def test_every_candidate_asks_for_its_gpus(client: TestClient[Any], workload: dict[str, Any]) -> None:
-    """Nodes, GPUs of each and replicas are the candidate's number of GPUs, for the model that was asked."""
+def test_every_candidate_asks_for_its_gpus(
+    client: TestClient[Any], workload: dict[str, Any]
+) -> None:
+    """Nodes, GPUs of each and replicas are the candidate's number of GPUs, for the model that was
+    asked.
+    """
     candidates = _candidates(client, workload=workload)
 
     assert candidates
@@ -37,7 +43,9 @@ def test_every_candidate_asks_for_its_gpus(client: TestClient[Any], workload: di
         requests = candidate["requests"]
         launch = requests["launch"]
         assert set(requests) == {"kubernetes", "slurm", "ray", "skypilot", "launch"}
-        assert launch["nodes"] * launch["gpus_per_node"] * launch["replicas"] == candidate["num_gpus"]
+        assert (
+            launch["nodes"] * launch["gpus_per_node"] * launch["replicas"] == candidate["num_gpus"]
+        )
         assert requests["skypilot"]["name"].startswith("llama-2-7b-")
 
 
@@ -46,14 +54,24 @@ def test_a_gpu_of_known_memory_alone_is_asked_for_by_memory(client: TestClient[A
     (candidate, *_) = _candidates(client, workload=SERVE, gpus=[{"memory_bytes": "48Gi"}])
 
     assert candidate["requests"]["skypilot"]["resources"]["accelerators"].startswith("48GB+:")
-    assert "nodeSelector" not in str(candidate["requests"]["kubernetes"]).replace("nodeSelectorTerms", "")
+    assert "nodeSelector" not in str(candidate["requests"]["kubernetes"]).replace(
+        "nodeSelectorTerms", ""
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "loaded", "name"),
     [
-        ("meta-llama/Llama-2-7b-chat-hf", "meta-llama/Llama-2-7b-chat-hf", "llama-2-7b-chat-hf-serve"),
-        ("Meta-Llama/LLAMA-2-7B-chat-hf", "meta-llama/Llama-2-7b-chat-hf", "llama-2-7b-chat-hf-serve"),
+        (
+            "meta-llama/Llama-2-7b-chat-hf",
+            "meta-llama/Llama-2-7b-chat-hf",
+            "llama-2-7b-chat-hf-serve",
+        ),
+        (
+            "Meta-Llama/LLAMA-2-7B-chat-hf",
+            "meta-llama/Llama-2-7b-chat-hf",
+            "llama-2-7b-chat-hf-serve",
+        ),
         ("llama-2-7b", "meta-llama/Llama-2-7b-hf", "llama-2-7b-serve"),
         ({"hf_config": load_config(resolve_model("gpt2"))}, '"${CHECKPOINT:?}"', "gpt2-serve"),
     ],
@@ -61,7 +79,9 @@ def test_a_gpu_of_known_memory_alone_is_asked_for_by_memory(client: TestClient[A
 def test_a_command_loads_the_model_that_was_asked_for(
     client: TestClient[Any], model: str | dict[str, Any], loaded: str, name: str
 ) -> None:
-    """An id of the hub stays itself, a name of the catalogue is its id, and a config that was sent has none."""
+    """An id of the hub stays itself, a name of the catalogue is its id, and a config that was sent
+    has none.
+    """
     (candidate, *_) = _candidates(client, workload=SERVE, model=model)
     requests = candidate["requests"]
 

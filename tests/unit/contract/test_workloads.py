@@ -25,7 +25,9 @@ from service.estimator.values.workload import (
 
 def train(**fields: object) -> tuple[TrainWorkload, list[str]]:
     """Read a training request."""
-    request: Any = msgspec.convert({"task": "train", "sequence_length": 4096} | fields, WorkloadRequest)
+    request: Any = msgspec.convert(
+        {"task": "train", "sequence_length": 4096} | fields, WorkloadRequest
+    )
     workload, assumptions = read_workload(request)
     assert isinstance(workload, TrainWorkload)
     return workload, assumptions
@@ -33,7 +35,9 @@ def train(**fields: object) -> tuple[TrainWorkload, list[str]]:
 
 def serve(**fields: object) -> tuple[ServeWorkload, list[str]]:
     """Read a serving request."""
-    request: Any = msgspec.convert({"task": "serve", "num_sequences": 64, "prompt_tokens": 1536} | fields, WorkloadRequest)
+    request: Any = msgspec.convert(
+        {"task": "serve", "num_sequences": 64, "prompt_tokens": 1536} | fields, WorkloadRequest
+    )
     workload, assumptions = read_workload(request)
     assert isinstance(workload, ServeWorkload)
     return workload, assumptions
@@ -45,7 +49,9 @@ def layout(**fields: object) -> tuple[Layout, tuple[str, ...]]:
 
 
 def test_training_defaults_are_those_of_the_contract() -> None:
-    """A request that says only its length is full fine-tuning in bf16_mixed with AdamW, and each default is listed."""
+    """A request that says only its length is full fine-tuning in bf16_mixed with AdamW, and each
+    default is listed.
+    """
     workload, assumptions = train()
 
     assert workload == TrainWorkload(
@@ -70,9 +76,15 @@ def test_training_defaults_are_those_of_the_contract() -> None:
 
 def test_what_is_said_is_no_assumption() -> None:
     """A field that the request holds is taken and not listed, also when it equals the default."""
-    workload, assumptions = train(method="full", optimizer="sgd", micro_batch_size=3, padding_mask=True)
+    workload, assumptions = train(
+        method="full", optimizer="sgd", micro_batch_size=3, padding_mask=True
+    )
 
-    assert (workload.optimizer, workload.micro_batch_size, workload.padding_mask) == ("sgd", 3, True)
+    assert (workload.optimizer, workload.micro_batch_size, workload.padding_mask) == (
+        "sgd",
+        3,
+        True,
+    )
     assert not {"workload.method", "workload.optimizer", "workload.micro_batch_size"} & {
         line.partition(" = ")[0] for line in assumptions
     }
@@ -81,7 +93,9 @@ def test_what_is_said_is_no_assumption() -> None:
 def test_lora_defaults() -> None:
     """Adapters default to rank 16 on all linear layers in fp32; what the request says stays."""
     workload, assumptions = train(method="lora")
-    chosen, _ = train(method="lora", lora={"rank": 8, "target_modules": ["q_proj", "v_proj"], "dtype": "bf16"})
+    chosen, _ = train(
+        method="lora", lora={"rank": 8, "target_modules": ["q_proj", "v_proj"], "dtype": "bf16"}
+    )
 
     assert workload.lora == Lora(rank=16, targets=None, dtype=DType.FP32)
     assert "workload.lora.rank = 16" in assumptions
@@ -99,13 +113,19 @@ def test_precision_object_follows_param_dtype() -> None:
     workload, assumptions = train(precision={"param_dtype": "bf16", "master_dtype": "fp32"})
 
     precision = workload.precision
-    assert (precision.compute_dtype, precision.grad_dtype, precision.optimizer_dtype) == (DType.BF16, DType.BF16, DType.FP32)
+    assert (precision.compute_dtype, precision.grad_dtype, precision.optimizer_dtype) == (
+        DType.BF16,
+        DType.BF16,
+        DType.FP32,
+    )
     assert precision.bytes_per_param == 16
     assert "workload.precision.grad_dtype = bf16" in assumptions
 
 
 def test_serving_defaults_are_those_of_the_contract() -> None:
-    """A serving request that says only its load is served by transformers in 16 bit without output tokens."""
+    """A serving request that says only its load is served by transformers in 16 bit without output
+    tokens.
+    """
     workload, assumptions = serve()
 
     assert workload == ServeWorkload(num_sequences=64, prompt_tokens=1536)
@@ -175,7 +195,9 @@ def test_absent_layout_is_one_gpu() -> None:
         ({"num_tokens": 10**12}, "num_tokens", 10**12),
     ],
 )
-def test_every_word_reaches_the_workload(fields: dict[str, object], name: str, value: object) -> None:
+def test_every_word_reaches_the_workload(
+    fields: dict[str, object], name: str, value: object
+) -> None:
     """The whole vocabulary is read; whether a word has a term is the estimator's to say."""
     assert getattr(train(**fields)[0], name) == value
 
@@ -190,7 +212,9 @@ def test_every_word_reaches_the_workload(fields: dict[str, object], name: str, v
         ({"host_memory_bytes": "1Ti"}, "host_memory_bytes", 2**40),
     ],
 )
-def test_every_layout_word_reaches_the_layout(fields: dict[str, object], name: str, value: object) -> None:
+def test_every_layout_word_reaches_the_layout(
+    fields: dict[str, object], name: str, value: object
+) -> None:
     """Words about the layout that have a default of their own are read as they were said."""
     assert getattr(layout(**fields)[0], name) == value
 
@@ -215,6 +239,6 @@ def test_every_named_choice_is_read_or_refused(method: Method, precision: str) -
     try:
         workload, _ = train(method=method.value, precision=precision)
     except EstimatorError as error:
-        assert error.field is not None  # noqa: PT017  # which methods are refused is the estimator's to say
+        assert error.field is not None  # noqa: PT017 - which methods are refused is the estimator's to say
     else:
         assert workload.precision is POLICIES[precision]

@@ -16,13 +16,13 @@ from service.db.pages import (
     MAX_PAGE_SIZE,
     Page,
     PageRequest,
-    after,
-    after_numbers,
-    name_reached,
-    page_of,
-    page_of_named,
-    page_of_names,
-    page_of_numbered,
+    get_reached_name,
+    make_page,
+    make_page_by_name,
+    make_page_by_numbers,
+    make_page_of_names,
+    paginate,
+    paginate_by_numbers,
 )
 from service.db.tables.clusters import ClusterRow
 from service.db.tables.core import MeasurementSampleRow
@@ -33,8 +33,12 @@ positions = st.tuples(st.datetimes(timezones=st.just(UTC)), st.uuids())
 
 def cursor_after(position: Position, *, list_name: str = "clusters") -> str:
     """Return the cursor that a page ending at ``position`` gives out."""
-    page = page_of(
-        [position, position], PageRequest(limit=1), list_name=list_name, position=lambda row: row, value=lambda row: row
+    page = make_page(
+        [position, position],
+        PageRequest(limit=1),
+        list_name=list_name,
+        position=lambda row: row,
+        value=lambda row: row,
     )
     assert page.next_cursor is not None
     return page.next_cursor
@@ -43,7 +47,13 @@ def cursor_after(position: Position, *, list_name: str = "clusters") -> str:
 def page_after(cursor: str | None) -> Select[ClusterRow]:
     """Return the statement for the page of clusters after ``cursor``."""
     request = PageRequest(limit=1, cursor=cursor)
-    return after(select(ClusterRow), request, list_name="clusters", created_at=ClusterRow.created_at, row_id=ClusterRow.id)
+    return paginate(
+        select(ClusterRow),
+        request,
+        list_name="clusters",
+        created_at=ClusterRow.created_at,
+        row_id=ClusterRow.id,
+    )
 
 
 @given(positions)
@@ -57,7 +67,9 @@ def test_a_cursor_means_its_row(position: Position) -> None:
 @given(positions)
 def test_a_cursor_fits_into_a_url(position: Position) -> None:
     """Nothing in it needs escaping."""
-    assert set(cursor_after(position)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+    assert set(cursor_after(position)) <= set(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    )
 
 
 @given(st.text() | st.binary().map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
@@ -80,7 +92,15 @@ def test_whatever_comes_is_refused(cursor: str) -> None:
         ["column", "clusters", "c"],
         {"list_name": "clusters"},
     ],
-    ids=["no zone", "no id", "too long", "other list", "a name where rows are", "unknown kind", "no array"],
+    ids=[
+        "no zone",
+        "no id",
+        "too long",
+        "other list",
+        "a name where rows are",
+        "unknown kind",
+        "no array",
+    ],
 )
 def test_a_forged_cursor_is_refused(content: object) -> None:
     """JSON of nearly the right shape is not good enough."""
@@ -101,15 +121,17 @@ def test_a_page_has_some_items(limit: int) -> None:
         PageRequest(limit=limit)
 
 
-@given(names=st.lists(st.text(min_size=1), unique=True), limit=st.integers(min_value=1, max_value=5))
+@given(
+    names=st.lists(st.text(min_size=1), unique=True), limit=st.integers(min_value=1, max_value=5)
+)
 def test_names_are_shown_once_and_in_order(names: list[str], limit: int) -> None:
     """Following the cursors of a list of names shows each, whatever they are."""
-    page = page_of_names(names, after_name="", limit=limit, list_name="models")
+    page = make_page_of_names(names, after_name="", limit=limit, list_name="models")
     seen = list(page.items)
     while page.next_cursor is not None:
-        reached = name_reached(PageRequest(cursor=page.next_cursor), list_name="models")
+        reached = get_reached_name(PageRequest(cursor=page.next_cursor), list_name="models")
         assert reached is not None
-        page = page_of_names(names, after_name=reached, limit=limit, list_name="models")
+        page = make_page_of_names(names, after_name=reached, limit=limit, list_name="models")
         seen += page.items
 
     assert seen == sorted(names)
@@ -117,19 +139,23 @@ def test_names_are_shown_once_and_in_order(names: list[str], limit: int) -> None
 
 def test_a_cursor_of_rows_names_no_name() -> None:
     """In a list that ends in names the rows come first."""
-    assert name_reached(PageRequest(), list_name="clusters") is None
+    assert get_reached_name(PageRequest(), list_name="clusters") is None
     cursor = cursor_after((datetime(2026, 1, 1, tzinfo=UTC), uuid4()))
-    assert name_reached(PageRequest(cursor=cursor), list_name="clusters") is None
+    assert get_reached_name(PageRequest(cursor=cursor), list_name="clusters") is None
 
 
 def named_page(items: list[str], request: PageRequest) -> Page[str]:
     """Return a page of a list of items that are their own names."""
-    return page_of_named(items, request, list_name="gpus", name=str)
+    return make_page_by_name(items, request, list_name="gpus", name=str)
 
 
-@given(items=st.lists(st.text(min_size=1), unique=True), limit=st.integers(min_value=1, max_value=5))
+@given(
+    items=st.lists(st.text(min_size=1), unique=True), limit=st.integers(min_value=1, max_value=5)
+)
 def test_a_list_at_hand_is_shown_in_its_own_order(items: list[str], limit: int) -> None:
-    """Following the cursors shows each item once, in the order of the list, whatever the names are."""
+    """Following the cursors shows each item once, in the order of the list, whatever the names
+    are.
+    """
     page = named_page(items, PageRequest(limit=limit))
     seen = list(page.items)
     while page.next_cursor is not None:
@@ -152,15 +178,22 @@ def test_a_list_at_hand_goes_on_after_nothing_but_its_items() -> None:
 def numbers_after(cursor: str | None) -> Select[MeasurementSampleRow]:
     """Return the statement for the page of samples after ``cursor``."""
     columns = (MeasurementSampleRow.attempt, MeasurementSampleRow.seq)
-    return after_numbers(
-        select(MeasurementSampleRow), PageRequest(limit=1, cursor=cursor), list_name="samples", columns=columns
+    return paginate_by_numbers(
+        select(MeasurementSampleRow),
+        PageRequest(limit=1, cursor=cursor),
+        list_name="samples",
+        columns=columns,
     )
 
 
 def cursor_of_numbers(*numbers: int) -> str:
     """Return the cursor that a page ending at ``numbers`` would give out."""
-    page = page_of_numbered(
-        [numbers, numbers], PageRequest(limit=1), list_name="samples", numbers=lambda row: row, value=lambda row: row
+    page = make_page_by_numbers(
+        [numbers, numbers],
+        PageRequest(limit=1),
+        list_name="samples",
+        numbers=lambda row: row,
+        value=lambda row: row,
     )
     assert page.next_cursor is not None
     return page.next_cursor

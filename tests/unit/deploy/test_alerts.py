@@ -1,4 +1,6 @@
-"""The alert rules: true to what /metrics shows, tested by promtool, explained in the operator guide."""
+"""The alert rules: true to what /metrics shows, tested by promtool, explained in the operator
+guide.
+"""
 
 import re
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.observed import names_of, whole_text
+from tests.observed import parse_names, render_all_metrics
 from tests.promtool import promtool
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,7 +26,9 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("name", sorted(alerts()))
 def test_an_alert_says_what_is_wrong_and_what_to_do(name: str) -> None:
-    """Each has a summary, a description, a severity, and a section of the guide that its runbook points to."""
+    """Each has a summary, a description, a severity, and a section of the guide that its runbook
+    points to.
+    """
     rule = alerts()[name]
     note = rule["annotations"]
 
@@ -36,7 +40,7 @@ def test_an_alert_says_what_is_wrong_and_what_to_do(name: str) -> None:
 
 def test_rules_name_only_what_is_told() -> None:
     """A metric that was renamed would make its alert silent for ever."""
-    told = names_of(whole_text())
+    told = parse_names(render_all_metrics())
     named = {name for rule in alerts().values() for name in METRIC.findall(rule["expr"])}
 
     assert len(named) > 10
@@ -72,6 +76,6 @@ def test_promtool_agrees(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyP
 
 def test_what_is_told_is_in_good_form() -> None:
     """Names, types and help of everything that can be shown are as Prometheus wants them."""
-    done = promtool("check", "metrics", text=whole_text())
+    done = promtool("check", "metrics", text=render_all_metrics())
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

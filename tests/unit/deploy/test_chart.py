@@ -1,4 +1,6 @@
-"""The Helm chart, rendered by Helm's own engine: valid for Kubernetes, and nothing may do more than it needs."""
+"""The Helm chart, rendered by Helm's own engine: valid for Kubernetes, and nothing may do more than
+it needs.
+"""
 
 import json
 import re
@@ -13,7 +15,7 @@ import yaml
 from kubernetes_validate import validate
 
 from service.__main__ import COMMANDS
-from service.catalog.gpus import entries_named
+from service.catalog.gpus import find_gpus
 from service.db.tables.core import MeasureJobRow
 from service.runtime.settings import VARIABLES
 from service.terminal.arguments import Parser
@@ -25,20 +27,38 @@ OLDEST, NEWEST = "1.30", "1.37"
 ELSEWHERE = {"ScaledJob", "ServiceMonitor", "PrometheusRule"}
 """Kinds that other operators bring; the oldest fields of theirs are all that the chart uses."""
 MINIMAL: dict[str, Any] = {"database": {"existingSecret": "postgres"}}
-GPU = {"gpu": "A100-SXM4-80GB", "maxReplicas": 4, "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}
+GPU = {
+    "gpu": "A100-SXM4-80GB",
+    "maxReplicas": 4,
+    "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+}
 EVERYTHING: dict[str, Any] = {
     **MINIMAL,
     "image": {"registry": "registry.example/infra", "tag": "1.2.3", "pullSecrets": ["pull"]},
     "redis": {"existingSecret": "valkey"},
     "settings": {"HEADROOM_LEASE_S": 60, "HEADROOM_ACCESS_LOG": True},
-    "api": {"autoscaling": {"enabled": True}, "nodeSelector": {"pool": "api"}, "tolerations": [{"operator": "Exists"}]},
-    "reconcile": {"keep": "90d", "nodeSelector": {"pool": "api"}, "tolerations": [{"operator": "Exists"}]},
+    "api": {
+        "autoscaling": {"enabled": True},
+        "nodeSelector": {"pool": "api"},
+        "tolerations": [{"operator": "Exists"}],
+    },
+    "reconcile": {
+        "keep": "90d",
+        "nodeSelector": {"pool": "api"},
+        "tolerations": [{"operator": "Exists"}],
+    },
     "processorWorkers": {"trace": {"replicas": 2}, "cpu": {"replicas": 1}},
-    "gpuWorkers": [GPU, {"gpu": "H100-SXM5-80GB", "maxReplicas": 1, "resources": {"limits": {"memory": "128Gi"}}}],
+    "gpuWorkers": [
+        GPU,
+        {"gpu": "H100-SXM5-80GB", "maxReplicas": 1, "resources": {"limits": {"memory": "128Gi"}}},
+    ],
     "gpuWorkerDefaults": {"runtimeClassName": "nvidia"},
     "keda": {"enabled": True},
     "ingress": {"enabled": True, "className": "nginx", "host": "gpu.example", "tlsSecret": "tls"},
-    "networkPolicy": {"from": [{"podSelector": {}}], "extraEgress": [{"ports": [{"protocol": "TCP", "port": 4318}]}]},
+    "networkPolicy": {
+        "from": [{"podSelector": {}}],
+        "extraEgress": [{"ports": [{"protocol": "TCP", "port": 4318}]}],
+    },
     "monitoring": {
         "serviceMonitor": {"enabled": True, "existingSecret": "scraper"},
         "prometheusRule": {"enabled": True},
@@ -112,8 +132,12 @@ def test_helm_finds_nothing_to_complain_of() -> None:
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("name", SETS)
-def test_every_manifest_is_valid_for_kubernetes(releases: dict[str, list[dict[str, Any]]], name: str, version: str) -> None:
-    """By the schemas of the oldest and the newest release, without a field that they do not know."""
+def test_every_manifest_is_valid_for_kubernetes(
+    releases: dict[str, list[dict[str, Any]]], name: str, version: str
+) -> None:
+    """By the schemas of the oldest and the newest release, without a field that they do not
+    know.
+    """
     for manifest in releases[name]:
         if manifest["kind"] not in ELSEWHERE:
             validate(manifest, version, strict=True)
@@ -123,14 +147,18 @@ def test_every_manifest_is_valid_for_kubernetes(releases: dict[str, list[dict[st
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_pod_may_do_little(releases: dict[str, list[dict[str, Any]]], name: str) -> None:
-    """Nobody's root, a root that cannot be written to, no capability, no token of the cluster, and a limit of memory."""
+    """Nobody's root, a root that cannot be written to, no capability, no token of the cluster, and
+    a limit of memory.
+    """
     made = list(pods(releases[name]))
 
     assert made
     for maker, pod in made:
         assert pod["securityContext"]["runAsNonRoot"] is True, maker
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, maker
-        assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False), maker
+        assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False), (
+            maker
+        )
         (container,) = pod["containers"]
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -144,8 +172,12 @@ def test_a_pod_may_do_little(releases: dict[str, list[dict[str, Any]]], name: st
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_commands_and_variables_are_ours(releases: dict[str, list[dict[str, Any]]], name: str) -> None:
-    """What a pod is started with is a command of `headroom`, and what it is told are settings that exist."""
+def test_commands_and_variables_are_ours(
+    releases: dict[str, list[dict[str, Any]]], name: str
+) -> None:
+    """What a pod is started with is a command of `headroom`, and what it is told are settings that
+    exist.
+    """
     known = {variable for variable, _ in VARIABLES.values()}
     for maker, pod in pods(releases[name]):
         (container,) = pod["containers"]
@@ -159,15 +191,21 @@ def test_commands_and_variables_are_ours(releases: dict[str, list[dict[str, Any]
 
 
 def test_passwords_come_from_secrets_alone(releases: dict[str, list[dict[str, Any]]]) -> None:
-    """No URL is in a manifest, and a release without a name of the database's secret is refused in words."""
-    assert "://" not in json.dumps([list(pods(manifests)) for manifests in releases.values()]).replace("http://rel", "")
+    """No URL is in a manifest, and a release without a name of the database's secret is refused in
+    words.
+    """
+    assert "://" not in json.dumps(
+        [list(pods(manifests)) for manifests in releases.values()]
+    ).replace("http://rel", "")
     with pytest.raises(helm.HelmError, match=r"existingSecret|database"):
         rendered({})
 
 
 def test_selectors_find_their_own_pods_only(releases: dict[str, list[dict[str, Any]]]) -> None:
     """A service reaches the API alone, and no two controllers claim the same pods."""
-    manifests = releases["bare"] + [each for each in releases["everything"] if each["kind"] == "Service"]
+    manifests = releases["bare"] + [
+        each for each in releases["everything"] if each["kind"] == "Service"
+    ]
     controllers = of_kind(manifests, "Deployment")
     selectors = [each["spec"]["selector"]["matchLabels"] for each in controllers]
     labels = [each["spec"]["template"]["metadata"]["labels"] for each in controllers]
@@ -175,11 +213,13 @@ def test_selectors_find_their_own_pods_only(releases: dict[str, list[dict[str, A
     def found(selector: dict[str, str]) -> list[int]:
         return [number for number, own in enumerate(labels) if selector.items() <= own.items()]
 
-    assert [found(selector) for selector in selectors] == [[number] for number in range(len(selectors))]
+    assert [found(selector) for selector in selectors] == [
+        [number] for number in range(len(selectors))
+    ]
     for service in of_kind(manifests, "Service"):
-        assert [controllers[number]["metadata"]["name"] for number in found(service["spec"]["selector"])] == [
-            "rel-headroom-api"
-        ]
+        assert [
+            controllers[number]["metadata"]["name"] for number in found(service["spec"]["selector"])
+        ] == ["rel-headroom-api"]
 
 
 def test_migrations_come_before_everything(releases: dict[str, list[dict[str, Any]]]) -> None:
@@ -193,8 +233,12 @@ def test_migrations_come_before_everything(releases: dict[str, list[dict[str, An
     assert of_kind(releases["bare"], "Job") == []
 
 
-def test_a_queue_of_a_gpu_is_scaled_by_the_rows_that_wait_for_it(releases: dict[str, list[dict[str, Any]]]) -> None:
-    """One job of KEDA's per kind of GPU, which takes one GPU, leaves when nothing is queued, and is counted by its rows."""
+def test_a_queue_of_a_gpu_is_scaled_by_the_rows_that_wait_for_it(
+    releases: dict[str, list[dict[str, Any]]],
+) -> None:
+    """One job of KEDA's per kind of GPU, which takes one GPU, leaves when nothing is queued, and is
+    counted by its rows.
+    """
     jobs = of_kind(releases["everything"], "ScaledJob")
     columns = set(MeasureJobRow.__table__.columns.keys())
 
@@ -204,23 +248,44 @@ def test_a_queue_of_a_gpu_is_scaled_by_the_rows_that_wait_for_it(releases: dict[
         (trigger,) = each["spec"]["triggers"]
         assert container["args"] == ["worker", "--device", "cuda", "--burst"]
         assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
-        assert entries_named(asked["gpu"])[0].name == asked["gpu"]
+        assert find_gpus(asked["gpu"])[0].name == asked["gpu"]
         assert f"gpu = '{asked['gpu']}'" in trigger["metadata"]["query"]
         assert set(re.findall(r"(\w+) (?:=|IS)", trigger["metadata"]["query"])) <= columns
-        assert trigger["metadata"]["connectionFromEnv"] in {variable["name"] for variable in container["env"]}
-    assert jobs[1]["spec"]["jobTargetRef"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "128Gi"
+        assert trigger["metadata"]["connectionFromEnv"] in {
+            variable["name"] for variable in container["env"]
+        }
+    assert (
+        jobs[1]["spec"]["jobTargetRef"]["template"]["spec"]["containers"][0]["resources"]["limits"][
+            "memory"
+        ]
+        == "128Gi"
+    )
 
 
-def test_without_keda_a_queue_has_workers_that_stay(releases: dict[str, list[dict[str, Any]]]) -> None:
+def test_without_keda_a_queue_has_workers_that_stay(
+    releases: dict[str, list[dict[str, Any]]],
+) -> None:
     """A deployment of as many as there are GPUs."""
-    gpu = next(each for each in of_kind(releases["bare"], "Deployment") if "a100" in each["metadata"]["name"])
+    gpu = next(
+        each
+        for each in of_kind(releases["bare"], "Deployment")
+        if "a100" in each["metadata"]["name"]
+    )
 
     assert gpu["spec"]["replicas"] == GPU["maxReplicas"]
-    assert gpu["spec"]["template"]["spec"]["containers"][0]["args"] == ["worker", "--device", "cuda"]
+    assert gpu["spec"]["template"]["spec"]["containers"][0]["args"] == [
+        "worker",
+        "--device",
+        "cuda",
+    ]
 
 
-@pytest.mark.parametrize(("copied", "source"), [("grafana", "grafana/dashboards"), ("prometheus", "prometheus")])
-def test_the_chart_carries_the_dashboards_and_rules_of_the_project(copied: str, source: str) -> None:
+@pytest.mark.parametrize(
+    ("copied", "source"), [("grafana", "grafana/dashboards"), ("prometheus", "prometheus")]
+)
+def test_the_chart_carries_the_dashboards_and_rules_of_the_project(
+    copied: str, source: str
+) -> None:
     """Helm reads nothing outside of a chart, so they are copies: `cp` them anew after a change."""
     kept = {path.name: path.read_text() for path in (CHART / "files" / copied).iterdir()}
     originals = {
@@ -234,14 +299,22 @@ def test_the_chart_carries_the_dashboards_and_rules_of_the_project(copied: str, 
 
 
 def test_dashboards_and_rules_are_in_the_release(releases: dict[str, list[dict[str, Any]]]) -> None:
-    """Each dashboard as Grafana's sidecar finds it, and every alert, with what is Prometheus' own left as it is."""
+    """Each dashboard as Grafana's sidecar finds it, and every alert, with what is Prometheus' own
+    left as it is.
+    """
     manifests = releases["everything"]
-    boards = [each for each in of_kind(manifests, "ConfigMap") if "grafana_dashboard" in each["metadata"]["labels"]]
+    boards = [
+        each
+        for each in of_kind(manifests, "ConfigMap")
+        if "grafana_dashboard" in each["metadata"]["labels"]
+    ]
     (rules,) = of_kind(manifests, "PrometheusRule")
 
     assert len(boards) == len(list((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json")))
     assert all(json.loads(text)["title"] for each in boards for text in each["data"].values())
-    assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+    assert rules["spec"] == yaml.safe_load(
+        (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -256,6 +329,8 @@ def test_dashboards_and_rules_are_in_the_release(releases: dict[str, list[dict[s
     ],
 )
 def test_values_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
-    """By the schema, before anything is rendered: what is misspelt, and what would end up in a query."""
+    """By the schema, before anything is rendered: what is misspelt, and what would end up in a
+    query.
+    """
     with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmError, match=words):
         chart.validate_schema({**MINIMAL, **values})

@@ -1,4 +1,6 @@
-"""docker-compose.yml and the images: read by a parser of the specification, and true to the files of this project."""
+"""docker-compose.yml and the images: read by a parser of the specification, and true to the files
+of this project.
+"""
 
 import json
 import re
@@ -36,7 +38,9 @@ def parse() -> dict[str, Any]:
 def test_every_part_is_there(services: dict[str, Any]) -> None:
     """Servers, our processes, and a GPU worker that a machine without GPUs does not start."""
     assert set(services) == {"postgres", "valkey", *OURS, *WATCHING}
-    assert {name: service["profiles"] for name, service in services.items() if service.get("profiles")} == {
+    assert {
+        name: service["profiles"] for name, service in services.items() if service.get("profiles")
+    } == {
         "worker-gpu": ["gpu"],
         **{name: ["observability"] for name in WATCHING},
     }
@@ -45,13 +49,18 @@ def test_every_part_is_there(services: dict[str, Any]) -> None:
 
 
 def test_nothing_waits_for_what_says_nothing(services: dict[str, Any]) -> None:
-    """Who is waited for until it is healthy has a health check, and who is waited for until it is done ends."""
+    """Who is waited for until it is healthy has a health check, and who is waited for until it is
+    done ends.
+    """
     for name, service in services.items():
         for other, how in service.get("depends_on", {}).items():
             if how["condition"] == "service_healthy":
                 assert services[other]["healthcheck"]["test"], (name, other)
             else:
-                assert (how["condition"], services[other]["restart"]) == ("service_completed_successfully", "no")
+                assert (how["condition"], services[other]["restart"]) == (
+                    "service_completed_successfully",
+                    "no",
+                )
 
 
 @pytest.mark.parametrize("name", [*OURS, *WATCHING, "valkey"])
@@ -79,30 +88,51 @@ def test_the_api_is_for_this_machine_unless_told_otherwise(services: dict[str, A
     """Whoever does not say more opens no port to the network."""
     assert [str(port) for port in services["api"]["ports"]] == ["127.0.0.1:8000:8000"]
     assert [str(port) for port in services["grafana"]["ports"]] == ["127.0.0.1:3000:3000"]
-    assert not any(service.get("ports") for name, service in services.items() if name not in {"api", "grafana"})
+    assert not any(
+        service.get("ports") for name, service in services.items() if name not in {"api", "grafana"}
+    )
 
 
 def test_who_watches_is_given_what_is_here() -> None:
-    """What is mounted exists and cannot be written, and whatever provisioning and scraping read is provided."""
+    """What is mounted exists and cannot be written, and whatever provisioning and scraping read is
+    provided.
+    """
     document = yaml.safe_load(interpolated((ROOT / "docker-compose.yml").read_text()))
-    mounted = [volume.split(":") for name in WATCHING for volume in document["services"][name]["volumes"]]
-    files = "".join(path.read_text() for path in (ROOT / "deploy" / "grafana" / "provisioning").rglob("*.yml"))
+    mounted = [
+        volume.split(":") for name in WATCHING for volume in document["services"][name]["volumes"]
+    ]
+    files = "".join(
+        path.read_text() for path in (ROOT / "deploy" / "grafana" / "provisioning").rglob("*.yml")
+    )
     files += (ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text()
-    given = {f"/run/secrets/{name}" for service in WATCHING for name in document["services"][service]["secrets"]}
+    given = {
+        f"/run/secrets/{name}"
+        for service in WATCHING
+        for name in document["services"][service]["secrets"]
+    }
     said = document["services"]["grafana"]["environment"]
 
     assert all(how == ["ro"] for source, _, *how in mounted if source.startswith("./"))
     assert all((ROOT / source).is_dir() for source, *_ in mounted if source.startswith("./"))
-    assert set(re.findall(r"/run/secrets/[\w-]+", files)) | {said["GF_SECURITY_ADMIN_PASSWORD__FILE"]} == given
+    assert (
+        set(re.findall(r"/run/secrets/[\w-]+", files)) | {said["GF_SECURITY_ADMIN_PASSWORD__FILE"]}
+        == given
+    )
     assert set(re.findall(r"\$\{(\w+)\}", files)) <= set(said)
-    assert {Path(secret["file"]).name for secret in document["secrets"].values()} == {Path(path).name for path in given}
+    assert {Path(secret["file"]).name for secret in document["secrets"].values()} == {
+        Path(path).name for path in given
+    }
 
 
 @pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.stem)
 def test_images_copy_what_is_there_and_run_as_nobody(image: Path) -> None:
     """Every source exists and is sent to the builder, and the last user is not root."""
     text = image.read_text()
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    allowed = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
     sources = {
         source.removeprefix("./")
         for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE)
@@ -116,12 +146,19 @@ def test_images_copy_what_is_there_and_run_as_nobody(image: Path) -> None:
 
 def test_the_images_install_what_was_measured() -> None:
     """Torch comes into the worker's image alone, in the version that the project pins."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    (torch,) = [requirement for requirement in extras["worker"] if requirement.startswith("torch==")]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    (torch,) = [
+        requirement for requirement in extras["worker"] if requirement.startswith("torch==")
+    ]
 
     by_name = {image.stem: image.read_text() for image in IMAGES}
     assert torch in by_name["worker"]
     assert "torch==" not in by_name["api"]
-    installed = {name: set(re.findall(r'"\.\[([a-z,]+)\]"', text)[0].split(",")) for name, text in by_name.items()}
+    installed = {
+        name: set(re.findall(r'"\.\[([a-z,]+)\]"', text)[0].split(","))
+        for name, text in by_name.items()
+    }
     assert installed == {"api": {"oidc", "telemetry"}, "worker": {"worker", "telemetry"}}
     assert set().union(*installed.values()) <= set(extras)

@@ -1,4 +1,6 @@
-"""The dashboards: panels that explain themselves, queries over what is really there, and no data source by its number."""
+"""The dashboards: panels that explain themselves, queries over what is really there, and no data
+source by its number.
+"""
 
 import json
 import re
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.observed import names_of, whole_text
+from tests.observed import parse_names, render_all_metrics
 from tests.promtool import promtool
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,25 +81,41 @@ def test_panels_do_not_lie_on_each_other(path: Path) -> None:
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_data_sources_are_chosen_by_whoever_looks(path: Path) -> None:
     """Every data source is a variable of the dashboard, of the type that is provisioned."""
-    variables = {one["name"]: one.get("query") for one in read(path)["templating"]["list"] if one["type"] == "datasource"}
+    variables = {
+        one["name"]: one.get("query")
+        for one in read(path)["templating"]["list"]
+        if one["type"] == "datasource"
+    }
     used = [
-        source for panel in panels(path) for source in (panel["datasource"], *(one["datasource"] for one in panel["targets"]))
+        source
+        for panel in panels(path)
+        for source in (panel["datasource"], *(one["datasource"] for one in panel["targets"]))
     ]
-    used += [one["datasource"] for one in read(path)["templating"]["list"] if one["type"] == "query"]
-    provisioned = yaml.safe_load((GRAFANA / "provisioning" / "datasources" / "headroom.yml").read_text())["datasources"]
+    used += [
+        one["datasource"] for one in read(path)["templating"]["list"] if one["type"] == "query"
+    ]
+    provisioned = yaml.safe_load(
+        (GRAFANA / "provisioning" / "datasources" / "headroom.yml").read_text()
+    )["datasources"]
 
     assert variables == {name: kind for kind, name in SOURCES.items()}
-    assert {(source["type"], source["uid"]) for source in used} <= {(kind, f"${{{name}}}") for kind, name in SOURCES.items()}
+    assert {(source["type"], source["uid"]) for source in used} <= {
+        (kind, f"${{{name}}}") for kind, name in SOURCES.items()
+    }
     assert {source["type"] for source in provisioned} == set(SOURCES)
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_expressions_name_only_what_is_told(path: Path) -> None:
     """A metric that was renamed would leave an empty panel; variables are all declared."""
-    told = names_of(whole_text())
-    declared = {variable["name"] for variable in read(path)["templating"]["list"]} | {"__rate_interval"}
+    told = parse_names(render_all_metrics())
+    declared = {variable["name"] for variable in read(path)["templating"]["list"]} | {
+        "__rate_interval"
+    }
     named = {name for expression in expressions(path) for name in METRIC.findall(expression)}
-    variables = {name for expression in expressions(path) for name in re.findall(r"\$\{?(\w+)", expression)}
+    variables = {
+        name for expression in expressions(path) for name in re.findall(r"\$\{?(\w+)", expression)
+    }
 
     assert named
     assert named - told == set()
@@ -106,12 +124,24 @@ def test_expressions_name_only_what_is_told(path: Path) -> None:
 
 def test_every_metric_is_somewhere() -> None:
     """What is told and shown nowhere is not looked at by anybody."""
-    shown = {name for path in DASHBOARDS for expression in expressions(path) for name in METRIC.findall(expression)}
+    shown = {
+        name
+        for path in DASHBOARDS
+        for expression in expressions(path)
+        for name in METRIC.findall(expression)
+    }
     rules = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text()
-    unseen = {name for name in names_of(whole_text()) if name not in shown and name not in rules}
+    unseen = {
+        name
+        for name in parse_names(render_all_metrics())
+        if name not in shown and name not in rules
+    }
 
-    # Of histograms the buckets are shown; a worker's facts, its memory and whether it is busy are in the table from Postgres.
-    assert {name for name in unseen if not name.endswith(("_count", "_sum", "_gcount", "_gsum"))} <= {
+    # Of histograms the buckets are shown; a worker's facts, its memory and whether it is busy are
+    # in the table from Postgres.
+    assert {
+        name for name in unseen if not name.endswith(("_count", "_sum", "_gcount", "_gsum"))
+    } <= {
         "headroom_worker_busy",
         "headroom_worker_info",
         "headroom_worker_memory_bytes",
@@ -122,7 +152,10 @@ def test_every_metric_is_somewhere() -> None:
 def test_prometheus_understands_them(path: Path, tmp_path: Path) -> None:
     """Each expression is one, with the variables replaced as Grafana does."""
     rules = [
-        {"record": f"panel:number{number}", "expr": re.sub(r"\$\{?\w+\}?", ".*", one.replace("$__rate_interval", "1m"))}
+        {
+            "record": f"panel:number{number}",
+            "expr": re.sub(r"\$\{?\w+\}?", ".*", one.replace("$__rate_interval", "1m")),
+        }
         for number, one in enumerate(expressions(path))
     ]
     file = tmp_path / "rules.yml"

@@ -30,4 +30,6 @@ def test_every_command_in_it_exists() -> None:
 
 def test_every_scope_is_explained() -> None:
     """The table of scopes is whole."""
-    assert set(re.findall(r"^\| `([a-z]+)` \| (?:look|the same|what|everything)", GUIDE, re.MULTILINE)) == set(Scope)
+    assert set(
+        re.findall(r"^\| `([a-z]+)` \| (?:look|the same|what|everything)", GUIDE, re.MULTILINE)
+    ) == set(Scope)

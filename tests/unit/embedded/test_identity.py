@@ -1,18 +1,20 @@
-"""Records of processes: what was written is read, and what a power failure left of it names nobody."""
+"""Records of processes: what was written is read, and what a power failure left of it names
+nobody.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from service.embedded.identity import is_alive, own_identity, read_record, write_record
+from service.embedded.identity import get_own_identity, is_alive, read_record, write_record
 
 
 def test_a_record_names_the_process_that_it_was_written_for(tmp_path: Path) -> None:
     """What is read back is the same process, and it is alive."""
-    write_record(tmp_path / "own.json", own_identity())
+    write_record(tmp_path / "own.json", get_own_identity())
     found = read_record(tmp_path / "own.json")
 
-    assert found == own_identity()
+    assert found == get_own_identity()
     assert is_alive(found)
 
 

@@ -1,4 +1,6 @@
-"""Properties are searched without a clock and from the same seed, so that a run says the same on every machine."""
+"""Properties are searched without a clock and from the same seed, so that a run says the same on
+every machine.
+"""
 
 from hypothesis import settings
 

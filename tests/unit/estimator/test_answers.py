@@ -1,4 +1,6 @@
-"""The explained answer: instants, the three quantities, components in words, corrections, checkpoints, warnings."""
+"""The explained answer: instants, the three quantities, components in words, corrections,
+checkpoints, warnings.
+"""
 
 from dataclasses import replace
 
@@ -6,12 +8,19 @@ import pytest
 
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.memory.kv_cache import COUNTER_BYTES
-from service.estimator.model.families.synthetic import architecture_of_size
+from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.corrections import Corrections, InstantCorrection
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Component, Estimate
 from service.estimator.values.units import GIB, KIB, MIB, ceil_div, format_bytes, format_count
-from service.estimator.values.workload import Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import (
+    Cache,
+    Checkpointing,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+)
 from tests.builders import a_device, a_model, a_serving, a_sharded_layout, a_training
 
 _MODEL = a_model()
@@ -19,9 +28,13 @@ _N = _MODEL.parameter_counts().total
 
 
 def _ask(
-    workload: TrainWorkload | ServeWorkload, layout: Layout | None = None, corrections: Corrections | None = None
+    workload: TrainWorkload | ServeWorkload,
+    layout: Layout | None = None,
+    corrections: Corrections | None = None,
 ) -> Estimate:
-    return estimate(_MODEL, workload, layout=layout or Layout(), device=a_device(), corrections=corrections)
+    return estimate(
+        _MODEL, workload, layout=layout or Layout(), device=a_device(), corrections=corrections
+    )
 
 
 def _instants(answer: Estimate) -> dict[str, int]:
@@ -34,7 +47,13 @@ def _components(answer: Estimate) -> dict[str, Component]:
 
 def test_a_training_step_has_its_instants_in_order() -> None:
     """Load, forward, loss, backward, optimizer step."""
-    assert list(_instants(_ask(a_training()))) == ["load", "forward", "loss", "backward", "optimizer_step"]
+    assert list(_instants(_ask(a_training()))) == [
+        "load",
+        "forward",
+        "loss",
+        "backward",
+        "optimizer_step",
+    ]
 
 
 def test_a_replica_has_its_instants_in_order() -> None:
@@ -44,7 +63,9 @@ def test_a_replica_has_its_instants_in_order() -> None:
 
 
 def test_the_cache_holds_two_tensors_of_every_token() -> None:
-    """2 x layers x key/value heads x head dimension x bytes, for prompt and output of every sequence."""
+    """2 x layers x key/value heads x head dimension x bytes, for prompt and output of every
+    sequence.
+    """
     answer = _ask(a_serving())
 
     assert answer.serving is not None
@@ -56,7 +77,9 @@ def test_the_cache_holds_two_tensors_of_every_token() -> None:
 
 @pytest.mark.parametrize(("max_model_len", "tokens"), [(None, 128), (128, 128), (1000, 1000)])
 def test_a_static_cache_is_as_long_as_it_was_made(max_model_len: int | None, tokens: int) -> None:
-    """It is there from prefill on, for the longest sequence that was announced, with a counter for each layer."""
+    """It is there from prefill on, for the longest sequence that was announced, with a counter for
+    each layer.
+    """
     num_layers = a_model().num_hidden_layers
     answer = _ask(a_serving(cache=Cache.STATIC, max_model_len=max_model_len))
 
@@ -77,7 +100,9 @@ def test_a_component_is_explained_in_numbers() -> None:
 
 
 def test_corrections_are_added_to_their_instant() -> None:
-    """A measured difference, fixed and per token, moves its instant, its component and the basis."""
+    """A measured difference, fixed and per token, moves its instant, its component and the
+    basis.
+    """
     tokens = 2 * 128
     corrections = Corrections(
         calibration="cal-1",
@@ -93,7 +118,9 @@ def test_corrections_are_added_to_their_instant() -> None:
     assert _instants(answer)["backward"] == _instants(plain)["backward"]
     assert answer.peak_instant == "loss"
     assert (answer.basis, answer.calibration) == ("calibrated", "cal-1")
-    assert answer.allocated_interval.high == answer.allocated_bytes + round(answer.allocated_bytes * 0.05)
+    assert answer.allocated_interval.high == answer.allocated_bytes + round(
+        answer.allocated_bytes * 0.05
+    )
     assert sum(component.bytes for component in answer.components) == answer.device_bytes
 
 
@@ -101,11 +128,17 @@ def test_corrections_are_added_to_their_instant() -> None:
 def test_an_impossible_correction_leaves_the_analytic_answer(wrong: int) -> None:
     """A wrong measurement takes no answer away: the analytic one stands, and says why."""
     names = _instants(_ask(a_training()))
-    corrections = Corrections(calibration="cal-1", instants=dict.fromkeys(names, InstantCorrection(fixed_bytes=wrong)))
+    corrections = Corrections(
+        calibration="cal-1", instants=dict.fromkeys(names, InstantCorrection(fixed_bytes=wrong))
+    )
 
     answer, plain = _ask(a_training(), corrections=corrections), _ask(a_training())
 
-    assert (answer.allocated_bytes, answer.basis, answer.calibration) == (plain.allocated_bytes, "analytic", None)
+    assert (answer.allocated_bytes, answer.basis, answer.calibration) == (
+        plain.allocated_bytes,
+        "analytic",
+        None,
+    )
     assert "calibration cal-1 would make the allocated bytes" in answer.warnings[-1]
 
 
@@ -118,7 +151,9 @@ def test_imports_are_named_in_the_answer() -> None:
 
 def test_a_correction_cannot_take_more_than_there_is() -> None:
     """Activations do not become negative: only what was estimated can be corrected away."""
-    corrections = Corrections(calibration="cal-1", instants={"forward": InstantCorrection(fixed_bytes=-GIB)})
+    corrections = Corrections(
+        calibration="cal-1", instants={"forward": InstantCorrection(fixed_bytes=-GIB)}
+    )
 
     answer = _ask(a_training(), corrections=corrections)
 
@@ -126,7 +161,9 @@ def test_a_correction_cannot_take_more_than_there_is() -> None:
 
 
 def test_a_checkpoint_holds_weights_states_and_master_copies() -> None:
-    """bf16_mixed: 2 bytes of weights, and 4 of master copy and 8 of moments, for the whole job whatever its shards."""
+    """bf16_mixed: 2 bytes of weights, and 4 of master copy and 8 of moments, for the whole job
+    whatever its shards.
+    """
     answer = _ask(a_training(), a_sharded_layout(8))
 
     assert answer.checkpoint is not None
@@ -144,14 +181,18 @@ def test_a_checkpoint_of_adapters_holds_the_adapters() -> None:
 
 def test_settings_without_effect_are_said() -> None:
     """A stage on one rank shards nothing; clipping needs nothing at the peak."""
-    answer = _ask(a_training(gradient_clipping=True), Layout(zero_stage=2, sharding=Sharding.DEEPSPEED))
+    answer = _ask(
+        a_training(gradient_clipping=True), Layout(zero_stage=2, sharding=Sharding.DEEPSPEED)
+    )
 
     assert any("zero_stage 2 has no effect" in warning for warning in answer.warnings)
     assert any("gradient_clipping" in warning for warning in answer.warnings)
 
 
 def test_replicas_keep_buckets_of_all_gradients() -> None:
-    """DDP's buckets are a second copy; DeepSpeed's live during backward alone; one rank has none."""
+    """DDP's buckets are a second copy; DeepSpeed's live during backward alone; one rank has
+    none.
+    """
     resting = [
         _ask(a_training(precision="bf16"), layout).steady_bytes
         for layout in (Layout(), Layout(data_parallel=2), a_sharded_layout(2, stage=1))
@@ -167,7 +208,10 @@ def test_a_job_of_several_gpus_has_a_communicator(num_gpus: int) -> None:
     answer = _ask(a_training(), a_sharded_layout(num_gpus))
 
     assert answer.num_gpus == num_gpus
-    assert answer.device_bytes - answer.reserved_bytes > _ask(a_training()).device_bytes - _ask(a_training()).reserved_bytes
+    assert (
+        answer.device_bytes - answer.reserved_bytes
+        > _ask(a_training()).device_bytes - _ask(a_training()).reserved_bytes
+    )
 
 
 def test_replicas_that_serve_share_no_communicator() -> None:
@@ -191,7 +235,9 @@ def test_replicas_that_serve_share_no_communicator() -> None:
 def test_a_format_without_hardware_is_warned_of(
     workload: TrainWorkload | ServeWorkload, peak_flops: dict[str, int], *, warned: bool
 ) -> None:
-    """A GPU with peak rates but none for the arithmetic of the workload emulates it; of an unknown GPU nothing is said."""
+    """A GPU with peak rates but none for the arithmetic of the workload emulates it; of an unknown
+    GPU nothing is said.
+    """
     device = replace(a_device(), peak_flops=peak_flops)
 
     answer = estimate(a_model(), workload, layout=Layout(), device=device)
@@ -202,7 +248,7 @@ def test_a_format_without_hardware_is_warned_of(
 @pytest.mark.parametrize("workload", [a_training(), a_serving()], ids=["train", "serve"])
 def test_a_stand_in_answers_with_a_wide_interval(workload: TrainWorkload | ServeWorkload) -> None:
     """Of a model of which only the size is known, every interval says so."""
-    model = architecture_of_size(10**9)
+    model = build_synthetic_architecture(10**9)
 
     answer = estimate(model, workload, layout=Layout(), device=a_device())
 
@@ -214,9 +260,14 @@ def test_a_stand_in_answers_with_a_wide_interval(workload: TrainWorkload | Serve
 def test_plans_are_kept_up_to_their_number() -> None:
     """The oldest recording goes when the cache is full, and answers stay the same."""
     plans = PlanCache(capacity=1)
-    questions = [a_training(activation_checkpointing=how) for how in (Checkpointing.NONE, Checkpointing.FULL)] * 2
+    questions = [
+        a_training(activation_checkpointing=how) for how in (Checkpointing.NONE, Checkpointing.FULL)
+    ] * 2
 
-    answers = [estimate(_MODEL, question, layout=Layout(), device=a_device(), plans=plans) for question in questions]
+    answers = [
+        estimate(_MODEL, question, layout=Layout(), device=a_device(), plans=plans)
+        for question in questions
+    ]
 
     assert answers[:2] == answers[2:]
     assert answers[0] == _ask(questions[0])
@@ -226,14 +277,23 @@ def test_serving_plans_are_kept_too() -> None:
     """A second question about the same kind of pass is answered from the recording."""
     plans = PlanCache()
 
-    first, second = (estimate(_MODEL, a_serving(), layout=Layout(), device=a_device(), plans=plans) for _ in range(2))
+    first, second = (
+        estimate(_MODEL, a_serving(), layout=Layout(), device=a_device(), plans=plans)
+        for _ in range(2)
+    )
 
     assert first == second == _ask(a_serving())
 
 
 @pytest.mark.parametrize(
     ("num_bytes", "words"),
-    [(0, "0 B"), (1023, "1,023 B"), (KIB, "1.00 KiB"), (-3 * MIB, "-3.00 MiB"), (1536 * GIB, "1,536.00 GiB")],
+    [
+        (0, "0 B"),
+        (1023, "1,023 B"),
+        (KIB, "1.00 KiB"),
+        (-3 * MIB, "-3.00 MiB"),
+        (1536 * GIB, "1,536.00 GiB"),
+    ],
 )
 def test_bytes_are_read_in_binary_units(num_bytes: int, words: str) -> None:
     """1 KiB is 1024 bytes, and the unit says so."""

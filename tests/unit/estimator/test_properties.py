@@ -10,13 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.memory.states import train_states, trained_parameters
+from service.estimator.memory.states import compute_train_states, select_trained_parameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+)
 from tests.builders import a_device, a_gpt2, a_mixture, a_model, a_sharded_layout
 
 _OPTIMIZERS = ("adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum")
@@ -44,7 +52,11 @@ def models(draw: st.DrawFn) -> Architecture:
 @st.composite
 def trainings(draw: st.DrawFn, model: Architecture) -> TrainWorkload:
     """Draw a training step that has an answer."""
-    policies = [name for name, policy in POLICIES.items() if not (policy.autocast and model.spec.num_experts)]
+    policies = [
+        name
+        for name, policy in POLICIES.items()
+        if not (policy.autocast and model.spec.num_experts)
+    ]
     rank = draw(st.none() | st.integers(1, 16))
     targets = ("q_proj", "v_proj") if model.spec.num_experts else None
     return TrainWorkload(
@@ -72,11 +84,13 @@ def layouts(draw: st.DrawFn) -> Layout:
                 (Sharding.FSDP2, 3),
                 *[(Sharding.DEEPSPEED, stage) for stage in range(4)],
                 (Sharding.MEGATRON, 1),
-            ]
-        )
+            ],
+        ),
     )
     reshard = draw(st.booleans())
-    return Layout(data_parallel=ranks, zero_stage=stage, sharding=sharding, reshard_after_forward=reshard)
+    return Layout(
+        data_parallel=ranks, zero_stage=stage, sharding=sharding, reshard_after_forward=reshard
+    )
 
 
 @st.composite
@@ -91,7 +105,9 @@ def servings(draw: st.DrawFn) -> tuple[Architecture, ServeWorkload]:
     """Draw a model and a serving workload that has an answer."""
     prompt_tokens, output_tokens = draw(st.integers(1, 500)), draw(st.integers(0, 100))
     cache = draw(st.sampled_from([Cache.DYNAMIC, Cache.STATIC]))
-    lengths = st.integers(prompt_tokens + output_tokens, 1000) if cache is Cache.STATIC else st.nothing()
+    lengths = (
+        st.integers(prompt_tokens + output_tokens, 1000) if cache is Cache.STATIC else st.nothing()
+    )
     workload = ServeWorkload(
         num_sequences=draw(st.integers(1, 20)),
         prompt_tokens=prompt_tokens,
@@ -103,7 +119,9 @@ def servings(draw: st.DrawFn) -> tuple[Architecture, ServeWorkload]:
     return draw(models()), workload
 
 
-def _ask(model: Architecture, workload: TrainWorkload | ServeWorkload, layout: Layout | None = None) -> Estimate:
+def _ask(
+    model: Architecture, workload: TrainWorkload | ServeWorkload, layout: Layout | None = None
+) -> Estimate:
     return estimate(model, workload, layout=layout or Layout(), device=a_device())
 
 
@@ -112,8 +130,12 @@ def _phases(answer: Estimate) -> Mapping[str, int]:
 
 
 @given(questions())
-def test_components_add_up_to_the_device(question: tuple[Architecture, TrainWorkload, Layout]) -> None:
-    """Components are a partition of ``device_bytes``: nothing is left over, nothing is counted twice, nothing is negative."""
+def test_components_add_up_to_the_device(
+    question: tuple[Architecture, TrainWorkload, Layout],
+) -> None:
+    """Components are a partition of ``device_bytes``: nothing is left over, nothing is counted
+    twice, nothing is negative.
+    """
     answer = _ask(*question)
 
     assert sum(component.bytes for component in answer.components) == answer.device_bytes
@@ -122,7 +144,9 @@ def test_components_add_up_to_the_device(question: tuple[Architecture, TrainWork
 
 
 @given(servings())
-def test_components_of_serving_add_up_to_the_device(question: tuple[Architecture, ServeWorkload]) -> None:
+def test_components_of_serving_add_up_to_the_device(
+    question: tuple[Architecture, ServeWorkload],
+) -> None:
     """The same for a replica."""
     answer = _ask(*question)
 
@@ -130,8 +154,12 @@ def test_components_of_serving_add_up_to_the_device(question: tuple[Architecture
 
 
 @given(questions())
-def test_the_peak_is_the_highest_instant(question: tuple[Architecture, TrainWorkload, Layout]) -> None:
-    """The answer is a maximum over instants, never their sum, and nothing rests higher than the peak."""
+def test_the_peak_is_the_highest_instant(
+    question: tuple[Architecture, TrainWorkload, Layout],
+) -> None:
+    """The answer is a maximum over instants, never their sum, and nothing rests higher than the
+    peak.
+    """
     answer = _ask(*question)
 
     by_name = {instant.name: instant.allocated_bytes for instant in answer.instants}
@@ -141,7 +169,9 @@ def test_the_peak_is_the_highest_instant(question: tuple[Architecture, TrainWork
 
 
 @given(questions())
-def test_every_quantity_lies_in_its_interval(question: tuple[Architecture, TrainWorkload, Layout]) -> None:
+def test_every_quantity_lies_in_its_interval(
+    question: tuple[Architecture, TrainWorkload, Layout],
+) -> None:
     """An interval that its own point is outside of would be worth nothing."""
     answer = _ask(*question)
 
@@ -154,8 +184,12 @@ def test_every_quantity_lies_in_its_interval(question: tuple[Architecture, Train
 
 
 @given(questions())
-def test_an_instant_is_part_of_its_phase(question: tuple[Architecture, TrainWorkload, Layout]) -> None:
-    """Phases count the loss in both passes: forward's is at least the forward instant, backward's at least the backward one."""
+def test_an_instant_is_part_of_its_phase(
+    question: tuple[Architecture, TrainWorkload, Layout],
+) -> None:
+    """Phases count the loss in both passes: forward's is at least the forward instant, backward's
+    at least the backward one.
+    """
     answer = _ask(*question)
 
     by_name = {instant.name: instant.allocated_bytes for instant in answer.instants}
@@ -167,12 +201,16 @@ def test_an_instant_is_part_of_its_phase(question: tuple[Architecture, TrainWork
 
 
 @given(questions(), st.sampled_from(["micro_batch_size", "sequence_length"]), st.integers(1, 100))
-def test_more_tokens_never_need_less(question: tuple[Architecture, TrainWorkload, Layout], field: str, more: int) -> None:
+def test_more_tokens_never_need_less(
+    question: tuple[Architecture, TrainWorkload, Layout], field: str, more: int
+) -> None:
     """Every instant is non-decreasing in batch and in sequence."""
     model, workload, layout = question
     larger = replace(workload, **{field: getattr(workload, field) + more})
 
-    for small, large in zip(_ask(*question).instants, _ask(model, larger, layout).instants, strict=True):
+    for small, large in zip(
+        _ask(*question).instants, _ask(model, larger, layout).instants, strict=True
+    ):
         assert small.allocated_bytes <= large.allocated_bytes
 
 
@@ -181,36 +219,52 @@ def test_activations_are_linear_in_the_batch(model: Architecture, data: st.DataO
     """Once there are so many sequences that one moment decides, each further one costs the same."""
     workload = data.draw(trainings(model))
 
-    low, middle, high = (_ask(model, replace(workload, micro_batch_size=batch)) for batch in (10**9, 2 * 10**9, 3 * 10**9))
+    low, middle, high = (
+        _ask(model, replace(workload, micro_batch_size=batch))
+        for batch in (10**9, 2 * 10**9, 3 * 10**9)
+    )
 
     for first, second, third in zip(low.instants, middle.instants, high.instants, strict=True):
-        assert third.allocated_bytes - second.allocated_bytes == second.allocated_bytes - first.allocated_bytes
+        assert (
+            third.allocated_bytes - second.allocated_bytes
+            == second.allocated_bytes - first.allocated_bytes
+        )
 
 
 @given(models(), st.data())
 def test_checkpointing_never_needs_more(model: Architecture, data: st.DataObject) -> None:
-    """Keeping a block's arguments and computing it again needs at most the arguments more than keeping everything.
+    """Keeping a block's arguments and computing it again needs at most the arguments more than
+    keeping everything.
 
-    The arguments are the block's input (of which a norm in fp32 keeps a copy of its own, so that the input itself could go),
-    the positions and, for eager attention, the mask. They show where backward ends, in the first block, with few tokens.
+    The arguments are the block's input (of which a norm in fp32 keeps a copy of its own, so that
+    the input itself could go), the positions and, for eager attention, the mask. They show where
+    backward ends, in the first block, with few tokens.
     """
     workload = replace(data.draw(trainings(model)), lora=None, method=Method.FULL)
     kept = _ask(model, replace(workload, activation_checkpointing=Checkpointing.NONE))
     recomputed = _ask(model, replace(workload, activation_checkpointing=Checkpointing.FULL))
 
     tokens = workload.micro_batch_size * workload.sequence_length
-    arguments = 4 * tokens * (model.spec.hidden_size + workload.sequence_length) + 8 * workload.sequence_length
+    arguments = (
+        4 * tokens * (model.spec.hidden_size + workload.sequence_length)
+        + 8 * workload.sequence_length
+    )
     assert recomputed.allocated_bytes <= kept.allocated_bytes + arguments
 
 
 @given(models(), st.data(), st.sampled_from([1, 2, 3]))
-def test_more_shards_never_need_more_states(model: Architecture, data: st.DataObject, stage: int) -> None:
+def test_more_shards_never_need_more_states(
+    model: Architecture, data: st.DataObject, stage: int
+) -> None:
     """States of a rank are non-increasing in the number of ranks."""
     workload = data.draw(trainings(model))
-    trained = trained_parameters(model, workload)
+    trained = select_trained_parameters(model, workload)
 
     resident = [
-        train_states(model, workload, trained, a_sharded_layout(ranks, stage=stage)).resident for ranks in (1, 2, 3, 8, 64)
+        compute_train_states(
+            model, workload, trained, a_sharded_layout(ranks, stage=stage)
+        ).resident
+        for ranks in (1, 2, 3, 8, 64)
     ]
 
     assert resident == sorted(resident, reverse=True)
@@ -218,11 +272,13 @@ def test_more_shards_never_need_more_states(model: Architecture, data: st.DataOb
 
 @given(models(), st.data(), st.integers(1, 100))
 def test_shards_add_up_to_the_whole(model: Architecture, data: st.DataObject, ranks: int) -> None:
-    """All shards together hold the whole, and at most the padding of an element per rank for each tensor list."""
+    """All shards together hold the whole, and at most the padding of an element per rank for each
+    tensor list.
+    """
     workload = data.draw(trainings(model))
-    trained = trained_parameters(model, workload)
-    whole = train_states(model, workload, trained, Layout())
-    shard = train_states(model, workload, trained, a_sharded_layout(ranks))
+    trained = select_trained_parameters(model, workload)
+    whole = compute_train_states(model, workload, trained, Layout())
+    shard = compute_train_states(model, workload, trained, a_sharded_layout(ranks))
 
     for name in ("weights", "adapters", "master_weights", "gradients", "persistent_main_gradients"):
         assert 0 <= getattr(shard, name) * ranks - getattr(whole, name) < 2 * 4 * ranks
@@ -232,16 +288,21 @@ def test_shards_add_up_to_the_whole(model: Architecture, data: st.DataObject, ra
 def test_later_stages_never_need_more_states(model: Architecture, data: st.DataObject) -> None:
     """Each ZeRO stage spreads what the one before it spreads, and one part more."""
     workload = data.draw(trainings(model))
-    trained = trained_parameters(model, workload)
+    trained = select_trained_parameters(model, workload)
 
-    states = [train_states(model, workload, trained, a_sharded_layout(8, stage=stage)) for stage in range(4)]
+    states = [
+        compute_train_states(model, workload, trained, a_sharded_layout(8, stage=stage))
+        for stage in range(4)
+    ]
 
     totals = [each.resident + each.gradients + each.step_main_gradients for each in states]
     assert totals == sorted(totals, reverse=True)
 
 
 @given(questions())
-def test_a_cached_recording_gives_the_same_answer(question: tuple[Architecture, TrainWorkload, Layout]) -> None:
+def test_a_cached_recording_gives_the_same_answer(
+    question: tuple[Architecture, TrainWorkload, Layout],
+) -> None:
     """An answer does not depend on what was asked before."""
     model, workload, layout = question
     plans = PlanCache()
@@ -254,7 +315,9 @@ def test_a_cached_recording_gives_the_same_answer(question: tuple[Architecture, 
 
 
 @given(servings(), st.integers(1, 50))
-def test_more_sequences_never_need_less(question: tuple[Architecture, ServeWorkload], more: int) -> None:
+def test_more_sequences_never_need_less(
+    question: tuple[Architecture, ServeWorkload], more: int
+) -> None:
     """Cache and activations grow with the number of sequences."""
     model, workload = question
     larger = replace(workload, num_sequences=workload.num_sequences + more)
@@ -264,8 +327,12 @@ def test_more_sequences_never_need_less(question: tuple[Architecture, ServeWorkl
 
 @pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
 @given(model=models(), data=st.data())
-def test_depth_adds_the_same_each_time(checkpointing: Checkpointing, model: Architecture, data: st.DataObject) -> None:
-    """From the second layer on, each layer adds the same bytes to every phase: what slices are extrapolated by."""
+def test_depth_adds_the_same_each_time(
+    checkpointing: Checkpointing, model: Architecture, data: st.DataObject
+) -> None:
+    """From the second layer on, each layer adds the same bytes to every phase: what slices are
+    extrapolated by.
+    """
     workload = replace(data.draw(trainings(model)), activation_checkpointing=checkpointing)
 
     deep = build_decoder(replace(model.spec, num_hidden_layers=10**6 + 3))

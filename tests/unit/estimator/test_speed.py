@@ -9,8 +9,8 @@ from service.catalog.models import load_config, resolve_model
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
-from service.estimator.speed.rates import rates_of
-from service.estimator.speed.throughput import WorkCache, throughput_of, untimed
+from service.estimator.speed.rates import get_rates
+from service.estimator.speed.throughput import WorkCache, estimate_throughput, find_untimed_reason
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
@@ -27,7 +27,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 
-A100 = resolve_gpu("A100-SXM4-80GB").device()
+A100 = resolve_gpu("A100-SXM4-80GB").to_device()
 TRAINING = TrainWorkload(sequence_length=2048, precision=POLICIES["bf16"])
 SHARDED = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.FSDP2)
 CACHE = PlanCache()
@@ -39,12 +39,17 @@ def a_model(name: str = "llama-2-7b") -> Architecture:
     return architecture_from_config(load_config(resolve_model(name)))
 
 
-def speed(workload: Workload, layout: Layout | None = None, device: Device = A100, model: str = "llama-2-7b") -> Throughput:
+def speed(
+    workload: Workload,
+    layout: Layout | None = None,
+    device: Device = A100,
+    model: str = "llama-2-7b",
+) -> Throughput:
     """Return the throughput of a model that has one."""
     layout = layout or Layout()
     architecture = a_model(model)
     answer = estimate(architecture, workload, layout=layout, device=device, plans=CACHE)
-    found = throughput_of(architecture, workload, layout, device, answer, WORKS)
+    found = estimate_throughput(architecture, workload, layout, device, answer, WORKS)
     assert found is not None
     return found
 
@@ -65,7 +70,10 @@ def test_a_step_takes_as_long_as_its_tokens_at_their_rate() -> None:
         (TRAINING, replace(TRAINING, compile=True)),
         (TRAINING, replace(TRAINING, method=Method.LORA, lora=Lora(targets=("q_proj", "v_proj")))),
         (replace(TRAINING, precision=POLICIES["fp32"]), TRAINING),
-        (replace(TRAINING, activation_checkpointing=Checkpointing.FULL), replace(TRAINING, micro_batch_size=2)),
+        (
+            replace(TRAINING, activation_checkpointing=Checkpointing.FULL),
+            replace(TRAINING, micro_batch_size=2),
+        ),
     ],
 )
 def test_less_work_takes_less_time(slower: TrainWorkload, faster: TrainWorkload) -> None:
@@ -73,7 +81,10 @@ def test_less_work_takes_less_time(slower: TrainWorkload, faster: TrainWorkload)
     model, layout = a_model(), Layout()
     answer = estimate(model, TRAINING, layout=layout, device=A100, plans=CACHE)
 
-    times = [throughput_of(model, workload, layout, A100, answer, WORKS) for workload in (slower, faster)]
+    times = [
+        estimate_throughput(model, workload, layout, A100, answer, WORKS)
+        for workload in (slower, faster)
+    ]
 
     assert times[0] is not None
     assert times[1] is not None
@@ -82,7 +93,10 @@ def test_less_work_takes_less_time(slower: TrainWorkload, faster: TrainWorkload)
 
 def test_each_state_of_an_optimizer_is_moved() -> None:
     """AdamW has two, momentum one, and plain SGD none: each costs a step the same."""
-    adamw, momentum, plain = (speed(replace(TRAINING, optimizer=name)).step_time_s for name in ("adamw", "sgd_momentum", "sgd"))
+    adamw, momentum, plain = (
+        speed(replace(TRAINING, optimizer=name)).step_time_s
+        for name in ("adamw", "sgd_momentum", "sgd")
+    )
 
     assert adamw is not None
     assert momentum is not None
@@ -95,17 +109,27 @@ def test_a_slow_network_is_waited_for() -> None:
     """ZeRO-3 over a network of a tenth is slower, and one node does not care."""
     slow = 5 * 10**9
 
-    assert speed(TRAINING, replace(SHARDED, network_bytes_per_second=slow)).step_time_s > speed(TRAINING, SHARDED).step_time_s
+    assert (
+        speed(TRAINING, replace(SHARDED, network_bytes_per_second=slow)).step_time_s
+        > speed(TRAINING, SHARDED).step_time_s
+    )
     alone = replace(SHARDED, data_parallel=8)
     assert speed(TRAINING, replace(alone, network_bytes_per_second=slow)) == speed(TRAINING, alone)
 
 
 @pytest.mark.parametrize("framework", [Framework.MEGATRON, Framework.TORCHTITAN])
 def test_keys_and_values_of_other_ranks_are_waited_for(framework: Framework) -> None:
-    """Ranks that split sequences are slower than as many that split batches, and wait for a slow network between them."""
+    """Ranks that split sequences are slower than as many that split batches, and wait for a slow
+    network between them.
+    """
     megatron = framework is Framework.MEGATRON
-    kind = {"sharding": Sharding.MEGATRON if megatron else Sharding.FSDP2, "zero_stage": 1 if megatron else 3}
-    batches = TrainWorkload(sequence_length=4096, precision=POLICIES["bf16_mixed"], framework=framework)
+    kind = {
+        "sharding": Sharding.MEGATRON if megatron else Sharding.FSDP2,
+        "zero_stage": 1 if megatron else 3,
+    }
+    batches = TrainWorkload(
+        sequence_length=4096, precision=POLICIES["bf16_mixed"], framework=framework
+    )
     halves = replace(batches, micro_batch_size=2)
     apart, ring = Layout(data_parallel=2, **kind), Layout(context_parallel=2, **kind)  # type: ignore[arg-type]  # by name
     slow = replace(ring, gpus_per_node=1, network_bytes_per_second=10**9)
@@ -115,7 +139,9 @@ def test_keys_and_values_of_other_ranks_are_waited_for(framework: Framework) -> 
 
 
 def test_deepspeed_waits_where_fsdp_prefetches() -> None:
-    """DeepSpeed's prefetch bucket is smaller than a layer, so that gathers over a network are not hidden."""
+    """DeepSpeed's prefetch bucket is smaller than a layer, so that gathers over a network are not
+    hidden.
+    """
     deepspeed = replace(SHARDED, sharding=Sharding.DEEPSPEED)
 
     assert speed(TRAINING, deepspeed).step_time_s > speed(TRAINING, SHARDED).step_time_s
@@ -130,17 +156,26 @@ def test_hours_follow_from_the_tokens_of_the_run() -> None:
 
 
 def test_decoding_reads_all_weights_for_each_token() -> None:
-    """One sequence of a 70B on GPUs with memory enough decodes no faster than its weights can be read."""
-    found = speed(ServeWorkload(num_sequences=1, prompt_tokens=128, output_tokens=8), model="llama-2-70b")
+    """One sequence of a 70B on GPUs with memory enough decodes no faster than its weights can be
+    read.
+    """
+    found = speed(
+        ServeWorkload(num_sequences=1, prompt_tokens=128, output_tokens=8), model="llama-2-70b"
+    )
 
     assert found.step_time_s >= a_model("llama-2-70b").counts.total * 2 / 2.039e12
     assert found.prefill_time_s is not None
 
 
 def test_small_models_wait_for_the_host() -> None:
-    """A model whose kernels are tiny decodes at the pace of the process that launches them, whatever the batch."""
+    """A model whose kernels are tiny decodes at the pace of the process that launches them,
+    whatever the batch.
+    """
     one, four = (
-        speed(ServeWorkload(num_sequences=n, prompt_tokens=64, output_tokens=8), model="qwen2-0.5b").step_time_s for n in (1, 4)
+        speed(
+            ServeWorkload(num_sequences=n, prompt_tokens=64, output_tokens=8), model="qwen2-0.5b"
+        ).step_time_s
+        for n in (1, 4)
     )
 
     assert one == pytest.approx(four)
@@ -151,7 +186,7 @@ def test_a_gpu_of_unknown_rates_has_no_time() -> None:
     device = Device(name="custom", capacity_bytes=2**37, usable_bytes=2**37)
     answer = estimate(a_model(), TRAINING, layout=Layout(), device=device, plans=CACHE)
 
-    assert throughput_of(a_model(), TRAINING, Layout(), device, answer, WORKS) is None
+    assert estimate_throughput(a_model(), TRAINING, Layout(), device, answer, WORKS) is None
 
 
 @pytest.mark.parametrize("sharding", [Sharding.FSDP2, Sharding.DEEPSPEED])
@@ -160,7 +195,9 @@ def test_more_tokens_never_take_less_time(sharding: Sharding) -> None:
     layout = Layout(data_parallel=8, zero_stage=3, sharding=sharding)
     lengths = (1, 8, 64, 256, 1024, 4096)
 
-    times = [speed(replace(TRAINING, sequence_length=length), layout).step_time_s for length in lengths]
+    times = [
+        speed(replace(TRAINING, sequence_length=length), layout).step_time_s for length in lengths
+    ]
 
     assert times == sorted(times)
 
@@ -177,7 +214,10 @@ def test_what_lies_on_the_host_is_waited_for(offload: Offload) -> None:
     layout = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
     workload = replace(TRAINING, precision=POLICIES["bf16_mixed"])
 
-    assert speed(replace(workload, offload=offload), layout).step_time_s > speed(workload, layout).step_time_s
+    assert (
+        speed(replace(workload, offload=offload), layout).step_time_s
+        > speed(workload, layout).step_time_s
+    )
 
 
 def test_beams_share_the_rate() -> None:
@@ -208,16 +248,16 @@ def test_no_utilisation_exceeds_what_products_reach(method: Method) -> None:
     model = a_model("starcoder2-3b")
     answer = estimate(model, TRAINING, layout=Layout(), device=A100, plans=CACHE)
 
-    found = throughput_of(model, workload, Layout(), A100, answer, WORKS)
+    found = estimate_throughput(model, workload, Layout(), A100, answer, WORKS)
 
     assert found is not None
-    assert found.mfu <= rates_of(A100.name).products
+    assert found.mfu <= get_rates(A100.name).products
 
 
 def test_what_is_not_timed_has_a_reason() -> None:
     """A GPU without rates, and a model that is more than a decoder."""
     custom = Device(name="custom", capacity_bytes=2**37, usable_bytes=2**37)
 
-    assert "custom" in (untimed(a_model(), custom) or "")
-    assert "t5" in (untimed(a_model("t5-small"), A100) or "")
-    assert untimed(a_model(), A100) is None
+    assert "custom" in (find_untimed_reason(a_model(), custom) or "")
+    assert "t5" in (find_untimed_reason(a_model("t5-small"), A100) or "")
+    assert find_untimed_reason(a_model(), A100) is None

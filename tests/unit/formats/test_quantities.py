@@ -30,7 +30,11 @@ def test_reads_bytes_and_binary_units(written: object, expected: int) -> None:
     assert parse_bytes(written) == expected
 
 
-@given(st.integers(min_value=0, max_value=4096), st.sampled_from(sorted(EXPONENTS)), st.sampled_from(["", "B"]))
+@given(
+    st.integers(min_value=0, max_value=4096),
+    st.sampled_from(sorted(EXPONENTS)),
+    st.sampled_from(["", "B"]),
+)
 def test_every_binary_unit_is_a_power_of_1024(number: int, unit: str, suffix: str) -> None:
     """An integer with a binary unit is that integer times the unit."""
     assert parse_bytes(f"{number}{unit}{suffix}") == number * 1024 ** EXPONENTS[unit]
@@ -42,8 +46,14 @@ def test_integers_pass_unchanged(num_bytes: int) -> None:
     assert parse_bytes(num_bytes) == num_bytes
 
 
-@given(st.integers(min_value=1, max_value=4096), st.sampled_from("KMGTP"), st.sampled_from(["", "B", "b"]))
-def test_a_bare_decimal_unit_is_refused_with_both_readings(number: int, prefix: str, suffix: str) -> None:
+@given(
+    st.integers(min_value=1, max_value=4096),
+    st.sampled_from("KMGTP"),
+    st.sampled_from(["", "B", "b"]),
+)
+def test_a_bare_decimal_unit_is_refused_with_both_readings(
+    number: int, prefix: str, suffix: str
+) -> None:
     """The message names both readings in bytes and what to write for each."""
     exponent = "KMGTP".index(prefix) + 1
 
@@ -68,19 +78,40 @@ def test_80gb_names_both_readings() -> None:
 
 
 NO_AMOUNTS = [
-    *("", "Gi", "-1Gi", "80gi", "80gib", "80Gi\n", " 80Gi", "1e3Gi", "80", "1.5", "80B", "0.3Ki", "80 apples", "nan", "inf"),
+    *(
+        "",
+        "Gi",
+        "-1Gi",
+        "80gi",
+        "80gib",
+        "80Gi\n",
+        " 80Gi",
+        "1e3Gi",
+        "80",
+        "1.5",
+        "80B",
+        "0.3Ki",
+        "80 apples",
+        "nan",
+        "inf",
+    ),
     *("\uff18Gi", "1" * 400),
 ]
 
 
 @pytest.mark.parametrize("written", NO_AMOUNTS)
 def test_refuses_text_that_is_no_amount(written: str) -> None:
-    """Signs, exponents, lower-case units, line ends, foreign digits and fractions of a byte are refused."""
+    """Signs, exponents, lower-case units, line ends, foreign digits and fractions of a byte are
+    refused.
+    """
     with pytest.raises(QuantityError, match="write bytes as an integer"):
         parse_bytes(written)
 
 
-@pytest.mark.parametrize("written", [True, False, 1.0, None, [], {}, -1, MAX_BYTES + 1, "9223372036854775808Ki", "8192Pi"])
+@pytest.mark.parametrize(
+    "written",
+    [True, False, 1.0, None, [], {}, -1, MAX_BYTES + 1, "9223372036854775808Ki", "8192Pi"],
+)
 def test_refuses_values_that_are_no_amount(written: object) -> None:
     """Truth values, floats, nothing, containers and amounts out of range are refused."""
     with pytest.raises(QuantityError, match="write bytes as an integer"):

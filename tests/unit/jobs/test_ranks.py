@@ -6,7 +6,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
-from service.jobs.ranks import rank_obstacles, shares_work
+from service.jobs.ranks import find_rank_obstacles, is_distributed
 
 TRAIN = TrainWorkload(sequence_length=64, precision=POLICIES["bf16"])
 ADAPTED = TrainWorkload(sequence_length=64, method=Method.LORA, lora=Lora(rank=8))
@@ -15,7 +15,11 @@ FSDP2 = {"sharding": Sharding.FSDP2, "zero_stage": 3}
 FP32_GRADIENTS = TrainWorkload(
     sequence_length=64,
     precision=Precision(
-        name="custom", param_dtype=DType.BF16, compute_dtype=DType.BF16, grad_dtype=DType.FP32, optimizer_dtype=DType.FP32
+        name="custom",
+        param_dtype=DType.BF16,
+        compute_dtype=DType.BF16,
+        grad_dtype=DType.FP32,
+        optimizer_dtype=DType.FP32,
     ),
 )
 
@@ -33,7 +37,7 @@ FP32_GRADIENTS = TrainWorkload(
 )
 def test_replicas_shards_and_splits_can_be_run(layout: Layout, workload: Workload) -> None:
     """Nothing stands in the way of data-parallel, fully sharded and tensor-parallel ranks."""
-    assert list(rank_obstacles(layout, workload)) == []
+    assert list(find_rank_obstacles(layout, workload)) == []
 
 
 @pytest.mark.parametrize(
@@ -48,10 +52,30 @@ def test_replicas_shards_and_splits_can_be_run(layout: Layout, workload: Workloa
             "layout.expert_tensor_parallel",
             "is 2 or left out",
         ),
-        (Layout(tensor_parallel=2, sequence_parallel=True), TRAIN, "layout.sequence_parallel", "replicate"),
-        (Layout(data_parallel=2, sharding=Sharding.FSDP1, zero_stage=3), TRAIN, "layout.sharding", "flat"),
-        (Layout(data_parallel=2, sharding=Sharding.DEEPSPEED, zero_stage=3), TRAIN, "layout.sharding", "deepspeed"),
-        (Layout(data_parallel=2, sharding=Sharding.MEGATRON, zero_stage=1), TRAIN, "layout.sharding", "Megatron"),
+        (
+            Layout(tensor_parallel=2, sequence_parallel=True),
+            TRAIN,
+            "layout.sequence_parallel",
+            "replicate",
+        ),
+        (
+            Layout(data_parallel=2, sharding=Sharding.FSDP1, zero_stage=3),
+            TRAIN,
+            "layout.sharding",
+            "flat",
+        ),
+        (
+            Layout(data_parallel=2, sharding=Sharding.DEEPSPEED, zero_stage=3),
+            TRAIN,
+            "layout.sharding",
+            "deepspeed",
+        ),
+        (
+            Layout(data_parallel=2, sharding=Sharding.MEGATRON, zero_stage=1),
+            TRAIN,
+            "layout.sharding",
+            "Megatron",
+        ),
         (Layout(data_parallel=2, tensor_parallel=2), TRAIN, "layout.sharding", "fsdp2"),
         (Layout(tensor_parallel=2), ADAPTED, "layout.tensor_parallel", "adapters"),
         (Layout(data_parallel=2, **FSDP2), FP32_GRADIENTS, "workload.precision.grad_dtype", "bf16"),  # type: ignore[arg-type]  # fields by name
@@ -59,9 +83,11 @@ def test_replicas_shards_and_splits_can_be_run(layout: Layout, workload: Workloa
         (Layout(tensor_parallel=2, **FSDP2), SERVE, "layout.sharding", "tensor_parallel alone"),  # type: ignore[arg-type]  # fields by name
     ],
 )
-def test_what_has_no_rank_to_run_is_refused_by_its_field(layout: Layout, workload: Workload, field: str, words: str) -> None:
+def test_what_has_no_rank_to_run_is_refused_by_its_field(
+    layout: Layout, workload: Workload, field: str, words: str
+) -> None:
     """Each obstacle names the field and says why, or what would be right."""
-    [(named, message)] = rank_obstacles(layout, workload)
+    [(named, message)] = find_rank_obstacles(layout, workload)
 
     assert named == field
     assert words in message
@@ -69,5 +95,5 @@ def test_what_has_no_rank_to_run_is_refused_by_its_field(layout: Layout, workloa
 
 def test_fully_sharded_runs_other_code_even_on_one_rank() -> None:
     """FSDP2 gathers on a single rank as well; DDP on one rank is the plain loop."""
-    assert shares_work(Layout(**FSDP2))  # type: ignore[arg-type]  # fields by name
-    assert not shares_work(Layout())
+    assert is_distributed(Layout(**FSDP2))  # type: ignore[arg-type]  # fields by name
+    assert not is_distributed(Layout())

@@ -1,4 +1,6 @@
-"""What a probe runs, word by word: what the service lets through must not be refused after its turn in the queue."""
+"""What a probe runs, word by word: what the service lets through must not be refused after its turn
+in the queue.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -8,8 +10,15 @@ import pytest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
-from service.estimator.values.workload import Cache, Lora, Method, ServeWorkload, TrainWorkload, Workload
-from service.jobs.runnable import is_mixed, workload_obstacles
+from service.estimator.values.workload import (
+    Cache,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from service.jobs.runnable import find_workload_obstacles, is_mixed
 
 TRAIN = TrainWorkload(sequence_length=8)
 LORA = replace(TRAIN, method=Method.LORA, lora=Lora())
@@ -25,7 +34,7 @@ GATHERED = Precision(
 
 def fields(workload: Workload, layout: Layout | None = None) -> list[str]:
     """Return the fields that stand in the way."""
-    return [field for field, _ in workload_obstacles(workload, layout or Layout())]
+    return [field for field, _ in find_workload_obstacles(workload, layout or Layout())]
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,24 @@
 
 import pytest
 
-from service.jobs.states import JobState, Lease, Status, after_lost_attempt, lease_of
+from service.jobs.states import JobState, Lease, Status, get_lease, get_status_after_lost_attempt
 
 
 def a_job(
-    *, status: Status = Status.RUNNING, attempt: int = 1, cancel_requested: bool = False, overdue: bool = False
+    *,
+    status: Status = Status.RUNNING,
+    attempt: int = 1,
+    cancel_requested: bool = False,
+    overdue: bool = False,
 ) -> JobState:
     """Return a job with three attempts."""
-    return JobState(status=status, attempt=attempt, max_attempts=3, cancel_requested=cancel_requested, overdue=overdue)
+    return JobState(
+        status=status,
+        attempt=attempt,
+        max_attempts=3,
+        cancel_requested=cancel_requested,
+        overdue=overdue,
+    )
 
 
 @pytest.mark.parametrize(
@@ -23,9 +33,11 @@ def a_job(
         (a_job(attempt=3, cancel_requested=True, overdue=True), Status.CANCELLED),
     ],
 )
-def test_a_lost_attempt_is_followed_by_another_while_there_may_be_one(job: JobState, expected: Status) -> None:
+def test_a_lost_attempt_is_followed_by_another_while_there_may_be_one(
+    job: JobState, expected: Status
+) -> None:
     """Back to the queue while attempts and time are left; who cancelled gets a cancelled job."""
-    assert after_lost_attempt(job) is expected
+    assert get_status_after_lost_attempt(job) is expected
 
 
 @pytest.mark.parametrize(
@@ -40,11 +52,17 @@ def test_a_lost_attempt_is_followed_by_another_while_there_may_be_one(job: JobSt
         (None, Lease.LOST),
     ],
 )
-def test_an_attempt_goes_on_while_its_result_would_be_taken(job: JobState | None, expected: Lease) -> None:
+def test_an_attempt_goes_on_while_its_result_would_be_taken(
+    job: JobState | None, expected: Lease
+) -> None:
     """Attempt 1 holds on even after its lease ran out, until a second one begins."""
-    assert lease_of(job, attempt=1) is expected
+    assert get_lease(job, attempt=1) is expected
 
 
 def test_three_states_are_the_end() -> None:
     """Nothing follows success, failure and cancellation."""
-    assert {status for status in Status if status.is_terminal} == {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
+    assert {status for status in Status if status.is_terminal} == {
+        Status.SUCCEEDED,
+        Status.FAILED,
+        Status.CANCELLED,
+    }

@@ -11,7 +11,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Basis, Component, Estimate, Interval
 from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload
-from service.planner.fit.evaluator import Subject, make_subject
+from service.planner.fit.evaluator import Evaluator, make_evaluator
 
 ONE_GPU = Layout()
 ZERO_3 = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
@@ -23,21 +23,40 @@ CHAT = ServeWorkload(num_sequences=16, prompt_tokens=512)
 
 def a_device(usable_bytes: int, *, link_bytes_per_second: int | None = None) -> Device:
     """Return a GPU with the speed of an A100 and any memory."""
-    a100 = resolve_gpu("A100-SXM4-80GB").device()
+    a100 = resolve_gpu("A100-SXM4-80GB").to_device()
     link = link_bytes_per_second or a100.link_bytes_per_second
-    return replace(a100, name="test", capacity_bytes=usable_bytes, usable_bytes=usable_bytes, link_bytes_per_second=link)
+    return replace(
+        a100,
+        name="test",
+        capacity_bytes=usable_bytes,
+        usable_bytes=usable_bytes,
+        link_bytes_per_second=link,
+    )
 
 
-def a_subject(model: str = "gpt2", *, usable_bytes: int = 80 * 2**30, plans: PlanCache | None = None) -> Subject:
-    """Return a catalogue model on a GPU with so much memory; ``plans`` keeps recordings, which no memory changes."""
-    return make_subject(load_architecture(resolve_model(model)), a_device(usable_bytes), plans=plans)
+def a_subject(
+    model: str = "gpt2", *, usable_bytes: int = 80 * 2**30, plans: PlanCache | None = None
+) -> Evaluator:
+    """Return a catalogue model on a GPU with so much memory; ``plans`` keeps recordings, which no
+    memory changes.
+    """
+    return make_evaluator(
+        load_architecture(resolve_model(model)), a_device(usable_bytes), plans=plans
+    )
 
 
 def a_shallow_subject(
-    num_layers: int, *, usable_bytes: int, model: str = "gpt2", depth: str = "n_layer", plans: PlanCache | None = None
-) -> Subject:
-    """Return a catalogue model of so few layers: all that moves beside its depth stays, and a replay is that much shorter."""
-    return make_subject(shallow(model, num_layers, depth), a_device(usable_bytes), plans=plans)
+    num_layers: int,
+    *,
+    usable_bytes: int,
+    model: str = "gpt2",
+    depth: str = "n_layer",
+    plans: PlanCache | None = None,
+) -> Evaluator:
+    """Return a catalogue model of so few layers: all that moves beside its depth stays, and a
+    replay is that much shorter.
+    """
+    return make_evaluator(shallow(model, num_layers, depth), a_device(usable_bytes), plans=plans)
 
 
 def shallow(model: str, num_layers: int, depth: str = "num_hidden_layers") -> Architecture:
@@ -45,9 +64,11 @@ def shallow(model: str, num_layers: int, depth: str = "num_hidden_layers") -> Ar
     return architecture_from_config({**load_config(resolve_model(model)), depth: num_layers})
 
 
-def an_a100_subject(model: str) -> Subject:
+def an_a100_subject(model: str) -> Evaluator:
     """Return a catalogue model on the A100 of the catalogue."""
-    return make_subject(load_architecture(resolve_model(model)), resolve_gpu("A100-SXM4-80GB").device())
+    return make_evaluator(
+        load_architecture(resolve_model(model)), resolve_gpu("A100-SXM4-80GB").to_device()
+    )
 
 
 def an_estimate(device_bytes: int, *, high: int | None = None) -> Estimate:

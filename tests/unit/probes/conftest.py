@@ -1,4 +1,6 @@
-"""One thread: tiny products gain nothing from more, and on a busy machine each waits for the slowest."""
+"""One thread: tiny products gain nothing from more, and on a busy machine each waits for the
+slowest.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,6 @@
-"""Every model_type that can be read is built and run, and holds at every instant what the analytic walk says."""
+"""Every model_type that can be read is built and run, and holds at every instant what the analytic
+walk says.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,17 +9,26 @@ from typing import Any
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.model.families.registry import architecture_from_config, known_model_types
+from service.estimator.model.families.registry import architecture_from_config, list_model_types
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.workload import Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
-from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, task_of
+from service.estimator.values.workload import (
+    Checkpointing,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, make_task
 from tests.tiny_models import TINY, tiny_config
 from worker.probes.measure import measure
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),  # PEFT still asks for it
+    pytest.mark.filterwarnings(
+        "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+    ),  # PEFT still asks for it
     pytest.mark.filterwarnings("ignore:.*TF32 acceleration on top of oneDNN:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning"),
 ]
@@ -41,17 +52,30 @@ LENGTHS: Mapping[str, dict[str, Any]] = {
 IMAGES = {"gemma3": 4, "llava": 16, "qwen2_5_vl": 12, "qwen2_vl": 12}
 """Families that read images among their tokens, and how many tokens one has."""
 BART = {"bart": 2e-3, "mbart": 2e-3}
-"""A trace holds 12 to 14 kB more in their forward than the walk and a CPU: a sixth of a percent of so small a model."""
+"""A trace holds 12 to 14 kB more in their forward than the walk and a CPU: a sixth of a percent of
+so small a model.
+"""
 FEW_EXPERTS = {"granitemoe", "llama4_text", "mixtral", "olmoe", "phimoe"}
-"""With experts larger than what is routed to them the walk says up to 5 % more of backward than there is."""
+"""With experts larger than what is routed to them the walk says up to 5 % more of backward than
+there is.
+"""
 ON_A_CPU = ("bert", "deepseek_v2", "gemma2", "mamba", "t5", "vit", "whisper")
-"""Families that show all there is to a CPU: an encoder, other widths of heads, eager, states, two stacks, pixels, audio."""
+"""Families that show all there is to a CPU: an encoder, other widths of heads, eager, states, two
+stacks, pixels, audio.
+"""
 
 
 def request(family: str, workload: Workload, device: ProbeDevice) -> ProbeRequest:
     """Return a request to measure all layers of a family's small model."""
     source = ModelSource(architecture={}, hf_config=tiny_config(family))
-    return ProbeRequest(model=source, task=task_of(workload), layout=Layout(), device=device, full_depth=True, deadline_s=600.0)
+    return ProbeRequest(
+        model=source,
+        task=make_task(workload),
+        layout=Layout(),
+        device=device,
+        full_depth=True,
+        deadline_s=600.0,
+    )
 
 
 def measured(family: str, workload: Workload, device: ProbeDevice) -> dict[str, int]:
@@ -67,7 +91,9 @@ def by_name(result: ProbeResult) -> dict[str, int]:
 def analytic(family: str, workload: Workload) -> dict[str, int]:
     """Return the analytic bytes by instant."""
     host = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
-    answer = estimate(architecture_from_config(tiny_config(family)), workload, layout=Layout(), device=host)
+    answer = estimate(
+        architecture_from_config(tiny_config(family)), workload, layout=Layout(), device=host
+    )
     return {instant.name: instant.allocated_bytes for instant in answer.instants}
 
 
@@ -78,13 +104,18 @@ def training(family: str, workload: TrainWorkload = TRAIN) -> TrainWorkload:
 
 def test_there_is_a_small_model_of_every_family() -> None:
     """A family that is added is run here as well."""
-    assert set(TINY) == set(known_model_types())
+    assert set(TINY) == set(list_model_types())
 
 
 @pytest.mark.parametrize("family", sorted(TINY))
 def test_a_traced_step_is_what_the_analytic_walk_says(family: str) -> None:
-    """The real model code, and a walk on paper: within a thousandth at every instant, but for what is named."""
-    found, said = measured(family, training(family), ProbeDevice.TRACE), analytic(family, training(family))
+    """The real model code, and a walk on paper: within a thousandth at every instant, but for what
+    is named.
+    """
+    found, said = (
+        measured(family, training(family), ProbeDevice.TRACE),
+        analytic(family, training(family)),
+    )
 
     if family in FEW_EXPERTS:
         assert said.pop("backward") == pytest.approx(found.pop("backward"), rel=0.05)
@@ -106,7 +137,9 @@ def test_adapters_on_models_that_write_nothing(family: str) -> None:
     """PEFT's class for generating models takes no encoder: adapters are made without it."""
     workload = replace(training(family), method=Method.LORA, lora=Lora(rank=4))
 
-    assert measured(family, workload, ProbeDevice.TRACE) == pytest.approx(analytic(family, workload), rel=1e-3, abs=1024)
+    assert measured(family, workload, ProbeDevice.TRACE) == pytest.approx(
+        analytic(family, workload), rel=1e-3, abs=1024
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "amp_bf16"])
@@ -133,7 +166,9 @@ def test_images_among_tokens(family: str) -> None:
 
     found, said = measured(family, workload, ProbeDevice.CPU), analytic(family, workload)
 
-    if family == "gemma3":  # the walk says a little less of the tower's forward: 1.2 % with so small a model
+    if (
+        family == "gemma3"
+    ):  # the walk says a little less of the tower's forward: 1.2 % with so small a model
         assert said.pop("forward") == pytest.approx(found.pop("forward"), rel=0.015)
     assert found == pytest.approx(said, rel=1e-3, abs=1024)
 
@@ -143,7 +178,9 @@ def test_what_backward_computes_again_is_no_part_of_forward(family: str) -> None
     """A checkpointed layer runs twice, and its second time belongs to backward."""
     workload = training(family, CHECKPOINTED)
 
-    assert measured(family, workload, ProbeDevice.TRACE) == pytest.approx(analytic(family, workload), rel=1e-3, abs=1024)
+    assert measured(family, workload, ProbeDevice.TRACE) == pytest.approx(
+        analytic(family, workload), rel=1e-3, abs=1024
+    )
 
 
 @pytest.mark.parametrize("family", ["gemma3_text", "deepseek_v2"])
@@ -151,4 +188,6 @@ def test_caches_of_every_kind(family: str) -> None:
     """Windows and compressed latents are held between prefill and decode as the walk says."""
     workload = ServeWorkload(num_sequences=2, prompt_tokens=64, output_tokens=8)
 
-    assert measured(family, workload, ProbeDevice.TRACE) == pytest.approx(analytic(family, workload), rel=1e-3, abs=1024)
+    assert measured(family, workload, ProbeDevice.TRACE) == pytest.approx(
+        analytic(family, workload), rel=1e-3, abs=1024
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from service.estimator.values.workload import Attention
-from worker.probes.attention.names import AttentionShape, Kernel, cuda_kernel
+from worker.probes.attention.names import AttentionShape, Kernel, select_cuda_kernel
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,21 @@ def test_sdpa_is_what_cuda_would_choose(
     masked: bool,
     expected: Kernel,
 ) -> None:
-    """Half precision without a mask is flash; grouped fp32 falls to the math kernel (seen in 276 traced runs)."""
-    shape = AttentionShape(head_dim=head_dim, grouped=grouped, half_precision=half_precision, masked=masked)
+    """Half precision without a mask is flash; grouped fp32 falls to the math kernel (seen in 276
+    traced runs).
+    """
+    shape = AttentionShape(
+        head_dim=head_dim, grouped=grouped, half_precision=half_precision, masked=masked
+    )
 
-    assert cuda_kernel(Attention.SDPA, shape) is expected
+    assert select_cuda_kernel(Attention.SDPA, shape) is expected
 
 
-@pytest.mark.parametrize("attention", [Attention.EAGER, Attention.FLASH, Attention.EFFICIENT, Attention.MATH])
+@pytest.mark.parametrize(
+    "attention", [Attention.EAGER, Attention.FLASH, Attention.EFFICIENT, Attention.MATH]
+)
 def test_a_named_kernel_is_taken_at_its_word(attention: Attention) -> None:
     """Who names a kernel gets it."""
     shape = AttentionShape(head_dim=64, grouped=True, half_precision=True, masked=False)
 
-    assert cuda_kernel(attention, shape).value == attention.value
+    assert select_cuda_kernel(attention, shape).value == attention.value

@@ -17,7 +17,7 @@ from service.jobs.contract import (
     ProbeLine,
     ProbeRequest,
     ProbeResult,
-    task_of,
+    make_task,
 )
 
 CONFIG: dict[str, object] = {
@@ -37,7 +37,9 @@ CONFIG: dict[str, object] = {
 
 def run_probe(body: bytes) -> tuple[int, list[ProbeLine]]:
     """Return the exit status and the lines of a fresh probe process."""
-    finished = subprocess.run([sys.executable, "-m", "worker.probes"], input=body, capture_output=True, check=False)
+    finished = subprocess.run(
+        [sys.executable, "-m", "worker.probes"], input=body, capture_output=True, check=False
+    )
     return finished.returncode, [decode_line(line) for line in finished.stdout.splitlines()]
 
 
@@ -47,7 +49,7 @@ def probe_request(config: dict[str, object]) -> bytes:
     return encode_request(
         ProbeRequest(
             model=ModelSource(architecture={}, hf_config=config),
-            task=task_of(workload),
+            task=make_task(workload),
             layout=Layout(),
             device=ProbeDevice.CPU,
             deadline_s=600.0,
@@ -71,11 +73,15 @@ def test_what_is_no_request_is_refused(body: bytes) -> None:
     status, lines = run_probe(body)
 
     assert status == 0
-    assert [line.kind for line in lines if isinstance(line, ProbeFailure)] == [FailureKind.INVALID_REQUEST]
+    assert [line.kind for line in lines if isinstance(line, ProbeFailure)] == [
+        FailureKind.INVALID_REQUEST
+    ]
 
 
 def test_what_goes_wrong_inside_is_told() -> None:
-    """An error of a library becomes a failure with its words: the same request would fail the same way."""
+    """An error of a library becomes a failure with its words: the same request would fail the same
+    way.
+    """
     status, lines = run_probe(probe_request(CONFIG | {"hidden_act": "nonesuch"}))
 
     assert status == 0

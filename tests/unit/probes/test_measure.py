@@ -1,4 +1,6 @@
-"""Real tiny models on this CPU: what was measured is what the analytic walk says, instant by instant."""
+"""Real tiny models on this CPU: what was measured is what the analytic walk says, instant by
+instant.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,7 +36,7 @@ from service.jobs.contract import (
     ProbeResult,
     Progress,
     Sample,
-    task_of,
+    make_task,
 )
 from service.jobs.host import Host
 from service.probing.refusal import Refusal
@@ -42,7 +44,9 @@ from worker.probes.cpu.backend import CpuBackend
 from worker.probes.measure import measure
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),  # PEFT still asks for it
+    pytest.mark.filterwarnings(
+        "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+    ),  # PEFT still asks for it
     pytest.mark.filterwarnings("ignore:.*TF32 acceleration on top of oneDNN:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning"),
 ]
@@ -83,14 +87,22 @@ class SlowCpu(CpuBackend):
         return Host(available_bytes=2**40, flops_per_second=5e6)
 
 
-def request(workload: Workload = TRAIN, config: Mapping[str, object] | None = LLAMA, **changes: object) -> ProbeRequest:
+def request(
+    workload: Workload = TRAIN, config: Mapping[str, object] | None = LLAMA, **changes: object
+) -> ProbeRequest:
     """Return a request to measure a small model."""
-    named: dict[str, object] = {"layout": Layout(), "device": ProbeDevice.CPU, "deadline_s": 600.0} | changes
+    named: dict[str, object] = {
+        "layout": Layout(),
+        "device": ProbeDevice.CPU,
+        "deadline_s": 600.0,
+    } | changes
     source = ModelSource(architecture={}, hf_config=None if config is None else dict(config))
-    return ProbeRequest(model=source, task=task_of(workload), **named)  # type: ignore[arg-type]  # fields by name
+    return ProbeRequest(model=source, task=make_task(workload), **named)  # type: ignore[arg-type]  # fields by name
 
 
-def measured(workload: Workload = TRAIN, config: Mapping[str, object] = LLAMA, **changes: object) -> ProbeResult:
+def measured(
+    workload: Workload = TRAIN, config: Mapping[str, object] = LLAMA, **changes: object
+) -> ProbeResult:
     """Return what a probe finds."""
     return measure(request(workload, config, **changes), lambda _line: None)
 
@@ -113,13 +125,23 @@ def analytic(workload: Workload, config: Mapping[str, object]) -> dict[str, int]
         pytest.param(TRAIN, id="bf16"),
         pytest.param(replace(TRAIN, precision=POLICIES["amp_bf16"]), id="autocast"),
         pytest.param(replace(TRAIN, precision=POLICIES["bf16_mixed"]), id="16 bytes a parameter"),
-        pytest.param(replace(TRAIN, precision=POLICIES["megatron_bf16"]), id="18 bytes a parameter"),
-        pytest.param(replace(TRAIN, precision=POLICIES["deepspeed_bf16"]), id="20 bytes a parameter"),
+        pytest.param(
+            replace(TRAIN, precision=POLICIES["megatron_bf16"]), id="18 bytes a parameter"
+        ),
+        pytest.param(
+            replace(TRAIN, precision=POLICIES["deepspeed_bf16"]), id="20 bytes a parameter"
+        ),
         pytest.param(replace(TRAIN, optimizer="adamw_fused"), id="fused"),
         pytest.param(replace(TRAIN, optimizer="adamw_loop"), id="loop"),
-        pytest.param(replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="adamw_loop"), id="mixed loop"),
+        pytest.param(
+            replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="adamw_loop"),
+            id="mixed loop",
+        ),
         pytest.param(replace(TRAIN, optimizer="sgd"), id="sgd"),
-        pytest.param(replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="sgd_momentum"), id="mixed momentum"),
+        pytest.param(
+            replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="sgd_momentum"),
+            id="mixed momentum",
+        ),
         pytest.param(replace(TRAIN, attention=Attention.EAGER), id="eager"),
         pytest.param(replace(TRAIN, attention=Attention.MATH), id="math"),
         pytest.param(replace(TRAIN, attention=Attention.EFFICIENT), id="efficient"),
@@ -127,13 +149,17 @@ def analytic(workload: Workload, config: Mapping[str, object]) -> dict[str, int]
         pytest.param(replace(TRAIN, gradient_accumulation_steps=4), id="accumulation"),
         pytest.param(replace(TRAIN, gradient_clipping=True), id="clipping"),
         pytest.param(LORA, id="lora"),
-        pytest.param(replace(LORA, lora=Lora(rank=4, targets=("q_proj", "v_proj"))), id="lora on two"),
+        pytest.param(
+            replace(LORA, lora=Lora(rank=4, targets=("q_proj", "v_proj"))), id="lora on two"
+        ),
         pytest.param(SERVE, id="serving"),
         pytest.param(replace(SERVE, cache=Cache.STATIC), id="static cache"),
     ],
 )
 def test_every_instant_is_what_the_analytic_walk_says(workload: Workload) -> None:
-    """Two independent counts, one of real storages and one on paper, agree within a thousandth at every instant."""
+    """Two independent counts, one of real storages and one on paper, agree within a thousandth at
+    every instant.
+    """
     found = by_name(measured(workload).instants)
 
     assert found == pytest.approx(analytic(workload, LLAMA), rel=1e-3, abs=1024)
@@ -148,7 +174,9 @@ def test_another_family_agrees_at_its_peak(workload: TrainWorkload) -> None:
 
 
 def test_slices_answer_for_the_deep_model() -> None:
-    """Two and three layers say what ten need, to the byte, which the fourth and the whole bear out."""
+    """Two and three layers say what ten need, to the byte, which the fourth and the whole bear
+    out.
+    """
     deep = dict(LLAMA) | {"num_hidden_layers": 10}
 
     sliced, whole = measured(config=deep), measured(config=deep, full_depth=True)
@@ -157,12 +185,17 @@ def test_slices_answer_for_the_deep_model() -> None:
     assert (sliced.extrapolated, whole.extrapolated) == (True, False)
     assert by_name(sliced.instants) == pytest.approx(by_name(whole.instants), abs=64)
     assert sliced.steady_bytes == whole.steady_bytes
-    assert any(note.startswith("the slices alone say") and note.endswith("+0.0000%") for note in whole.notes)
+    assert any(
+        note.startswith("the slices alone say") and note.endswith("+0.0000%")
+        for note in whole.notes
+    )
     assert not any("lie up to" in note for note in (*sliced.notes, *whole.notes))
 
 
 def test_a_slow_host_still_answers_for_the_asked_tokens() -> None:
-    """Where only a few tokens can be run, the answer is the analytic one shifted by what was measured, and says so."""
+    """Where only a few tokens can be run, the answer is the analytic one shifted by what was
+    measured, and says so.
+    """
     result = measure(request(), lambda _line: None, backend=SlowCpu())
 
     ran = {probe.micro_batch_size * probe.sequence_length for probe in result.probes}
@@ -174,10 +207,15 @@ def test_a_slow_host_still_answers_for_the_asked_tokens() -> None:
 
 
 def test_checkpointing_keeps_one_hidden_state_a_layer() -> None:
-    """Each layer more costs its input during forward, and nothing else beside its parameters and states."""
+    """Each layer more costs its input during forward, and nothing else beside its parameters and
+    states.
+    """
     workload = replace(TRAIN, activation_checkpointing=Checkpointing.FULL, optimizer="sgd")
     shallow, deep = (
-        by_name(measured(workload, dict(LLAMA) | {"num_hidden_layers": depth}, full_depth=True).instants) for depth in (4, 8)
+        by_name(
+            measured(workload, dict(LLAMA) | {"num_hidden_layers": depth}, full_depth=True).instants
+        )
+        for depth in (4, 8)
     )
 
     hidden_bytes = 2 * 64 * 128 * 2
@@ -186,7 +224,9 @@ def test_checkpointing_keeps_one_hidden_state_a_layer() -> None:
 
 
 def test_a_cache_holds_keys_and_values_of_every_token() -> None:
-    """The cache of a Hugging Face model is 2 x layers x sequences x tokens x key-value width x 2 bytes."""
+    """The cache of a Hugging Face model is 2 x layers x sequences x tokens x key-value width x 2
+    bytes.
+    """
     result = measured(SERVE)
     weights = by_name(result.instants)["load"]
     tokens = 64 + 8
@@ -195,13 +235,17 @@ def test_a_cache_holds_keys_and_values_of_every_token() -> None:
 
 
 def test_says_how_far_it_is() -> None:
-    """The plan comes first; then progress grows from 0 to 1 in words and numbers, with samples of process and tensors."""
+    """The plan comes first; then progress grows from 0 to 1 in words and numbers, with samples of
+    process and tensors.
+    """
     lines: list[ProbeLine] = []
 
     result = measure(request(), lines.append)
 
     assert isinstance(lines[0], Planned)
-    assert [run.num_layers for run in lines[0].runs] == [probe.num_layers for probe in result.probes]
+    assert [run.num_layers for run in lines[0].runs] == [
+        probe.num_layers for probe in result.probes
+    ]
     assert all(run.why for run in lines[0].runs)
     assert lines[0].expected_s > 0
     told = [line for line in lines if isinstance(line, Progress)]
@@ -212,10 +256,19 @@ def test_says_how_far_it_is() -> None:
 
 
 def test_a_result_says_what_it_ran_on() -> None:
-    """Versions, processor and threads are in the environment; the process and its time are those of the asked model."""
+    """Versions, processor and threads are in the environment; the process and its time are those of
+    the asked model.
+    """
     result = measured()
 
-    assert {"torch", "transformers", "peft", "cpu", "threads", "allocator"} <= result.environment.keys()
+    assert {
+        "torch",
+        "transformers",
+        "peft",
+        "cpu",
+        "threads",
+        "allocator",
+    } <= result.environment.keys()
     assert result.peaks.process_rss_bytes is not None
     assert result.step_time_s is not None
     assert result.peaks.reserved_bytes is None
@@ -223,7 +276,9 @@ def test_a_result_says_what_it_ran_on() -> None:
 
 
 def test_dropout_in_the_math_kernel_does_not_transfer() -> None:
-    """CPU keeps a mask of the weights' dtype there, CUDA one of bytes: the result must not correct a GPU's."""
+    """CPU keeps a mask of the weights' dtype there, CUDA one of bytes: the result must not correct
+    a GPU's.
+    """
     result = measured(replace(TRAIN, attention=Attention.MATH), GPT2)
 
     assert not result.transferable
@@ -236,10 +291,18 @@ def test_dropout_in_the_math_kernel_does_not_transfer() -> None:
         (request(config=None), FailureKind.INVALID_REQUEST, "config.json"),
         (request(config={"model_type": "nonesuch"}), FailureKind.INVALID_REQUEST, "nonesuch"),
         (request(layout=Layout(pipeline_parallel=2)), FailureKind.UNSUPPORTED, "pipeline"),
-        (request(layout=Layout(data_parallel=2), rank=2), FailureKind.INVALID_REQUEST, "ranks 0 to 1"),
+        (
+            request(layout=Layout(data_parallel=2), rank=2),
+            FailureKind.INVALID_REQUEST,
+            "ranks 0 to 1",
+        ),
         (request(replace(TRAIN, optimizer="adamw_8bit")), FailureKind.UNSUPPORTED, "adamw_8bit"),
         (request(replace(TRAIN, loss=Loss.CHUNKED)), FailureKind.UNSUPPORTED, "chunked"),
-        (request(replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE)), FailureKind.UNSUPPORTED, "selective"),
+        (
+            request(replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE)),
+            FailureKind.UNSUPPORTED,
+            "selective",
+        ),
         (request(replace(SERVE, engine=Engine.VLLM)), FailureKind.UNSUPPORTED, "vllm"),
         (
             request(replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="adamw_fused")),

@@ -11,13 +11,22 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import TrainWorkload
-from service.jobs.contract import FailureKind, ModelSource, Planned, PlannedRun, ProbeDevice, ProbeLine, ProbeRequest, task_of
+from service.jobs.contract import (
+    FailureKind,
+    ModelSource,
+    Planned,
+    PlannedRun,
+    ProbeDevice,
+    ProbeLine,
+    ProbeRequest,
+    make_task,
+)
 from service.jobs.host import Host
 from service.probing.plan import Point
 from service.probing.refusal import Refusal
 from tests.tiny_models import tiny_config
 from worker.probes.measure import measure
-from worker.probes.run.backend import Keep, Session, Subject, Tell
+from worker.probes.run.backend import OnStep, PointResult, ProbeSetup, SaveSnapshot
 
 CONFIG = tiny_config("llama") | {"num_hidden_layers": 1}
 TRAIN = TrainWorkload(sequence_length=256, precision=POLICIES["bf16"])
@@ -35,9 +44,16 @@ class PlanningGpu:
         del dtype
         return Host(available_bytes=self.available_bytes, flops_per_second=1e18, reserves=True)
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
+    def run(
+        self,
+        setup: ProbeSetup,
+        point: Point,
+        *,
+        on_step: OnStep,
+        save_snapshot: SaveSnapshot | None = None,
+    ) -> PointResult:
         """Stop where the first run would begin."""
-        del subject, point, tell, keep
+        del setup, point, on_step, save_snapshot
         raise Refusal(FailureKind.PROBE_ERROR, "planned")
 
     def environment(self) -> dict[str, str | int | None]:
@@ -50,7 +66,7 @@ def planned(available_bytes: int) -> tuple[PlannedRun, ...]:
     lines: list[ProbeLine] = []
     request = ProbeRequest(
         model=ModelSource(architecture={}, hf_config=CONFIG),
-        task=task_of(TRAIN),
+        task=make_task(TRAIN),
         layout=Layout(),
         device=ProbeDevice.CUDA,
         deadline_s=600.0,
@@ -63,9 +79,13 @@ def planned(available_bytes: int) -> tuple[PlannedRun, ...]:
 
 
 def test_the_most_that_may_be_reserved_has_to_be_free() -> None:
-    """The upper end of the estimate's interval decides to the byte: with one less, fewer tokens are run."""
+    """The upper end of the estimate's interval decides to the byte: with one less, fewer tokens are
+    run.
+    """
     host = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
-    high = estimate(architecture_from_config(CONFIG), TRAIN, layout=Layout(), device=host).reserved_interval.high
+    high = estimate(
+        architecture_from_config(CONFIG), TRAIN, layout=Layout(), device=host
+    ).reserved_interval.high
 
     assert [run.sequence_length for run in planned(high)] == [256]
     assert max(run.sequence_length for run in planned(high - 1)) < 256

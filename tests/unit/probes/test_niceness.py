@@ -9,8 +9,10 @@ import pytest
 from service.jobs.contract import ProbeDevice
 from worker.probes.niceness import NICE
 
-PROGRAM = "import os, sys; from service.jobs.contract import ProbeDevice; from worker.probes.niceness import give_way; \
-give_way(ProbeDevice(sys.argv[1])); print(os.nice(0))"
+PROGRAM = (
+    "import os, sys; from service.jobs.contract import ProbeDevice; from worker.probes.niceness "
+    "import give_way; give_way(ProbeDevice(sys.argv[1])); print(os.nice(0))"
+)
 
 
 @pytest.mark.parametrize(("device", "steps"), [("cpu", NICE), ("trace", NICE), ("cuda", 0)])

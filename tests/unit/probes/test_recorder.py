@@ -1,4 +1,6 @@
-"""The recorder counts every byte of every storage, and takes the scratch of kernels for what it is."""
+"""The recorder counts every byte of every storage, and takes the scratch of kernels for what it
+is.
+"""
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from worker.probes.run.recorder import Recording, RecordingError, Stretch, mark, recording
+from worker.probes.run.recorder import Recording, RecordingError, Stretch, mark, record_allocations
 
 KIB = 1024
 
@@ -20,7 +22,7 @@ def stretch(recorded: Recording, name: str) -> Stretch:
 
 def test_counts_what_is_made_and_what_is_freed() -> None:
     """Start, peak and end of a stretch follow from the sizes of the tensors."""
-    with recording() as recorded:
+    with record_allocations() as recorded:
         kept = torch.zeros(KIB)
         mark("work")
         dropped = torch.zeros(2 * KIB)
@@ -35,10 +37,12 @@ def test_counts_what_is_made_and_what_is_freed() -> None:
 
 
 def test_a_training_step_by_hand() -> None:
-    """A linear layer without bias: weights, saved input, output, gradients, all as arithmetic says."""
+    """A linear layer without bias: weights, saved input, output, gradients, all as arithmetic
+    says.
+    """
     batch, width = 8, 64
     square, rows = width * width * 4, batch * width * 4
-    with recording() as recorded:
+    with record_allocations() as recorded:
         layer = torch.nn.Linear(width, width, bias=False)
         data = torch.zeros(batch, width)
         mark("forward")
@@ -52,7 +56,8 @@ def test_a_training_step_by_hand() -> None:
     assert stretch(recorded, "forward").start == square + rows
     assert stretch(recorded, "forward").live_peak == square + 2 * rows + 4
     assert stretch(recorded, "forward").end == square + rows + 4
-    # The gradient of the sum is one number seen through an expanded view; the product is all that is made.
+    # The gradient of the sum is one number seen through an expanded view; the product is all that
+    # is made.
     assert stretch(recorded, "backward").live_peak == 2 * square + rows + 2 * 4
     assert stretch(recorded, "end").start == 2 * square + rows + 4
 
@@ -61,7 +66,7 @@ def test_scratch_of_a_kernel_is_not_live() -> None:
     """What a kernel takes and gives back is the allocator's peak and no tensor's."""
     wide = torch.zeros(KIB, dtype=torch.bfloat16)
     narrow = torch.zeros(KIB, dtype=torch.float32)
-    with recording() as recorded:
+    with record_allocations() as recorded:
         mark("promote")
         narrow.add_(wide)
         mark("end")
@@ -72,7 +77,7 @@ def test_scratch_of_a_kernel_is_not_live() -> None:
 
 def test_views_hold_one_storage() -> None:
     """A view allocates nothing and keeps its base alive."""
-    with recording() as recorded:
+    with record_allocations() as recorded:
         mark("work")
         view = torch.zeros(KIB, KIB)[0]
         mark("after")
@@ -83,9 +88,9 @@ def test_views_hold_one_storage() -> None:
 
 def test_what_is_older_than_the_recording_does_not_count() -> None:
     """Storages of an earlier recording may die in this one."""
-    with recording():
+    with record_allocations():
         old = torch.zeros(KIB)
-    with recording() as recorded:
+    with record_allocations() as recorded:
         mark("work")
         del old
         new = torch.zeros(KIB)
@@ -97,7 +102,7 @@ def test_what_is_older_than_the_recording_does_not_count() -> None:
 
 def test_a_recording_can_be_read_when_it_is_over() -> None:
     """There is nothing to read while it runs."""
-    with recording() as recorded, pytest.raises(RecordingError, match="not over"):
+    with record_allocations() as recorded, pytest.raises(RecordingError, match="not over"):
         recorded.stretches()
 
 
@@ -153,7 +158,7 @@ def test_agrees_with_a_dispatch_mode_where_nothing_is_used_twice() -> None:
     for layer in layers:
         layer.zero_grad()
 
-    with recording() as recorded:
+    with record_allocations() as recorded:
         mark("step")
         _perceptron_step(data, layers)
         mark("end")
@@ -167,13 +172,15 @@ def _used_thrice() -> torch.Tensor:
 
 
 def test_sees_gradients_accumulate_in_place() -> None:
-    """Autograd adds the gradients of one tensor in place, but not under a dispatch mode: what really runs needs less."""
+    """Autograd adds the gradients of one tensor in place, but not under a dispatch mode: what
+    really runs needs less.
+    """
     one_gradient = KIB * KIB * 4
     watched, free = _used_thrice(), _used_thrice()
     with _LiveStorages([watched]) as counted:
         watched.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
-    with recording() as recorded:
+    with record_allocations() as recorded:
         mark("backward")
         free.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         mark("end")

@@ -8,7 +8,7 @@ import pytest
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Lora, Method, TrainWorkload
-from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, task_of
+from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, make_task
 from tests.tiny_models import tiny_config
 from worker.probes.measure import measure
 
@@ -21,7 +21,9 @@ DEEP: dict[str, dict[str, Any]] = {
     "llama": {"num_hidden_layers": 8},
     "t5": {"num_layers": 5, "num_decoder_layers": 6},
 }
-"""Small models that are deep enough to be sliced: dense and sparse, local and global, states, one kind, two stacks."""
+"""Small models that are deep enough to be sliced: dense and sparse, local and global, states, one
+kind, two stacks.
+"""
 
 
 def measured(family: str, workload: TrainWorkload, *, full_depth: bool) -> ProbeResult:
@@ -30,7 +32,7 @@ def measured(family: str, workload: TrainWorkload, *, full_depth: bool) -> Probe
     return measure(
         ProbeRequest(
             model=ModelSource(architecture={}, hf_config=config),
-            task=task_of(replace(workload, decoder_length=16) if family == "t5" else workload),
+            task=make_task(replace(workload, decoder_length=16) if family == "t5" else workload),
             layout=Layout(),
             device=ProbeDevice.TRACE,
             full_depth=full_depth,
@@ -48,7 +50,9 @@ def share_off(result: ProbeResult) -> float:
 
 @pytest.mark.parametrize("family", sorted(DEEP))
 def test_slices_say_what_the_whole_model_holds(family: str) -> None:
-    """Each kind of layer apart, each instant by itself, the maximum last: within a thousandth of the peak."""
+    """Each kind of layer apart, each instant by itself, the maximum last: within a thousandth of
+    the peak.
+    """
     result = measured(family, TRAIN, full_depth=True)
 
     assert len(result.probes) > 2
@@ -56,7 +60,9 @@ def test_slices_say_what_the_whole_model_holds(family: str) -> None:
     assert share_off(result) <= 0.1
 
 
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # PEFT still asks for it
+@pytest.mark.filterwarnings(
+    "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+)  # PEFT still asks for it
 def test_adapters_are_sliced_too() -> None:
     """Below the first adapter nothing needs a gradient, which the first layer alone shows."""
     assert share_off(measured("llama", LORA, full_depth=True)) <= 0.1
@@ -71,7 +77,9 @@ def test_a_trace_of_a_shallow_model_runs_it_whole() -> None:
 
 
 def test_what_a_token_adds_is_held_against_the_analytic_curve() -> None:
-    """Half the tokens are run as well, and a note says how far off the curve is at the instant where it is farthest."""
+    """Half the tokens are run as well, and a note says how far off the curve is at the instant
+    where it is farthest.
+    """
     result = measured("llama", replace(TRAIN, sequence_length=128), full_depth=False)
     told = next(note for note in result.notes if "what a token adds" in note)
 

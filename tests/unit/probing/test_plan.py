@@ -1,4 +1,6 @@
-"""A plan runs the asked batch where the host can bear it, few layers of it, and says what it left out."""
+"""A plan runs the asked batch where the host can bear it, few layers of it, and says what it left
+out.
+"""
 
 from dataclasses import replace
 
@@ -11,12 +13,17 @@ from service.estimator.values.units import GIB
 from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload
 from service.jobs.contract import FailureKind
 from service.jobs.host import Host
-from service.probing.plan import Plan, Point, Question
+from service.probing.plan import Point, ProbePlan, ProbeQuestion
 from service.probing.planning import MIN_SEQUENCE, make_plan
 from service.probing.refusal import Refusal
 from tests.tiny_models import tiny_config
 
-BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18, state_bytes_per_second=1e12, scratch_factor=1.25)
+BIG_HOST = Host(
+    available_bytes=10_000 * GIB,
+    flops_per_second=1e18,
+    state_bytes_per_second=1e12,
+    scratch_factor=1.25,
+)
 TRACER = Host(operators_per_second=14_000.0)
 BYTES_PER_TOKEN = 10**6
 LORA = TrainWorkload(sequence_length=256, method=Method.LORA, lora=Lora())
@@ -41,9 +48,11 @@ def model(num_layers: int = 16) -> Architecture:
     )
 
 
-def question(num_layers: int = 16, *, full_depth: bool = False, deadline_s: float = 600.0) -> Question:
+def question(
+    num_layers: int = 16, *, full_depth: bool = False, deadline_s: float = 600.0
+) -> ProbeQuestion:
     """Return a question about training on 4 x 256 tokens."""
-    return Question(
+    return ProbeQuestion(
         architecture=model(num_layers),
         workload=TrainWorkload(sequence_length=256, micro_batch_size=4),
         layout=Layout(),
@@ -57,7 +66,7 @@ def a_byte_rule(point: Point) -> int:
     return point.num_layers * GIB + point.num_tokens * BYTES_PER_TOKEN
 
 
-def plan_of(asked: Question, host: Host = BIG_HOST) -> Plan:
+def plan_of(asked: ProbeQuestion, host: Host = BIG_HOST) -> ProbePlan:
     """Return the plan on a host that can bear everything, if not told otherwise."""
     return make_plan(asked, host, a_byte_rule)
 
@@ -66,7 +75,9 @@ def test_runs_the_asked_batch_at_two_depths() -> None:
     """Depth is extrapolated, batch and sequence are not."""
     plan = plan_of(question())
 
-    assert [(point.num_layers, point.micro_batch_size, point.sequence_length) for point in plan.points] == [
+    assert [
+        (point.num_layers, point.micro_batch_size, point.sequence_length) for point in plan.points
+    ] == [
         (2, 4, 256),
         (3, 4, 256),
         (4, 4, 256),
@@ -80,17 +91,19 @@ def test_a_shallow_model_is_run_itself(num_layers: int) -> None:
     """Nothing is extrapolated where the model has no more layers than a slice."""
     plan = plan_of(question(num_layers))
 
-    assert plan.points == (plan.asked,)
+    assert plan.points == (plan.target,)
     assert not plan.extrapolated
     assert plan.notes == ()
 
 
 def test_full_depth_runs_the_whole_model() -> None:
-    """A user may ask for all layers: the slices are held against them where there is time for both."""
+    """A user may ask for all layers: the slices are held against them where there is time for
+    both.
+    """
     plan = plan_of(question(full_depth=True))
     hurried = plan_of(question(full_depth=True), replace(BIG_HOST, flops_per_second=1.3e11))
 
-    assert plan.points[-1] == hurried.points[-1] == plan.asked
+    assert plan.points[-1] == hurried.points[-1] == plan.target
     assert not plan.extrapolated
     assert (len(plan.points), len(hurried.points)) == (3, 1)
 
@@ -103,7 +116,9 @@ def test_a_small_host_gets_shallower_slices() -> None:
 
 
 def test_adapters_need_two_layers_at_least() -> None:
-    """Below the first adapter nothing needs a gradient, so one layer says nothing about the second."""
+    """Below the first adapter nothing needs a gradient, so one layer says nothing about the
+    second.
+    """
     asked = replace(question(), workload=LORA)
 
     with pytest.raises(Refusal) as refused:
@@ -118,9 +133,11 @@ def test_a_slow_host_runs_fewer_tokens_and_says_so() -> None:
     sizes = {point.num_tokens for point in plan.points}
 
     assert len(sizes) == 2
-    assert max(sizes) < plan.asked.num_tokens
+    assert max(sizes) < plan.target.num_tokens
     assert not plan.exact_tokens
-    assert any("of 4 x 256 tokens: the peaks follow the analytic curve" in note for note in plan.notes)
+    assert any(
+        "of 4 x 256 tokens: the peaks follow the analytic curve" in note for note in plan.notes
+    )
 
 
 def test_the_batch_is_cut_before_the_sequence() -> None:
@@ -156,15 +173,20 @@ def test_serving_keeps_prompt_and_output() -> None:
 
     plan = plan_of(replace(question(), workload=workload))
 
-    assert plan.asked == Point(layers=tuple(range(16)), micro_batch_size=3, sequence_length=100, output_tokens=20)
-    assert plan.asked.num_tokens == 360
+    assert plan.target == Point(
+        layers=tuple(range(16)), micro_batch_size=3, sequence_length=100, output_tokens=20
+    )
+    assert plan.target.num_tokens == 360
 
 
 def test_where_nothing_is_computed_half_the_tokens_are_run_too() -> None:
     """The asked model comes first, and what a token adds is measured after it."""
     plan = plan_of(question(), TRACER)
 
-    assert [(point.num_layers, point.sequence_length) for point in plan.points] == [(16, 256), (16, 128)]
+    assert [(point.num_layers, point.sequence_length) for point in plan.points] == [
+        (16, 256),
+        (16, 128),
+    ]
     assert not plan.extrapolated
     assert plan.notes == ()
 
@@ -173,7 +195,12 @@ def test_slices_are_run_with_half_the_tokens_where_the_whole_takes_too_long() ->
     """The shallowest slice shows what a token adds to each kind of layer."""
     plan = plan_of(question(400), TRACER)
 
-    assert [(point.num_layers, point.sequence_length) for point in plan.points] == [(2, 256), (3, 256), (4, 256), (2, 128)]
+    assert [(point.num_layers, point.sequence_length) for point in plan.points] == [
+        (2, 256),
+        (3, 256),
+        (4, 256),
+        (2, 128),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +215,9 @@ def test_fewer_tokens_are_left_out(length: int, host: Host) -> None:
     """They only check the curve, so they cost neither a device's time nor the asked run."""
     asked = question()
 
-    plan = plan_of(replace(asked, workload=TrainWorkload(sequence_length=length, micro_batch_size=4)), host)
+    plan = plan_of(
+        replace(asked, workload=TrainWorkload(sequence_length=length, micro_batch_size=4)), host
+    )
 
     assert {point.sequence_length for point in plan.points} == {length}
 
@@ -200,4 +229,7 @@ def test_a_sequence_whose_length_is_not_ours_is_run_with_half_the_batch() -> Non
 
     plan = plan_of(asked, TRACER)
 
-    assert [(point.micro_batch_size, point.sequence_length) for point in plan.points] == [(4, 256), (2, 256)]
+    assert [(point.micro_batch_size, point.sequence_length) for point in plan.points] == [
+        (4, 256),
+        (2, 256),
+    ]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from service.runtime.logs import configure, logger
-from service.telemetry.origin import Origin, begin
+from service.runtime.logs import configure, get_logger
+from service.telemetry.origin import Origin, set_origin
 
 
 @pytest.fixture(autouse=True)
@@ -29,24 +29,32 @@ def test_an_event_is_one_json_line() -> None:
     """A collector reads the event's name and its keys, not prose."""
     stream = io.StringIO()
     configure(level="info", log_format="json", stream=stream)
-    logger("test.it").info("measurement.recorded", job_id="j1", peak_bytes=17)
+    get_logger("test.it").info("measurement.recorded", job_id="j1", peak_bytes=17)
 
     (line,) = stream.getvalue().splitlines()
     event = json.loads(line)
     assert event.pop("timestamp").endswith("Z")
-    assert event == {"event": "measurement.recorded", "job_id": "j1", "peak_bytes": 17, "level": "info", "logger": "test.it"}
+    assert event == {
+        "event": "measurement.recorded",
+        "job_id": "j1",
+        "peak_bytes": 17,
+        "level": "info",
+        "logger": "test.it",
+    }
 
 
 def test_every_line_says_what_it_is_for() -> None:
-    """Ids of the work at hand are on lines of ours and of libraries; what an event says itself holds."""
+    """Ids of the work at hand are on lines of ours and of libraries; what an event says itself
+    holds.
+    """
     stream = io.StringIO()
     configure(level="info", log_format="json", stream=stream)
 
     def work() -> None:
-        begin(Origin(request_id="r1"), job_id="j1")
-        logger("ours").info("one")
+        set_origin(Origin(request_id="r1"), job_id="j1")
+        get_logger("ours").info("one")
         logging.getLogger("lib").warning("two")
-        logger("ours").info("three", job_id="j2")
+        get_logger("ours").info("three", job_id="j2")
 
     contextvars.Context().run(work)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -65,14 +73,18 @@ def test_a_library_looks_like_us() -> None:
     logging.getLogger("uvicorn.error").warning("listening on %s", "port 8000")
 
     event = json.loads(stream.getvalue())
-    assert (event["event"], event["level"], event["logger"]) == ("listening on port 8000", "warning", "uvicorn.error")
+    assert (event["event"], event["level"], event["logger"]) == (
+        "listening on port 8000",
+        "warning",
+        "uvicorn.error",
+    )
 
 
 def test_the_level_holds_back() -> None:
     """Below the level nothing is written, and chatty libraries start at warnings."""
     stream = io.StringIO()
     configure(level="info", log_format="json", stream=stream)
-    logger("ours").debug("too.fine")
+    get_logger("ours").debug("too.fine")
     logging.getLogger("alembic.runtime.migration").info("Context impl PostgresqlImpl.")
     logging.getLogger("httpx").info("HTTP Request: GET …")
 
@@ -86,7 +98,7 @@ def test_a_traceback_stays_in_its_line() -> None:
     try:
         _ = 1 // 0
     except ZeroDivisionError:
-        logger("ours").exception("job.failed")
+        get_logger("ours").exception("job.failed")
 
     (line,) = stream.getvalue().splitlines()
     assert "ZeroDivisionError" in json.loads(line)["exception"]
@@ -97,12 +109,12 @@ def test_passwords_stay_out(log_format: str) -> None:
     """Neither a key, nor a message, nor a traceback shows the password of a URL."""
     stream = io.StringIO()
     configure(level="info", log_format=log_format, stream=stream)
-    logger("ours").info("database.away", url="postgresql://ada:hunter2@db/x")
+    get_logger("ours").info("database.away", url="postgresql://ada:hunter2@db/x")
     logging.getLogger("lib").warning("cannot reach %s", "redis://:hunter2@cache:6379/0")
     try:
         raise ConnectionError("redis://:hunter2@cache:6379/0")  # noqa: TRY301 - a library's message
     except ConnectionError:
-        logger("ours").exception("bell.failed")
+        get_logger("ours").exception("bell.failed")
 
     assert "hunter2" not in stream.getvalue()
     assert "ada" in stream.getvalue()
@@ -110,11 +122,18 @@ def test_passwords_stay_out(log_format: str) -> None:
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_keys_stay_out(log_format: str) -> None:
-    """What may be shown of a key stays, so that it can be found; its secret and any other bearer's token do not."""
-    key, token = f"hr_0123456789ab_{'Aa-_' * 10}xyz", "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl"
+    """What may be shown of a key stays, so that it can be found; its secret and any other bearer's
+    token do not.
+    """
+    key, token = (
+        f"hr_0123456789ab_{'Aa-_' * 10}xyz",
+        "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl",
+    )
     stream = io.StringIO()
     configure(level="info", log_format=log_format, stream=stream)
-    logger("ours").info("request.odd", headers={"x-api-key": key, "authorization": f"Bearer {token}"})
+    get_logger("ours").info(
+        "request.odd", headers={"x-api-key": key, "authorization": f"Bearer {token}"}
+    )
     logging.getLogger("lib").warning("sent bearer %s and %s", token, key)
 
     assert token not in stream.getvalue()
@@ -123,10 +142,12 @@ def test_keys_stay_out(log_format: str) -> None:
 
 
 def test_a_console_line_is_for_people() -> None:
-    """On a console the event and its keys stand in one line without colour codes when it is no terminal."""
+    """On a console the event and its keys stand in one line without colour codes when it is no
+    terminal.
+    """
     stream = io.StringIO()
     configure(level="info", log_format="console", stream=stream)
-    logger("ours").info("server.ready", port=8000)
+    get_logger("ours").info("server.ready", port=8000)
 
     (line,) = stream.getvalue().splitlines()
     assert "server.ready" in line
@@ -135,8 +156,10 @@ def test_a_console_line_is_for_people() -> None:
 
 
 def test_the_last_configuration_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    """A logger that a module holds follows a later configuration; stderr is the default, stdout stays clean."""
-    log = logger("ours")
+    """A logger that a module holds follows a later configuration; stderr is the default, stdout
+    stays clean.
+    """
+    log = get_logger("ours")
     configure(level="info", log_format="json", stream=io.StringIO())
     log.info("to.nowhere")
     configure(level="info", log_format="json")

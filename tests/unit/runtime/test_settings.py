@@ -11,10 +11,17 @@ from service.runtime.settings import VARIABLES, Settings
 
 
 def test_an_empty_environment_is_a_laptop() -> None:
-    """Nothing needs to be set to run everything on loopback, and nothing points at a server of somebody else's."""
+    """Nothing needs to be set to run everything on loopback, and nothing points at a server of
+    somebody else's.
+    """
     settings = Settings.from_env({"HOME": "/home/ada"})
 
-    assert (settings.host, settings.port, settings.database_url, settings.redis_url) == ("127.0.0.1", 8000, None, None)
+    assert (settings.host, settings.port, settings.database_url, settings.redis_url) == (
+        "127.0.0.1",
+        8000,
+        None,
+        None,
+    )
     assert settings.data_dir == Path("/home/ada/.local/share/headroom")
 
 
@@ -22,12 +29,24 @@ def test_the_job_protocol_has_its_measured_values() -> None:
     """Lease, heartbeat, re-ring and attempts are those that lost no job in the fault tests."""
     settings = Settings()
 
-    assert (settings.lease_s, settings.heartbeat_s, settings.reconcile_interval_s, settings.rering_after_s) == (30, 5, 1, 15)
-    assert (settings.poll_interval_s, settings.finish_retry_s, settings.max_attempts, settings.pool_size) == (5, 60, 3, 8)
+    assert (
+        settings.lease_s,
+        settings.heartbeat_s,
+        settings.reconcile_interval_s,
+        settings.rering_after_s,
+    ) == (30, 5, 1, 15)
+    assert (
+        settings.poll_interval_s,
+        settings.finish_retry_s,
+        settings.max_attempts,
+        settings.pool_size,
+    ) == (5, 60, 3, 8)
 
 
 def test_every_field_has_a_variable() -> None:
-    """A setting that no variable reaches could never be set; a variable without a field would be ignored."""
+    """A setting that no variable reaches could never be set; a variable without a field would be
+    ignored.
+    """
     assert set(VARIABLES) == {field.name for field in fields(Settings)}
 
 
@@ -135,7 +154,10 @@ def test_a_bad_value_is_refused_by_name(variable: str, text: str, expected: str)
 
 @pytest.mark.parametrize(
     ("given", "missing"),
-    [("HEADROOM_OIDC_ISSUER", "HEADROOM_OIDC_AUDIENCE"), ("HEADROOM_OIDC_AUDIENCE", "HEADROOM_OIDC_ISSUER")],
+    [
+        ("HEADROOM_OIDC_ISSUER", "HEADROOM_OIDC_AUDIENCE"),
+        ("HEADROOM_OIDC_AUDIENCE", "HEADROOM_OIDC_ISSUER"),
+    ],
 )
 def test_an_issuer_needs_an_audience(given: str, missing: str) -> None:
     """Half of it would let in tokens that were made out for somebody else, or nobody's."""
@@ -145,7 +167,9 @@ def test_an_issuer_needs_an_audience(given: str, missing: str) -> None:
 
 def test_an_empty_variable_is_not_set() -> None:
     """Compose files and charts pass empty strings for what nobody filled in."""
-    assert Settings.from_env({"HOME": "/h", "HEADROOM_PORT": "", "DATABASE_URL": ""}) == Settings.from_env({"HOME": "/h"})
+    assert Settings.from_env(
+        {"HOME": "/h", "HEADROOM_PORT": "", "DATABASE_URL": ""}
+    ) == Settings.from_env({"HOME": "/h"})
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -157,7 +181,9 @@ def test_the_driver_is_ours_to_choose(scheme: str) -> None:
 
 
 def test_another_driver_is_refused() -> None:
-    """A URL that names a driver which is not installed would fail later, and in words of SQLAlchemy."""
+    """A URL that names a driver which is not installed would fail later, and in words of
+    SQLAlchemy.
+    """
     with pytest.raises(InvalidSettingError, match="postgresql://user"):
         Settings.from_env({"DATABASE_URL": "postgresql+asyncpg://db/headroom"})
 
@@ -174,15 +200,21 @@ def test_no_password_in_a_refusal(variable: str) -> None:
 
 def test_no_password_in_the_repr() -> None:
     """A settings object ends up in a traceback sooner or later."""
-    settings = Settings.from_env({"DATABASE_URL": "postgresql://a:secret@h/d", "REDIS_URL": "redis://:secret@h"})
+    settings = Settings.from_env(
+        {"DATABASE_URL": "postgresql://a:secret@h/d", "REDIS_URL": "redis://:secret@h"}
+    )
 
     assert "secret" not in repr(settings)
 
 
 def test_a_relative_data_home_is_ignored() -> None:
     """The XDG specification says so; the working directory is no place for a database."""
-    assert Settings.from_env({"HOME": "/h", "XDG_DATA_HOME": "data"}).data_dir == Path("/h/.local/share/headroom")
-    assert Settings.from_env({"HOME": "/h", "XDG_DATA_HOME": "/data"}).data_dir == Path("/data/headroom")
+    assert Settings.from_env({"HOME": "/h", "XDG_DATA_HOME": "data"}).data_dir == Path(
+        "/h/.local/share/headroom"
+    )
+    assert Settings.from_env({"HOME": "/h", "XDG_DATA_HOME": "/data"}).data_dir == Path(
+        "/data/headroom"
+    )
 
 
 def test_a_missing_database_is_explained() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from service.telemetry.origin import (
-    NOWHERE,
+    NO_ORIGIN,
     Origin,
-    begin,
-    begin_from,
-    current_ids,
-    current_origin,
+    get_current_ids,
+    get_current_origin,
     read_traceparent,
+    set_origin,
+    set_origin_from_environ,
     to_environ,
 )
 
@@ -41,7 +41,9 @@ def alone(work: Callable[[], object]) -> object:
     ],
 )
 def test_a_traceparent_is_one_or_it_is_not(sent: str, read: str | None) -> None:
-    """W3C Trace Context, sec. 3.2.2: other versions are read as far as they are known, what is malformed counts as absent."""
+    """W3C Trace Context, sec. 3.2.2: other versions are read as far as they are known, what is
+    malformed counts as absent.
+    """
     assert read_traceparent(sent) == read
 
 
@@ -50,7 +52,7 @@ def test_a_process_that_is_started_works_for_the_same() -> None:
     environ = to_environ(Origin(request_id="r1", traceparent=GOOD), job_id="j1", attempt=2)
 
     def read() -> tuple[Origin, Origin, dict[str, object]]:
-        return begin_from(environ), current_origin(), current_ids()
+        return set_origin_from_environ(environ), get_current_origin(), get_current_ids()
 
     ids = {"job_id": "j1", "attempt": 2, "request_id": "r1", "trace_id": TRACE}
     origin = Origin(request_id="r1", traceparent=GOOD)
@@ -58,11 +60,15 @@ def test_a_process_that_is_started_works_for_the_same() -> None:
 
 
 def test_without_ids_there_are_none() -> None:
-    """A probe that somebody starts by hand belongs to no request; one request's ids do not reach another's task."""
+    """A probe that somebody starts by hand belongs to no request; one request's ids do not reach
+    another's task.
+    """
 
     def elsewhere() -> tuple[Origin, dict[str, object]]:
-        begin(Origin(request_id="r1"))
-        return contextvars.Context().run(lambda: (begin_from({"TRACEPARENT": "nonsense"}), current_ids()))
+        set_origin(Origin(request_id="r1"))
+        return contextvars.Context().run(
+            lambda: (set_origin_from_environ({"TRACEPARENT": "nonsense"}), get_current_ids())
+        )
 
-    assert alone(elsewhere) == (NOWHERE, {})
-    assert alone(current_origin) == NOWHERE
+    assert alone(elsewhere) == (NO_ORIGIN, {})
+    assert alone(get_current_origin) == NO_ORIGIN

@@ -1,4 +1,6 @@
-"""Spans are off unless somebody names an endpoint; then they are sent, or the process says why it cannot."""
+"""Spans are off unless somebody names an endpoint; then they are sent, or the process says why it
+cannot.
+"""
 
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import pytest
 
 from service.base.errors import StartupError
 from service.telemetry import spans
-from service.telemetry.spans import NO_SPAN, is_wanted, span, start, traceparent
+from service.telemetry.spans import NO_SPAN, get_traceparent, is_tracing_enabled, span, start
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 UNWANTED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp")
@@ -24,19 +26,25 @@ ROOT = Path(__file__).resolve().parents[3]
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}, True),
         (ENDPOINT | {"OTEL_SDK_DISABLED": "True"}, False),
         (ENDPOINT | {"OTEL_TRACES_EXPORTER": "none"}, False),
-        (ENDPOINT | {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, True),
+        (
+            ENDPOINT
+            | {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+            True,
+        ),
     ],
 )
 def test_an_endpoint_turns_spans_on(environ: dict[str, str], *, wanted: bool) -> None:
     """The standard variables decide, and an empty one counts as not set."""
-    assert is_wanted(environ) is wanted
+    assert is_tracing_enabled(environ) is wanted
 
 
-@pytest.mark.parametrize("variable", [{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, {"OTEL_TRACES_EXPORTER": "zipkin"}])
+@pytest.mark.parametrize(
+    "variable", [{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, {"OTEL_TRACES_EXPORTER": "zipkin"}]
+)
 def test_what_would_be_ignored_is_refused(variable: dict[str, str]) -> None:
     """Somebody who asks for another protocol hears it at the start, and not from an empty page."""
     with pytest.raises(StartupError, match=r"OTLP over http/protobuf only"):
-        is_wanted(ENDPOINT | variable)
+        is_tracing_enabled(ENDPOINT | variable)
 
 
 def test_without_the_extra_the_start_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +52,7 @@ def test_without_the_extra_the_start_says_how_to_get_it(monkeypatch: pytest.Monk
     monkeypatch.setattr(spans, "_EXTRA", ("a_package_that_nobody_has.sdk",))
 
     with pytest.raises(StartupError, match=r"pip install 'gpu-headroom\[telemetry\]'"):
-        is_wanted(ENDPOINT)
+        is_tracing_enabled(ENDPOINT)
 
 
 def test_off_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,22 +63,27 @@ def test_off_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with span("outer", job_id="j") as outer, span("inner") as inner:
         outer.rename("other")
-        outer.note({"a": 1})
+        outer.set_attributes({"a": 1})
         outer.fail("no")
 
     assert outer is inner is NO_SPAN
-    assert traceparent() is None
+    assert get_traceparent() is None
 
 
 def test_off_nothing_is_imported() -> None:
-    """A process that is not traced loads no tracer and no exporter; what redis-py loads by itself is its own."""
+    """A process that is not traced loads no tracer and no exporter; what redis-py loads by itself
+    is its own.
+    """
     program = (
-        "import sys; from service.telemetry.spans import start, span, stop; from service import app; start('x')\n"
+        "import sys; from service.telemetry.spans import start, span, stop; from service import "
+        "app; start('x')\n"
         "with span('a'): pass\n"
         f"stop(); sys.exit(any(name in sys.modules for name in {UNWANTED}))"
     )
     environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
 
-    ended = subprocess.run([sys.executable, "-c", program], env=environ, cwd=ROOT, check=False, timeout=120)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environ, cwd=ROOT, check=False, timeout=120
+    )
 
     assert ended.returncode == 0

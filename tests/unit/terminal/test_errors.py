@@ -1,4 +1,6 @@
-"""How a command fails: in one line, never with the code that means "does not fit", and quietly when nobody reads."""
+"""How a command fails: in one line, never with the code that means "does not fit", and quietly when
+nobody reads.
+"""
 
 import os
 import subprocess
@@ -11,17 +13,31 @@ from types import ModuleType
 import pytest
 
 from service.__main__ import main
-from service.cli.views.tables import console
-from service.terminal.errors import words_of
+from service.cli.views.tables import make_console
+from service.terminal.errors import describe_error
 
 FIT = ("fit", "gpt2", "--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "128")
 
 
-def headroom(*arguments: str, stdout: int, stderr: int = subprocess.PIPE, **changes: str) -> subprocess.CompletedProcess[str]:
+def headroom(
+    *arguments: str, stdout: int, stderr: int = subprocess.PIPE, **changes: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command whose outputs go where a test wants them."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("HEADROOM_", "DATABASE_"))}
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HEADROOM_", "DATABASE_"))
+    }
     command = [sys.executable, "-m", "service", *arguments]
-    return subprocess.run(command, stdout=stdout, stderr=stderr, text=True, check=False, timeout=120, env={**ours, **changes})
+    return subprocess.run(
+        command,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**ours, **changes},
+    )
 
 
 @contextmanager
@@ -71,7 +87,9 @@ def test_an_output_that_takes_no_more_is_told(arguments: tuple[str, ...]) -> Non
 
 
 def test_a_closed_output_asks_for_the_code_alone() -> None:
-    """With stdout closed the verdict is the exit code, and nothing fails for lack of a place to print."""
+    """With stdout closed the verdict is the exit code, and nothing fails for lack of a place to
+    print.
+    """
     command = [sys.executable, "-m", "service", *FIT]
     closed = ["sh", "-c", '"$@" >&-', "sh", *command]
     ended = subprocess.run(closed, capture_output=True, text=True, check=False, timeout=120)
@@ -82,11 +100,15 @@ def test_a_closed_output_asks_for_the_code_alone() -> None:
 def test_a_consoles_lost_reader_is_the_commands_affair() -> None:
     """Rich would leave with 1 by itself; our console raises instead."""
     with pytest.raises(BrokenPipeError):
-        console().on_broken_pipe()
+        make_console().on_broken_pipe()
 
 
-def test_an_unknown_error_is_one_line_and_code_two(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An error that nobody expected is told by its kind and its words, on one line, with the way to its place."""
+def test_an_unknown_error_is_one_line_and_code_two(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error that nobody expected is told by its kind and its words, on one line, with the way to
+    its place.
+    """
     monkeypatch.delenv("HEADROOM_DEBUG", raising=False)
     monkeypatch.delenv("HEADROOM_LOG_LEVEL", raising=False)
     break_a_command(monkeypatch, KeyError("first\nsecond"))
@@ -98,7 +120,9 @@ def test_an_unknown_error_is_one_line_and_code_two(monkeypatch: pytest.MonkeyPat
     assert "HEADROOM_DEBUG=1" in told
 
 
-@pytest.mark.parametrize(("variable", "value"), [("HEADROOM_DEBUG", "1"), ("HEADROOM_LOG_LEVEL", "debug")])
+@pytest.mark.parametrize(
+    ("variable", "value"), [("HEADROOM_DEBUG", "1"), ("HEADROOM_LOG_LEVEL", "debug")]
+)
 def test_who_debugs_sees_the_place(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], variable: str, value: str
 ) -> None:
@@ -119,8 +143,11 @@ def test_an_interrupt_has_the_code_of_its_signal(monkeypatch: pytest.MonkeyPatch
 
 def test_the_systems_errors_name_their_file() -> None:
     """What the system refuses is told with the file that it was about."""
-    assert words_of(PermissionError(13, "Permission denied", "/data/x")) == "Permission denied: /data/x"
-    assert words_of(OSError(5, "Input/output error")) == "Input/output error"
+    assert (
+        describe_error(PermissionError(13, "Permission denied", "/data/x"))
+        == "Permission denied: /data/x"
+    )
+    assert describe_error(OSError(5, "Input/output error")) == "Input/output error"
 
 
 @pytest.mark.parametrize("below", [".", "data"])

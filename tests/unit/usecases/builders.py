@@ -20,4 +20,6 @@ TINY_LLAMA = {
 
 def named_model(name: str, *, version: str = "1") -> NamedModel:
     """Return a tiny model under a name."""
-    return NamedModel(name=name, revision=1, version=version, architecture=architecture_from_config(TINY_LLAMA))
+    return NamedModel(
+        name=name, revision=1, version=version, architecture=architecture_from_config(TINY_LLAMA)
+    )

@@ -6,47 +6,62 @@ from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload
-from service.usecases.questions.fit import Answered, FitQuestion
+from service.usecases.questions.fit import AnsweredQuestions, FitQuestion
 
 QUESTION = FitQuestion(
     architecture=load_architecture(resolve_model("gpt2")),
     workload=TrainWorkload(sequence_length=128),
     layout=Layout(),
-    device=resolve_gpu("A100-SXM4-80GB").device(),
+    device=resolve_gpu("A100-SXM4-80GB").to_device(),
 )
 
 
 def longer(question: FitQuestion, sequence_length: int) -> FitQuestion:
     """Return the same question about longer sequences."""
-    return replace(question, workload=replace(TrainWorkload(sequence_length=1), sequence_length=sequence_length))
+    return replace(
+        question,
+        workload=replace(TrainWorkload(sequence_length=1), sequence_length=sequence_length),
+    )
 
 
 def test_a_configuration_is_known_on_every_gpu_once_it_was_answered() -> None:
-    """What is computed first does not depend on the GPU; another length or layout is another configuration."""
-    answered = Answered()
-    before = answered.knows(QUESTION)
-    answered.note(QUESTION)
+    """What is computed first does not depend on the GPU; another length or layout is another
+    configuration.
+    """
+    answered = AnsweredQuestions()
+    before = answered.has_answered(QUESTION)
+    answered.record(QUESTION)
 
     assert not before
-    assert answered.knows(replace(QUESTION, device=resolve_gpu("T4").device()))
-    assert not answered.knows(longer(QUESTION, 256))
-    assert not answered.knows(replace(QUESTION, layout=Layout(data_parallel=2)))
+    assert answered.has_answered(replace(QUESTION, device=resolve_gpu("T4").to_device()))
+    assert not answered.has_answered(longer(QUESTION, 256))
+    assert not answered.has_answered(replace(QUESTION, layout=Layout(data_parallel=2)))
 
 
 def test_serving_is_known_at_every_size() -> None:
     """What serves a model is recorded once; another engine is another configuration."""
-    answered = Answered()
+    answered = AnsweredQuestions()
     served = ServeWorkload(num_sequences=1, prompt_tokens=128, engine=Engine.VLLM)
-    answered.note(replace(QUESTION, workload=served))
+    answered.record(replace(QUESTION, workload=served))
 
-    assert answered.knows(replace(QUESTION, workload=replace(served, num_sequences=64, prompt_tokens=4096)))
-    assert not answered.knows(replace(QUESTION, workload=replace(served, engine=Engine.TRANSFORMERS)))
+    assert answered.has_answered(
+        replace(QUESTION, workload=replace(served, num_sequences=64, prompt_tokens=4096))
+    )
+    assert not answered.has_answered(
+        replace(QUESTION, workload=replace(served, engine=Engine.TRANSFORMERS))
+    )
 
 
 def test_the_oldest_is_forgotten_first() -> None:
-    """It is bounded as what it speaks of is: whoever is forgotten is computed beside the event loop again."""
-    answered = Answered(capacity=2)
+    """It is bounded as what it speaks of is: whoever is forgotten is computed beside the event loop
+    again.
+    """
+    answered = AnsweredQuestions(capacity=2)
     for length in (1, 2, 3):
-        answered.note(longer(QUESTION, length))
+        answered.record(longer(QUESTION, length))
 
-    assert [answered.knows(longer(QUESTION, length)) for length in (1, 2, 3)] == [False, True, True]
+    assert [answered.has_answered(longer(QUESTION, length)) for length in (1, 2, 3)] == [
+        False,
+        True,
+        True,
+    ]

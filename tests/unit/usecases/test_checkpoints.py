@@ -1,4 +1,6 @@
-"""A checkpoint's files agree with the model's tree to the byte, or the answer says by how much they do not."""
+"""A checkpoint's files agree with the model's tree to the byte, or the answer says by how much they
+do not.
+"""
 
 from collections.abc import Mapping
 
@@ -9,8 +11,8 @@ from service.catalog.models import load_config, resolve_model
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.quantization.weights import weight_bytes
 from service.estimator.values.dtypes import DType
-from service.usecases.stored_specs.checkpoints import of_header, of_index
-from service.usecases.stored_specs.model_sources import content_of, warnings_of
+from service.usecases.stored_specs.checkpoints import read_header, read_index
+from service.usecases.stored_specs.model_sources import list_warnings, make_content
 
 TINY: dict[str, object] = {
     "model_type": "llama",
@@ -29,30 +31,43 @@ NF4 = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_doubl
 
 def warnings(total_bytes: int, **changes: object) -> list[str]:
     """Return what is said of a tiny model whose index has this total."""
-    index = {"metadata": {"total_size": total_bytes}, "weight_map": {"lm_head.weight": "model.safetensors"}}
-    return warnings_of(content_of({"hf_config": TINY | changes}, checkpoint=of_index(index)))
+    index = {
+        "metadata": {"total_size": total_bytes},
+        "weight_map": {"lm_head.weight": "model.safetensors"},
+    }
+    return list_warnings(make_content({"hf_config": TINY | changes}, checkpoint=read_index(index)))
 
 
 @pytest.mark.parametrize(
     ("name", "quantization", "total_bytes"),
     [
         ("llama-2-7b", None, 13_476_831_232),
-        ("gpt-oss-20b", {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}, 13_761_264_768),
+        (
+            "gpt-oss-20b",
+            {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
+            13_761_264_768,
+        ),
     ],
 )
-def test_indices_agree_to_the_byte(name: str, quantization: Mapping[str, object] | None, total_bytes: int) -> None:
-    """Two bytes for each of Llama-2-7B's 6,738,415,616 parameters; ``total_size`` of openai/gpt-oss-20b in mxfp4."""
+def test_indices_agree_to_the_byte(
+    name: str, quantization: Mapping[str, object] | None, total_bytes: int
+) -> None:
+    """Two bytes for each of Llama-2-7B's 6,738,415,616 parameters; ``total_size`` of
+    openai/gpt-oss-20b in mxfp4.
+    """
     config = {**load_config(resolve_model(name)), "torch_dtype": "bfloat16"}
     config |= {} if quantization is None else {"quantization_config": quantization}
 
-    content = content_of({"hf_config": config}, checkpoint=of_index({"metadata": {"total_size": total_bytes}}))
+    content = make_content(
+        {"hf_config": config}, checkpoint=read_index({"metadata": {"total_size": total_bytes}})
+    )
 
-    assert warnings_of(content) == []
+    assert list_warnings(content) == []
 
 
 def test_nothing_is_said_where_nothing_was_given() -> None:
     """Without files there is nothing to compare."""
-    assert warnings_of(content_of({"hf_config": TINY})) == []
+    assert list_warnings(make_content({"hf_config": TINY})) == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +80,9 @@ def test_nothing_is_said_where_nothing_was_given() -> None:
         (-10, {}, "10 fewer, which nothing known explains"),
     ],
 )
-def test_a_difference_is_explained_or_flagged(difference: int, changes: Mapping[str, object], words: str) -> None:
+def test_a_difference_is_explained_or_flagged(
+    difference: int, changes: Mapping[str, object], words: str
+) -> None:
     """What is known of shared heads and old buffers is said; anything else is left open."""
     tied = 128 * 64 if changes else 0
 
@@ -80,7 +97,11 @@ def test_a_config_without_a_dtype_may_be_in_any() -> None:
     silent = {name: value for name, value in TINY.items() if name != "torch_dtype"}
 
     said = [
-        warnings_of(content_of({"hf_config": silent}, checkpoint=of_index({"metadata": {"total_size": total}})))
+        list_warnings(
+            make_content(
+                {"hf_config": silent}, checkpoint=read_index({"metadata": {"total_size": total}})
+            ),
+        )
         for total in (2 * PARAMETERS, 4 * PARAMETERS, 4 * PARAMETERS + 1)
     ]
 
@@ -108,7 +129,7 @@ def test_a_header_is_added_up() -> None:
         "b": {"dtype": "F32", "shape": [], "data_offsets": [30, 34]},
     }
 
-    found = of_header(header)
+    found = read_header(header)
 
     assert (found.total_bytes, found.num_tensors) == (34, 2)
 
@@ -125,24 +146,32 @@ def test_a_header_is_added_up() -> None:
 def test_a_header_that_is_none_is_refused(header: Mapping[str, object], field: str) -> None:
     """The refusal names the tensor."""
     with pytest.raises(InvalidRequestError) as refusal:
-        of_header(header)
+        read_header(header)
 
     assert refusal.value.extra["errors"] == [{"field": field, "message": refusal.value.detail}]
 
 
-@pytest.mark.parametrize("index", [{}, {"metadata": {}}, {"metadata": {"total_size": "5"}}, {"metadata": {"total_size": True}}])
+@pytest.mark.parametrize(
+    "index",
+    [{}, {"metadata": {}}, {"metadata": {"total_size": "5"}}, {"metadata": {"total_size": True}}],
+)
 def test_an_index_needs_its_total(index: Mapping[str, object]) -> None:
     """Older indices have none, and nothing is guessed from the names."""
     with pytest.raises(InvalidRequestError, match="number of bytes"):
-        of_index(index)
+        read_index(index)
 
 
 def test_rotary_frequencies_of_llama_are_explained() -> None:
-    """Releases of 2023 wrote 64 frequencies for each of Llama-2-7B's 32 layers, in the dtype of the weights."""
+    """Releases of 2023 wrote 64 frequencies for each of Llama-2-7B's 32 layers, in the dtype of the
+    weights.
+    """
     config = {**load_config(resolve_model("llama-2-7b")), "torch_dtype": "float16"}
 
-    (warning,) = warnings_of(
-        content_of({"hf_config": config}, checkpoint=of_index({"metadata": {"total_size": 13_476_835_328}}))
+    (warning,) = list_warnings(
+        make_content(
+            {"hf_config": config},
+            checkpoint=read_index({"metadata": {"total_size": 13_476_835_328}}),
+        ),
     )
 
     assert "4,096 more, the rotary frequencies" in warning

@@ -6,16 +6,16 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from service.calibration.apply import ONLY_PART, point_of
+from service.calibration.apply import ONLY_PART, get_point
 from service.calibration.derive import calibrate
 from service.calibration.document import to_document
 from service.calibration.environment import Environment
 from service.calibration.evidence import Evidence, Quantity
-from service.calibration.key import calibration_key, kind_of
+from service.calibration.key import build_calibration_key, get_run_kind
 from service.db.records.stored import StoredCalibration
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload
-from service.usecases.learning.corrections import CorrectionBook
+from service.usecases.learning.corrections import CorrectionCache
 from tests.unit.usecases.builders import named_model
 
 MODEL = named_model("tiny").architecture
@@ -36,7 +36,7 @@ def learnt(
     parts = ("forward", "backward") if quantity == "allocated" else (ONLY_PART,)
     evidence = Evidence(
         measurement=str(uuid4()),
-        point=point_of(MODEL, workload, LAYOUT),
+        point=get_point(MODEL, workload, LAYOUT),
         quantity=Quantity(quantity),
         measured=dict.fromkeys(parts, 2_200_000),
         predicted=dict.fromkeys(parts, 2_000_000),
@@ -46,8 +46,8 @@ def learnt(
     environment = on or Environment()
     return StoredCalibration(
         id=uuid4(),
-        key=environment.place.address(calibration_key(MODEL, workload, LAYOUT)),
-        kind=kind_of(workload, LAYOUT, Quantity.ALLOCATED),
+        key=environment.key.build_curve_key(build_calibration_key(MODEL, workload, LAYOUT)),
+        kind=get_run_kind(workload, LAYOUT, Quantity.ALLOCATED),
         family=MODEL.family,
         environment=environment.name,
         quantity=quantity,
@@ -72,7 +72,7 @@ class FakeStore:
         return tuple(self.stored)
 
 
-def found_in(book: CorrectionBook) -> str | None:
+def found_in(book: CorrectionCache) -> str | None:
     """Return which calibration answers for the tiny model."""
     corrections = book.find(MODEL, WORKLOAD, LAYOUT)
     return None if corrections is None else corrections.calibration
@@ -80,17 +80,19 @@ def found_in(book: CorrectionBook) -> str | None:
 
 def test_nothing_holds_before_something_was_learnt() -> None:
     """An empty book corrects nothing."""
-    book = CorrectionBook(read_changed=FakeStore().read_changed)
+    book = CorrectionCache(read_changed=FakeStore().read_changed)
     book.refresh()
 
     assert found_in(book) is None
 
 
 def test_the_newest_calibration_of_a_key_holds() -> None:
-    """A later one replaces an earlier one, and the book asks for changes since the newest it knows."""
+    """A later one replaces an earlier one, and the book asks for changes since the newest it
+    knows.
+    """
     first, second = learnt(), learnt(minutes=5)
     store = FakeStore(first)
-    book = CorrectionBook(read_changed=store.read_changed)
+    book = CorrectionCache(read_changed=store.read_changed)
     book.refresh()
     before = found_in(book)
     store.stored = [second]
@@ -104,7 +106,7 @@ def test_the_newest_calibration_of_a_key_holds() -> None:
 
 def test_another_configuration_is_not_corrected() -> None:
     """A key stands for everything that moves the curve."""
-    book = CorrectionBook(read_changed=FakeStore(learnt()).read_changed)
+    book = CorrectionCache(read_changed=FakeStore(learnt()).read_changed)
     book.refresh()
 
     assert book.find(MODEL, TrainWorkload(sequence_length=64, optimizer="sgd"), LAYOUT) is None
@@ -112,8 +114,10 @@ def test_another_configuration_is_not_corrected() -> None:
 
 
 def test_other_quantities_do_not_correct_allocated_bytes() -> None:
-    """What is reserved has a correction of its own, beside which the allocated bytes and their interval stay."""
-    book = CorrectionBook(read_changed=FakeStore(learnt(quantity="reserved")).read_changed)
+    """What is reserved has a correction of its own, beside which the allocated bytes and their
+    interval stay.
+    """
+    book = CorrectionCache(read_changed=FakeStore(learnt(quantity="reserved")).read_changed)
     book.refresh()
 
     found = book.find(MODEL, WORKLOAD, LAYOUT)
@@ -124,9 +128,11 @@ def test_other_quantities_do_not_correct_allocated_bytes() -> None:
 
 
 def test_an_unreadable_calibration_corrects_nothing() -> None:
-    """What a newer version wrote in another shape is skipped, and what it replaced no longer holds."""
+    """What a newer version wrote in another shape is skipped, and what it replaced no longer
+    holds.
+    """
     store = FakeStore(learnt())
-    book = CorrectionBook(read_changed=store.read_changed)
+    book = CorrectionCache(read_changed=store.read_changed)
     book.refresh()
     store.stored = [learnt(minutes=5, document={"shape": "unknown"})]
     book.refresh()
@@ -136,35 +142,52 @@ def test_an_unreadable_calibration_corrects_nothing() -> None:
 
 @pytest.mark.parametrize("drivers", [("570.1", None), (None, "570.1")])
 def test_who_does_not_tell_a_driver_hides_nobody_who_does(drivers: tuple[str | None, ...]) -> None:
-    """What a GPU runs on is what was told of it, and what was measured under an unknown driver fills the gaps."""
+    """What a GPU runs on is what was told of it, and what was measured under an unknown driver
+    fills the gaps.
+    """
     lengths = (64, 128)
     stored = [
-        learnt(minutes=minutes, workload=replace(WORKLOAD, optimizer=optimizer), on=Environment(gpu="H200", driver=driver))
+        learnt(
+            minutes=minutes,
+            workload=replace(WORKLOAD, optimizer=optimizer),
+            on=Environment(gpu="H200", driver=driver),
+        )
         for minutes, (driver, optimizer) in enumerate(zip(drivers, ("adamw", "sgd"), strict=True))
     ]
-    book = CorrectionBook(read_changed=FakeStore(*stored).read_changed)
+    book = CorrectionCache(read_changed=FakeStore(*stored).read_changed)
     book.refresh()
 
     found = [
-        book.find(MODEL, replace(WORKLOAD, optimizer=optimizer, sequence_length=length), LAYOUT, "H200")
+        book.find(
+            MODEL, replace(WORKLOAD, optimizer=optimizer, sequence_length=length), LAYOUT, "H200"
+        )
         for optimizer in ("adamw", "sgd")
         for length in lengths
     ]
 
-    assert book.place("H200").name.startswith("H200, driver 570.1, ")
-    assert [None if one is None else one.calibration for one in found] == [str(one.id) for one in stored for _ in lengths]
+    assert book.get_environment_key("H200").name.startswith("H200, driver 570.1, ")
+    assert [None if one is None else one.calibration for one in found] == [
+        str(one.id) for one in stored for _ in lengths
+    ]
 
 
 def test_a_gpu_that_ran_cudnns_attention_is_found_by_it() -> None:
-    """Nobody who asks knows the kernel: what was measured in cuDNN's comes first, and is found by who runs the GPU."""
+    """Nobody who asks knows the kernel: what was measured in cuDNN's comes first, and is found by
+    who runs the GPU.
+    """
     on = Environment(gpu="H200", driver="570.1")
     flash, cudnn = learnt(on=on), learnt(minutes=1, on=replace(on, cudnn_attention=True))
-    kept = CorrectionBook(read_changed=FakeStore(flash).read_changed)
-    both = CorrectionBook(read_changed=FakeStore(flash, cudnn).read_changed, read_environments=lambda: (on,))
+    kept = CorrectionCache(read_changed=FakeStore(flash).read_changed)
+    both = CorrectionCache(
+        read_changed=FakeStore(flash, cudnn).read_changed, read_environments=lambda: (on,)
+    )
     for book in (kept, both):
         book.refresh()
 
     found = [book.find(MODEL, WORKLOAD, LAYOUT, "H200") for book in (kept, both)]
 
-    assert [None if one is None else one.calibration for one in found] == [str(flash.id), str(cudnn.id)]
-    assert both.place("H200") == on.place
+    assert [None if one is None else one.calibration for one in found] == [
+        str(flash.id),
+        str(cudnn.id),
+    ]
+    assert both.get_environment_key("H200") == on.key

@@ -23,21 +23,25 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from service.jobs.contract import ModelSource, ProbeDevice, task_of
+from service.jobs.contract import ModelSource, ProbeDevice, make_task
 from service.usecases.jobs.measurable import check_measurable, check_plannable
 from tests.job_builders import TINY_LLAMA, a_request
 from tests.tiny_models import tiny_config
 
 FP8 = Precision(
-    name="custom", param_dtype=DType.FP8, compute_dtype=DType.FP8, grad_dtype=DType.FP32, optimizer_dtype=DType.FP32
+    name="custom",
+    param_dtype=DType.FP8,
+    compute_dtype=DType.FP8,
+    grad_dtype=DType.FP32,
+    optimizer_dtype=DType.FP32,
 )
 
 QUANTISED: dict[str, object] = {**TINY_LLAMA, "quantization_config": {"bits": 4}}
 
 
-def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of ServeWorkload
+def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401 - words of ServeWorkload
     """Return the change to a serving request."""
-    return {"task": task_of(ServeWorkload(num_sequences=1, prompt_tokens=8, **words))}
+    return {"task": make_task(ServeWorkload(num_sequences=1, prompt_tokens=8, **words))}
 
 
 @pytest.mark.parametrize(
@@ -51,13 +55,31 @@ def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of Serv
             "model.hf_config.quantization_config",
         ),
         ({"model": ModelSource(architecture={}, hf_config=QUANTISED, name="stored")}, "model"),
-        ({"task": task_of(TrainWorkload(sequence_length=8, precision=FP8))}, "workload.precision.param_dtype"),
-        ({"task": task_of(TrainWorkload(sequence_length=8, method=Method.QLORA, lora=Lora()))}, "workload.method"),
-        ({"task": task_of(TrainWorkload(sequence_length=8, loss=Loss.CHUNKED))}, "workload.loss"),
-        ({"task": task_of(TrainWorkload(sequence_length=8, framework=Framework.TORCHTITAN))}, "workload.framework"),
-        ({"task": task_of(TrainWorkload(sequence_length=8, frozen=("norm",)))}, "workload.frozen"),
         (
-            {"task": task_of(TrainWorkload(sequence_length=8, activation_checkpointing=Checkpointing.SELECTIVE))},
+            {"task": make_task(TrainWorkload(sequence_length=8, precision=FP8))},
+            "workload.precision.param_dtype",
+        ),
+        (
+            {"task": make_task(TrainWorkload(sequence_length=8, method=Method.QLORA, lora=Lora()))},
+            "workload.method",
+        ),
+        ({"task": make_task(TrainWorkload(sequence_length=8, loss=Loss.CHUNKED))}, "workload.loss"),
+        (
+            {"task": make_task(TrainWorkload(sequence_length=8, framework=Framework.TORCHTITAN))},
+            "workload.framework",
+        ),
+        (
+            {"task": make_task(TrainWorkload(sequence_length=8, frozen=("norm",)))},
+            "workload.frozen",
+        ),
+        (
+            {
+                "task": make_task(
+                    TrainWorkload(
+                        sequence_length=8, activation_checkpointing=Checkpointing.SELECTIVE
+                    ),
+                ),
+            },
             "workload.activation_checkpointing",
         ),
         (serving(engine=Engine.VLLM), "workload.engine"),
@@ -66,7 +88,9 @@ def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of Serv
         (serving(kv_cache_dtype=DType.FP8), "workload.kv_cache_dtype"),
     ],
 )
-def test_what_no_probe_can_run_is_refused_by_its_field(change: dict[str, object], field: str) -> None:
+def test_what_no_probe_can_run_is_refused_by_its_field(
+    change: dict[str, object], field: str
+) -> None:
     """Each refusal names the field of the request and says what would be right."""
     with pytest.raises(InvalidRequestError) as refusal:
         check_measurable(msgspec.structs.replace(a_request(), **change))
@@ -80,7 +104,10 @@ def test_what_no_probe_can_run_is_refused_by_its_field(change: dict[str, object]
     ("workload", "field"),
     [
         (TrainWorkload(sequence_length=8, optimizer="shampoo"), "workload.optimizer"),
-        (ServeWorkload(num_sequences=1, prompt_tokens=8, kv_cache_dtype=DType.FP8), "workload.kv_cache_dtype"),
+        (
+            ServeWorkload(num_sequences=1, prompt_tokens=8, kv_cache_dtype=DType.FP8),
+            "workload.kv_cache_dtype",
+        ),
     ],
 )
 def test_what_the_estimator_cannot_answer_is_not_queued(workload: Workload, field: str) -> None:
@@ -93,7 +120,9 @@ def test_what_the_estimator_cannot_answer_is_not_queued(workload: Workload, fiel
 
 @pytest.mark.parametrize("model_type", ["bert", "t5", "whisper", "vit"])
 def test_what_writes_no_tokens_is_trained_and_not_served(model_type: str) -> None:
-    """Probes build encoders, vision models and models of two stacks; their passes are those of training alone."""
+    """Probes build encoders, vision models and models of two stacks; their passes are those of
+    training alone.
+    """
     model = architecture_from_config(tiny_config(model_type))
     length = {"vit": 17, "whisper": 50}.get(model_type, 64)
 
@@ -108,7 +137,9 @@ def test_every_device_is_asked_in_the_same_words(device: ProbeDevice) -> None:
     check_measurable(msgspec.structs.replace(a_request(), device=device))
 
 
-@pytest.mark.parametrize("change", [{}, serving(), serving(weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)])
+@pytest.mark.parametrize(
+    "change", [{}, serving(), serving(weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)]
+)
 def test_what_a_probe_can_run_passes(change: dict[str, object]) -> None:
     """The plain requests wait for their worker."""
     check_measurable(msgspec.structs.replace(a_request(), **change))

@@ -6,10 +6,15 @@ from threading import Event
 import pytest
 
 from service.base.errors import UnavailableError
-from service.usecases.learning.accuracy import Learnt
+from service.usecases.learning.accuracy import LearningStatistics
 from service.usecases.operations import metrics_snapshot as census
 from service.usecases.operations.load import Load
-from service.usecases.operations.metrics_snapshot import KEPT_LONG_S, Census, Registrar, Slow
+from service.usecases.operations.metrics_snapshot import (
+    LEARNING_CACHE_S,
+    BackgroundReader,
+    MetricsCache,
+    MetricsSnapshot,
+)
 from tests.waiting import eventually
 
 
@@ -28,7 +33,11 @@ class Clock:
 def test_scrapes_within_a_second_share_one_look() -> None:
     """The second scrape is told what the first was; a second later somebody looks again."""
     clock, looks = Clock(), iter(range(9))
-    registrar = Registrar(lambda: Census(load=Load(expired_leases=next(looks))), ping_redis=lambda: True, clock=clock)
+    registrar = MetricsCache(
+        lambda: MetricsSnapshot(load=Load(expired_leases=next(looks))),
+        ping_redis=lambda: True,
+        clock=clock,
+    )
     first = registrar.read()
     clock.now = 0.9
     second = registrar.read()
@@ -44,12 +53,12 @@ def test_a_slow_database_is_asked_less_often() -> None:
     """Where counting takes a second it is done in every eleventh at most."""
     clock, looks = Clock(), []
 
-    def take() -> Census:
+    def take() -> MetricsSnapshot:
         looks.append(1)
         clock.now += 1.0
-        return Census()
+        return MetricsSnapshot()
 
-    registrar = Registrar(take, clock=clock)
+    registrar = MetricsCache(take, clock=clock)
     registrar.read()
     for clock.now in (5.0, 10.0, 10.9):
         registrar.read()
@@ -61,35 +70,48 @@ def test_a_slow_database_is_asked_less_often() -> None:
 
 
 def test_what_takes_long_holds_no_scrape_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scrape that has waited enough is told what was read before, and the next what was read meanwhile."""
+    """A scrape that has waited enough is told what was read before, and the next what was read
+    meanwhile.
+    """
     monkeypatch.setattr(census, "PATIENCE_S", 0.05)
-    go, reads = Event(), iter((Learnt(), UnavailableError("away"), Learnt(drifting={("a", "b"): 1})))
+    go, reads = (
+        Event(),
+        iter(
+            (
+                LearningStatistics(),
+                UnavailableError("away"),
+                LearningStatistics(drifting={("a", "b"): 1}),
+            ),
+        ),
+    )
     clock = Clock()
 
-    def read() -> Learnt:
+    def read() -> LearningStatistics:
         go.wait(10)
         found = next(reads)
         if isinstance(found, UnavailableError):
             raise found
         return found
 
-    slow = Slow(read, clock=clock)
+    slow = BackgroundReader(read, clock=clock)
     nothing_yet = slow()
     go.set()
     eventually(lambda: slow() is not nothing_yet)
     first = slow()
     kept = slow()
-    clock.now += KEPT_LONG_S
+    clock.now += LEARNING_CACHE_S
     while_away = slow()
-    clock.now += KEPT_LONG_S
+    clock.now += LEARNING_CACHE_S
     eventually(lambda: slow().drifting)
 
-    assert nothing_yet == Learnt()
+    assert nothing_yet == LearningStatistics()
     assert kept is while_away is first
 
 
 def test_those_who_ask_at_once_wait_for_one_look() -> None:
-    """Two scrapers at the same moment make one look, and a database that is away is not asked by each of them."""
+    """Two scrapers at the same moment make one look, and a database that is away is not asked by
+    each of them.
+    """
     asked, go, looks = Event(), Event(), []
 
     def take() -> None:
@@ -97,7 +119,7 @@ def test_those_who_ask_at_once_wait_for_one_look() -> None:
         asked.set()
         go.wait(10)
 
-    registrar = Registrar(take)
+    registrar = MetricsCache(take)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(registrar.read)
         asked.wait(10)
@@ -105,4 +127,4 @@ def test_those_who_ask_at_once_wait_for_one_look() -> None:
         go.set()
 
         assert first.result() is second.result()
-    assert (len(looks), first.result().census) == (1, None)
+    assert (len(looks), first.result().snapshot) == (1, None)

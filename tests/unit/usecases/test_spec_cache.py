@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from service.base.errors import UnknownModelError
-from service.usecases.stored_specs.spec_cache import MAX_STORED_MODELS, NamedModel, SpecBook
+from service.usecases.stored_specs.spec_cache import MAX_STORED_MODELS, NamedModel, SpecCache
 from tests.unit.usecases.builders import named_model
 
 
@@ -27,10 +27,15 @@ class FakeStore:
         return {name: self.models[name].version for name in names if name in self.models}
 
 
-def book_on(store: FakeStore, *catalogue: str) -> SpecBook:
+def book_on(store: FakeStore, *catalogue: str) -> SpecCache:
     """Return a book over a store and a catalogue."""
     known = {name: named_model(name) for name in catalogue}
-    return SpecBook(read_catalogue=known.get, read_stored=store.read, read_versions=store.versions, known_names=lambda: known)
+    return SpecCache(
+        read_catalogue=known.get,
+        read_stored=store.read,
+        read_versions=store.versions,
+        known_names=lambda: known,
+    )
 
 
 def test_catalogue_names_never_reach_storage() -> None:
@@ -38,7 +43,7 @@ def test_catalogue_names_never_reach_storage() -> None:
     store = FakeStore()
     book = book_on(store, "llama-2-7b")
 
-    assert book.at_hand("llama-2-7b") is book.load("llama-2-7b")
+    assert book.get_cached("llama-2-7b") is book.load("llama-2-7b")
     assert store.num_reads == 0
 
 
@@ -47,8 +52,8 @@ def test_stored_names_are_read_once() -> None:
     store = FakeStore(models={"mine": named_model("mine")})
     book = book_on(store)
 
-    assert book.at_hand("mine") is None
-    assert book.load("mine") is book.load("mine") is book.at_hand("mine")
+    assert book.get_cached("mine") is None
+    assert book.load("mine") is book.load("mine") is book.get_cached("mine")
     assert store.num_reads == 1
 
 
@@ -67,7 +72,9 @@ def test_unknown_names_are_asked_for_again() -> None:
 @pytest.mark.parametrize("version", ["second", None])
 def test_refresh_notices_what_others_changed(version: str | None) -> None:
     """After a refresh a model that another process replaced or deleted is read again."""
-    store = FakeStore(models={"mine": named_model("mine", version="first"), "other": named_model("other")})
+    store = FakeStore(
+        models={"mine": named_model("mine", version="first"), "other": named_model("other")}
+    )
     book = book_on(store)
     book.load("mine")
     kept = book.load("other")
@@ -77,16 +84,16 @@ def test_refresh_notices_what_others_changed(version: str | None) -> None:
 
     book.refresh()
 
-    assert book.at_hand("mine") is None
+    assert book.get_cached("mine") is None
     assert book.load("mine") is store.models.get("mine")
-    assert book.at_hand("other") is kept
+    assert book.get_cached("other") is kept
 
 
 def test_forget_reaches_a_read_that_is_under_way() -> None:
     """A change between reading and keeping is not hidden by the older value."""
     old, new = named_model("mine", version="old"), named_model("mine", version="new")
     answers = [old, new]
-    books: list[SpecBook] = []
+    books: list[SpecCache] = []
 
     def read(_name: str) -> NamedModel:
         answer = answers.pop(0)
@@ -95,7 +102,12 @@ def test_forget_reaches_a_read_that_is_under_way() -> None:
         return answer
 
     books.append(
-        SpecBook(read_catalogue=lambda _name: None, read_stored=read, read_versions=lambda _names: {}, known_names=list)
+        SpecCache(
+            read_catalogue=lambda _name: None,
+            read_stored=read,
+            read_versions=lambda _names: {},
+            known_names=list,
+        ),
     )
 
     assert books[0].load("mine") is old
@@ -117,5 +129,5 @@ def test_book_is_bounded() -> None:
     for name in names:
         book.load(name)
 
-    assert book.at_hand(names[0]) is None
-    assert book.at_hand(names[-1]) is not None
+    assert book.get_cached(names[0]) is None
+    assert book.get_cached(names[-1]) is not None

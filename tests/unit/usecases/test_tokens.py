@@ -7,11 +7,20 @@ import pytest
 from service.access.keys import Scope
 from service.access.tokens import KeySet, TokenRules, read_keys
 from service.base.errors import UnauthorizedError, UnavailableError
-from service.usecases.access.tokens import COOLDOWN_S, REFRESH_S, REMEMBERED_FOR_S, TRUSTED_FOR_S, Times, TokenBook
+from service.usecases.access.tokens import (
+    COOLDOWN_S,
+    REFRESH_S,
+    TRUSTED_FOR_S,
+    VERIFIED_FOR_S,
+    Times,
+    TokenCache,
+)
 from tests.issuers import AUDIENCE, Issuer, jwk
 
 ISSUER = Issuer(url="https://issuer.test")
-RULES = TokenRules(issuer=ISSUER.url, audience=AUDIENCE, scopes_claim="scope", scopes={"headroom:read": Scope.READ})
+RULES = TokenRules(
+    issuer=ISSUER.url, audience=AUDIENCE, scopes_claim="scope", scopes={"headroom:read": Scope.READ}
+)
 
 
 @dataclass(slots=True)
@@ -32,9 +41,13 @@ class Away:
             raise UnavailableError(message)
         return read_keys({"keys": self.keys})
 
-    def book(self) -> TokenBook:
+    def book(self) -> TokenCache:
         """Return a book over this issuer."""
-        return TokenBook(RULES, fetch=self.fetch, times=Times(monotonic=lambda: self.now_s, wall=lambda: self.wall_s))
+        return TokenCache(
+            RULES,
+            fetch=self.fetch,
+            times=Times(monotonic=lambda: self.now_s, wall=lambda: self.wall_s),
+        )
 
 
 def test_the_first_token_asks_the_issuer_and_the_next_does_not() -> None:
@@ -83,7 +96,9 @@ def test_known_keys_outlive_an_issuer_that_is_away_for_an_hour() -> None:
 
 
 def test_keys_are_read_anew_in_time() -> None:
-    """A key that the issuer withdrew is refused after the next reading, for tokens that were let in a moment ago as well."""
+    """A key that the issuer withdrew is refused after the next reading, for tokens that were let in
+    a moment ago as well.
+    """
     issuer = Away()
     book = issuer.book()
     book.refresh()
@@ -110,7 +125,7 @@ def test_a_token_is_remembered_for_a_minute_and_never_past_its_end() -> None:
 
     first = book.check(token)
     assert book.check(token) is first
-    issuer.wall_s = REMEMBERED_FOR_S
+    issuer.wall_s = VERIFIED_FOR_S
     again = book.check(token)
     assert again == first
     assert again is not first

@@ -1,4 +1,6 @@
-"""Forms offer what the API takes: every scalar of a request has its field, with the words and bounds of its struct."""
+"""Forms offer what the API takes: every scalar of a request has its field, with the words and
+bounds of its struct.
+"""
 
 import re
 
@@ -6,7 +8,7 @@ import msgspec
 import pytest
 
 from service.estimator.values.workload import Engine
-from service.web.fields import FORMS, TRAINING_LAYOUT, fields_of, objectives
+from service.web.fields import FORMS, TRAINING_LAYOUT, get_fields, list_objectives
 from service.web.pages import render
 from tests.unit.api.builders import served
 
@@ -24,10 +26,12 @@ OTHER_THAN_DEFAULT = {
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_of_a_request_is_left_out(form: str) -> None:
     """Each field of the struct is a field of the form, or the root of some."""
-    names = fields_of(form)
+    names = get_fields(form)
 
     for field in msgspec.structs.fields(FORMS[form]):
-        assert any(name == field.encode_name or name.startswith(f"{field.encode_name}.") for name in names), field.encode_name
+        assert any(
+            name == field.encode_name or name.startswith(f"{field.encode_name}.") for name in names
+        ), field.encode_name
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -35,25 +39,30 @@ def test_each_field_is_on_the_page_once(form: str) -> None:
     """The page shows every field of every form, and none twice."""
     shown = re.findall(rf'id="{form}-([a-z0-9_-]+)"', render("explore.html").body.decode())
 
-    assert sorted(shown) == sorted(name.replace(".", "-") for name in fields_of(form))
+    assert sorted(shown) == sorted(name.replace(".", "-") for name in get_fields(form))
 
 
 def test_a_field_knows_what_it_takes() -> None:
-    """Choices have the words of their enums, integers their bounds, sizes a unit; a choice or an object is a choice."""
-    serve, train, layout = fields_of("serve"), fields_of("train"), fields_of("layout")
+    """Choices have the words of their enums, integers their bounds, sizes a unit; a choice or an
+    object is a choice.
+    """
+    serve, train, layout = get_fields("serve"), get_fields("train"), get_fields("layout")
 
     assert serve["engine"].options == tuple(engine.value for engine in Engine)
     assert (train["micro_batch_size"].kind, train["micro_batch_size"].least) == ("integer", 1)
     assert (train["precision"].kind, "bf16_mixed" in train["precision"].options) == ("choice", True)
-    assert (layout["host_memory_bytes"].kind, layout["reshard_after_forward"].kind) == ("size", "switch")
+    assert (layout["host_memory_bytes"].kind, layout["reshard_after_forward"].kind) == (
+        "size",
+        "switch",
+    )
     assert train["lora.target_modules"].options == ("all-linear",)
     assert (train["sequence_length"].is_required, train["optimizer"].is_required) == (True, False)
-    assert "fewest_gpus" in objectives()
+    assert "fewest_gpus" in list_objectives()
 
 
 def test_a_field_has_a_readable_label() -> None:
     """Labels are words, with acronyms as people write them and seconds as a unit."""
-    labels = {name: field.label for form in FORMS for name, field in fields_of(form).items()}
+    labels = {name: field.label for form in FORMS for name, field in get_fields(form).items()}
 
     assert labels["kv_cache_dtype"] == "KV cache dtype"
     assert labels["zero_stage"] == "ZeRO stage"
@@ -64,16 +73,28 @@ def test_a_field_has_a_readable_label() -> None:
 
 
 def test_what_means_nothing_to_serving_is_offered_to_training_alone() -> None:
-    """Each of these words of a layout is refused in serving, or said to have no effect; the page marks them and no other."""
-    marked = re.findall(r'data-field="layout\.([a-z_]+)" data-task="train"', render("explore.html").body.decode())
+    """Each of these words of a layout is refused in serving, or said to have no effect; the page
+    marks them and no other.
+    """
+    marked = re.findall(
+        r'data-field="layout\.([a-z_]+)" data-task="train"', render("explore.html").body.decode()
+    )
     workload = {"task": "serve", "engine": "vllm", "num_sequences": 4, "prompt_tokens": 512}
     question = {"model": "llama-2-7b", "gpu": "A100-SXM4-80GB", "workload": workload}
     with served() as client:
         answers = {
-            name: client.post("/v1/fit", json={**question, "layout": {"data_parallel": 2, "tensor_parallel": 2, name: value}})
+            name: client.post(
+                "/v1/fit",
+                json={
+                    **question,
+                    "layout": {"data_parallel": 2, "tensor_parallel": 2, name: value},
+                },
+            )
             for name, value in OTHER_THAN_DEFAULT.items()
         }
 
     assert set(marked) == set(OTHER_THAN_DEFAULT) == TRAINING_LAYOUT
     for name, answer in answers.items():
-        assert answer.status_code == 422 or any(name in text for text in answer.json()["warnings"]), name
+        assert answer.status_code == 422 or any(
+            name in text for text in answer.json()["warnings"]
+        ), name

@@ -1,4 +1,6 @@
-"""The pages as they are served: the same for everybody, under a strict policy, and kept where they may be."""
+"""The pages as they are served: the same for everybody, under a strict policy, and kept where they
+may be.
+"""
 
 import gzip
 import re
@@ -11,7 +13,7 @@ from litestar.testing import TestClient
 
 from service.access.keys import Principal
 from service.api.http.auth import Access, Guard
-from service.usecases.access.keys import missing_key
+from service.usecases.access.keys import make_missing_key_error
 from service.web import assets
 from tests.unit.api.builders import parts, served
 
@@ -33,14 +35,22 @@ def _files_of(html: str) -> list[str]:
 def test_a_page_allows_itself_and_nothing_else(client: TestClient[Any], path: str) -> None:
     """Neither another host nor anything inline: not a script, not a style, not a handler."""
     answer = client.get(path)
-    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    policy = dict(
+        part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
+    )
 
     assert answer.status_code == 200
-    assert (policy["default-src"], policy["script-src"], policy["style-src"]) == ("'none'", "'self'", "'self'")
+    assert (policy["default-src"], policy["script-src"], policy["style-src"]) == (
+        "'none'",
+        "'self'",
+        "'self'",
+    )
     assert policy["frame-ancestors"] == "'none'"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
-    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]+src=)|//(?!www\.w3\.org)[a-z]", answer.text)
+    assert not re.search(
+        r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]+src=)|//(?!www\.w3\.org)[a-z]", answer.text
+    )
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -51,18 +61,24 @@ def test_what_a_page_names_is_there(client: TestClient[Any], path: str) -> None:
     assert names
     for name in names:
         file = client.get(name)
-        assert (file.status_code, file.headers["cache-control"]) == (200, "public, max-age=31536000, immutable")
+        assert (file.status_code, file.headers["cache-control"]) == (
+            200,
+            "public, max-age=31536000, immutable",
+        )
 
 
-@pytest.mark.parametrize("name", [name for name in assets.contents() if name.endswith(".js") and "vendor" not in name])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in assets.load_contents() if name.endswith(".js") and "vendor" not in name],
+)
 def test_what_a_script_imports_is_there(name: str) -> None:
     """Scripts name each other by relative paths, and every one of them is served."""
     folder = name.split("/")[:-1]
-    for target in re.findall(r'from "(\.[^"]+)"', assets.contents()[name].decode()):
+    for target in re.findall(r'from "(\.[^"]+)"', assets.load_contents()[name].decode()):
         place = list(folder)
         for step in target.removeprefix("./").split("/"):
             place = place[:-1] if step == ".." else [*place, step]
-        assert "/".join(place) in assets.contents(), target
+        assert "/".join(place) in assets.load_contents(), target
 
 
 def test_a_page_is_asked_for_once(client: TestClient[Any]) -> None:
@@ -76,14 +92,22 @@ def test_a_page_is_asked_for_once(client: TestClient[Any]) -> None:
 
 
 def test_a_file_of_another_build_is_not_kept(client: TestClient[Any]) -> None:
-    """While replicas are replaced a page may ask one that has other files: it gets them, and keeps none."""
+    """While replicas are replaced a page may ask one that has other files: it gets them, and keeps
+    none.
+    """
     answer = client.get("/static/0123456789abcdef/css/base.css")
 
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
 
 
 @pytest.mark.parametrize(
-    "path", ["/static/x/none.js", "/static/x/../pages.py", "/static/x/%2e%2e/pages.py", "/static/x/__init__.py"]
+    "path",
+    [
+        "/static/x/none.js",
+        "/static/x/../pages.py",
+        "/static/x/%2e%2e/pages.py",
+        "/static/x/__init__.py",
+    ],
 )
 def test_nothing_else_is_served(client: TestClient[Any], path: str) -> None:
     """A path is looked up among the files, and never opened."""
@@ -91,17 +115,20 @@ def test_nothing_else_is_served(client: TestClient[Any], path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accepted", "coding"), [("gzip, br", "gzip"), ("gzip;q=0", None), ("identity", None), ("*;q=0.1", None)]
+    ("accepted", "coding"),
+    [("gzip, br", "gzip"), ("gzip;q=0", None), ("identity", None), ("*;q=0.1", None)],
 )
-def test_a_file_is_packed_for_who_unpacks_it(client: TestClient[Any], accepted: str, coding: str | None) -> None:
+def test_a_file_is_packed_for_who_unpacks_it(
+    client: TestClient[Any], accepted: str, coding: str | None
+) -> None:
     """The charts are a third as large on the way."""
-    path = assets.url_of("vendor/echarts.esm.min.js")
+    path = assets.get_url("vendor/echarts.esm.min.js")
     answer = client.get(path, headers={"accept-encoding": accepted})
 
     assert answer.headers.get("content-encoding") == coding
-    assert answer.content == assets.contents()["vendor/echarts.esm.min.js"]
+    assert answer.content == assets.load_contents()["vendor/echarts.esm.min.js"]
     assert (int(answer.headers["content-length"]) < len(answer.content) / 2) is (coding is not None)
-    assert gzip.decompress(assets.compressed("vendor/echarts.esm.min.js")) == answer.content
+    assert gzip.decompress(assets.compress_file("vendor/echarts.esm.min.js")) == answer.content
 
 
 def test_pages_are_no_operations(client: TestClient[Any]) -> None:
@@ -117,9 +144,9 @@ def test_pages_need_no_key_and_data_do() -> None:
     closed = Guard(Access.KEYS, find=_nobody)
     with served(replace(parts(), guard=closed)) as client:
         assert client.get("/").status_code == 200
-        assert client.get(assets.url_of("js/api.js")).status_code == 200
+        assert client.get(assets.get_url("js/api.js")).status_code == 200
         assert client.get("/v1/models").status_code == 401
 
 
 def _nobody(_text: str) -> Principal:
-    raise missing_key()
+    raise make_missing_key_error()

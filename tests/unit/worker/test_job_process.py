@@ -8,7 +8,7 @@ import psutil
 
 from tests.processes import has_ended
 from tests.waiting import eventually
-from worker.job_process import Horse
+from worker.job_process import JobProcess
 
 TICK_S = 0.01
 
@@ -29,7 +29,7 @@ def test_its_end_is_reported(tmp_path: Path) -> None:
     def work() -> None:
         note.write_text(str(os.getpid()))
 
-    status = Horse(work).wait(tick=no_tick, tick_s=TICK_S)
+    status = JobProcess(work).wait(tick=no_tick, tick_s=TICK_S)
 
     assert status == 0
     assert int(note.read_text()) != os.getpid()
@@ -42,7 +42,7 @@ def test_an_error_ends_it_and_nothing_else() -> None:
         message = "no"
         raise SystemExit(message)
 
-    status = Horse(fail).wait(tick=no_tick, tick_s=TICK_S)
+    status = JobProcess(fail).wait(tick=no_tick, tick_s=TICK_S)
 
     assert status == 1
 
@@ -57,7 +57,7 @@ def test_the_worker_ticks_while_it_waits_and_can_kill() -> None:
         if ticks == 3:
             horse.kill()
 
-    horse = Horse(sleep_for_long)
+    horse = JobProcess(sleep_for_long)
     status = horse.wait(tick=tick, tick_s=TICK_S)
 
     assert status == -9
@@ -69,12 +69,12 @@ def test_it_dies_with_the_process_that_forked_it(tmp_path: Path) -> None:
     note = tmp_path / "note"
 
     def work() -> None:
-        inner = Horse(sleep_for_long)
+        inner = JobProcess(sleep_for_long)
         (tmp_path / "new").write_text(str(inner.pid))
         (tmp_path / "new").rename(note)
         sleep_for_long()
 
-    outer = Horse(work)
+    outer = JobProcess(work)
     eventually(note.exists)
     inner_pid = int(note.read_text())
     assert psutil.pid_exists(inner_pid)

@@ -44,7 +44,9 @@ def test_a_database_that_is_away_changes_nothing() -> None:
 
 
 def test_a_cancelled_job_is_noticed_between_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an hour between heartbeats a look at the row still tells, and the lease is not renewed for it."""
+    """With an hour between heartbeats a look at the row still tells, and the lease is not renewed
+    for it.
+    """
     assert lease.LOOK_INTERVAL_S <= 1.0
     monkeypatch.setattr(lease, "LOOK_INTERVAL_S", SOON_S)
     looks = beats(Lease.HELD, UnavailableError("away"), Lease.CANCELLED)

@@ -11,24 +11,29 @@ import pytest
 from msgspec import structs
 
 from service.jobs.artifacts import ArtifactName
-from service.jobs.contract import ProbeFailure, ProbeNews, ProbeResult, Progress, Sample
+from service.jobs.contract import ProbeFailure, ProbeResult, ProbeUpdate, Progress, Sample
 from tests.job_builders import a_probe_request
 from tests.processes import has_ended
 from tests.waiting import eventually
 from worker import process
-from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, start_probe
+from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow_probe, start_probe
 
 PROBE = (sys.executable, "-m", "tests.fake_probe")
-Line = ProbeNews
+Line = ProbeUpdate
 
 
 def run(
-    script: list[dict[str, object]], *, deadline_s: float = 60.0, should_stop: Callable[[], bool] = lambda: False
+    script: list[dict[str, object]],
+    *,
+    deadline_s: float = 60.0,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Outcome, list[Line]]:
     """Play a script to its end; return the outcome and the lines before it."""
     lines: list[Line] = []
     with start_probe(PROBE, a_probe_request(script)) as probe:
-        outcome = follow(probe, deadline_s=deadline_s, on_line=lines.append, should_stop=should_stop)
+        outcome = follow_probe(
+            probe, deadline_s=deadline_s, on_line=lines.append, should_stop=should_stop
+        )
     return outcome, lines
 
 
@@ -77,9 +82,14 @@ def test_a_probe_inherits_the_files_that_it_is_to_fill_and_no_others(tmp_path: P
         os.set_inheritable(other.fileno(), True)  # noqa: FBT003 - as os has it
         wanted, unwanted = own.fileno(), other.fileno()
         request = structs.replace(a_probe_request(), files={ArtifactName.MEMORY_SNAPSHOT: wanted})
-        code = "import os, sys; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd')), file=sys.stderr)"
+        code = (
+            "import os, sys; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd')), "
+            "file=sys.stderr)"
+        )
         with start_probe((sys.executable, "-c", code), request) as probe:
-            outcome = follow(probe, deadline_s=60.0, on_line=lambda _line: None, should_stop=lambda: False)
+            outcome = follow_probe(
+                probe, deadline_s=60.0, on_line=lambda _line: None, should_stop=lambda: False
+            )
 
     assert isinstance(outcome, Died)
     opened = json.loads(outcome.reason.partition("its last words: ")[2])
@@ -94,13 +104,16 @@ def test_a_killed_probe_names_the_signal(tmp_path: Path) -> None:
     with start_probe(PROBE, a_probe_request(script)) as probe:
         eventually(ready.exists)
         os.kill(int(ready.read_text()), 9)
-        outcome = follow(probe, deadline_s=60, on_line=lambda _line: None, should_stop=lambda: False)
+        outcome = follow_probe(
+            probe, deadline_s=60, on_line=lambda _line: None, should_stop=lambda: False
+        )
 
     assert outcome == Died(reason="the probe was killed by SIGKILL without an answer")
 
 
 @pytest.mark.parametrize(
-    "text", ["not json\n", '{"type": "progress"}\n', '{"type": "other"}\n', '{"type": "sample", "x": 1}\n']
+    "text",
+    ["not json\n", '{"type": "progress"}\n', '{"type": "other"}\n', '{"type": "sample", "x": 1}\n'],
 )
 def test_a_line_that_is_no_message_ends_the_attempt(text: str) -> None:
     """Noise on stdout is never skipped: what follows could be half of an answer."""
@@ -121,7 +134,9 @@ def test_a_line_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_half_an_answer_is_none() -> None:
     """A result without its newline may be cut off, so it does not count."""
-    outcome, _ = run([{"raw": '{"type": "failure", "kind": "unsupported", "message": "x"}'}, {"exit": 0}])
+    outcome, _ = run(
+        [{"raw": '{"type": "failure", "kind": "unsupported", "message": "x"}'}, {"exit": 0}]
+    )
 
     assert isinstance(outcome, Died)
 
@@ -133,18 +148,25 @@ def test_the_deadline_holds_for_a_probe_that_says_nothing(tmp_path: Path) -> Non
     assert outcome == DeadlineExceeded(deadline_s=0.3)
 
 
-def test_a_probe_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_probe_that_ignores_sigterm_is_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Politeness ends after the grace."""
     monkeypatch.setattr(process, "TERMINATE_GRACE_S", 0.1)
     ready = tmp_path / "ready"
 
-    outcome, _ = run([{"deaf": True}, {"touch": str(ready)}, {"wait_for": str(tmp_path / "never")}], should_stop=ready.exists)
+    outcome, _ = run(
+        [{"deaf": True}, {"touch": str(ready)}, {"wait_for": str(tmp_path / "never")}],
+        should_stop=ready.exists,
+    )
 
     assert outcome == Stopped()
     assert has_ended(int(ready.read_text()))
 
 
-def test_a_job_does_not_hang_with_a_probe_that_the_kernel_cannot_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_job_does_not_hang_with_a_probe_that_the_kernel_cannot_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A driver that hangs keeps even a killed process; whoever waits for it is let go."""
     gate = tmp_path / "gate"
     with start_probe(PROBE, a_probe_request([{"wait_for": str(gate)}])) as probe:

@@ -22,7 +22,12 @@ class Store:
         self.plans: list[Planned] = []
 
     def write(
-        self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int, planned: Planned | None
+        self,
+        *,
+        progress: Progress | None,
+        samples: Sequence[Sample],
+        samples_before: int,
+        planned: Planned | None,
     ) -> bool:
         """Keep one report."""
         if self.error is not None:
@@ -87,7 +92,9 @@ def test_what_could_not_be_written_waits() -> None:
 
 
 def test_samples_of_an_attempt_that_is_not_the_running_one_go_with_its_outcome() -> None:
-    """The lease ran out, and the result may still count: its samples are kept for it, under their numbers."""
+    """The lease ran out, and the result may still count: its samples are kept for it, under their
+    numbers.
+    """
     store = Store()
     reporter = Reporter(store.write, clock=lambda: 0.0)
     reporter.take(sample(1))

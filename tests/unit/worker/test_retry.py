@@ -3,7 +3,7 @@
 import pytest
 
 from service.base.errors import ConflictError, ServiceError, UnavailableError
-from worker.retry import insist
+from worker.retry import retry_while_unavailable
 
 
 class Clock:
@@ -43,7 +43,7 @@ def test_a_write_is_repeated_until_the_database_takes_it() -> None:
     """Three refusals, then the answer."""
     clock, write = Clock(), Write(3, UnavailableError("away"))
 
-    answer = insist(write, for_s=60, clock=clock, pause=clock.pause)
+    answer = retry_while_unavailable(write, for_s=60, clock=clock, pause=clock.pause)
 
     assert answer == "written"
     assert write.calls == 4
@@ -54,7 +54,7 @@ def test_patience_ends() -> None:
     clock, write = Clock(), Write(10**6, UnavailableError("away"))
 
     with pytest.raises(UnavailableError):
-        insist(write, for_s=60, clock=clock, pause=clock.pause)
+        retry_while_unavailable(write, for_s=60, clock=clock, pause=clock.pause)
 
     assert 55 < clock.now <= 60
 
@@ -64,6 +64,6 @@ def test_other_errors_are_not_waited_for() -> None:
     clock, write = Clock(), Write(1, ConflictError("no"))
 
     with pytest.raises(ConflictError):
-        insist(write, for_s=60, clock=clock, pause=clock.pause)
+        retry_while_unavailable(write, for_s=60, clock=clock, pause=clock.pause)
 
     assert write.calls == 1

@@ -1,4 +1,8 @@
-"""CUDA's own choices: it takes the attention kernel that it likes, unless one was asked for, and is asked which it took."""
+"""The attention kernel that CUDA itself chooses.
+
+A kernel that was requested is forced; otherwise CUDA takes the one that it prefers, and torch is
+asked which.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from service.estimator.values.workload import Attention
-from worker.probes.attention.dispatch import Choices
+from worker.probes.attention.dispatch import KernelContext
 from worker.probes.attention.names import Kernel
 
 _BACKENDS = {
@@ -26,28 +30,34 @@ _NAMES = {
 }
 
 
-def own_choices(attention: Attention, chosen: list[str]) -> Choices:
-    """Return what is entered around each pass; the kernel that CUDA takes for the first attention is added to ``chosen``."""
+def make_device_context(attention: Attention, chosen: list[str]) -> KernelContext:
+    """Return the factory of the contexts around each pass.
 
-    def choose(_expected: Kernel) -> AbstractContextManager[Any]:
+    The kernel that CUDA takes for the first attention is added to ``chosen``.
+    """
+
+    def make_context(_expected: Kernel) -> AbstractContextManager[Any]:
         if backend := _BACKENDS.get(attention):
             return sdpa_kernel(backend)
         if attention is Attention.SDPA and not chosen:
-            return _Asking(chosen)
+            return _KernelQuery(chosen)
         return nullcontext()
 
-    return choose
+    return make_context
 
 
 def describe_choice(chosen: Sequence[str], expected: Kernel) -> str | None:
-    """Say which kernel ran where it is not the one that was counted on."""
+    """Describe the kernel that ran where another one was expected."""
     if not chosen or chosen[0] == expected.value:
         return None
     return f"CUDA chose the {chosen[0]} attention kernel, where {expected.value} was expected"
 
 
-class _Asking(TorchFunctionMode):
-    """Asks torch which kernel it would take; it slows every call, so it is entered until it knows."""
+class _KernelQuery(TorchFunctionMode):
+    """Function mode that records which kernel torch would take.
+
+    It slows every call, so it is entered only until the kernel is known.
+    """
 
     def __init__(self, chosen: list[str]) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
-"""Makes a CPU run choose what CUDA would choose, where torch lets the device decide.
+"""CUDA's kernel choices for CPU runs, where torch lets the device decide.
 
-Three things differ: the attention kernel, the mask that dropout keeps, and the operators that autocast runs in fp32.
+Three things differ: the attention kernel, the mask that dropout keeps, and the operators that
+autocast runs in fp32.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,14 +11,23 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import cross_entropy, dropout, layer_norm, log_softmax, nll_loss, scaled_dot_product_attention, softmax
+from torch.nn.functional import (
+    cross_entropy,
+    dropout,
+    layer_norm,
+    log_softmax,
+    nll_loss,
+    scaled_dot_product_attention,
+    softmax,
+)
 from torch.overrides import TorchFunctionMode
 
 from worker.probes.attention.names import Kernel
 
 _BACKENDS = {
     Kernel.FLASH: SDPBackend.FLASH_ATTENTION,
-    # CPU has no memory-efficient kernel; its flash kernel keeps the same tensors: query, key, value, output, log-sum-exp.
+    # CPU has no memory-efficient kernel; its flash kernel keeps the same tensors: query, key,
+    # value, output, log-sum-exp.
     Kernel.EFFICIENT: SDPBackend.FLASH_ATTENTION,
     Kernel.MATH: SDPBackend.MATH,
 }
@@ -42,14 +52,20 @@ _FP32_UNDER_CUDA_AUTOCAST: frozenset[Callable[..., object]] = frozenset(
         torch.Tensor.__pow__,
     },
 )
-"""Operators of CUDA autocast's fp32 list that CPU autocast leaves in 16 bit (torch 2.13, aten/autocast_mode.h)."""
+"""Operators of CUDA autocast's fp32 list that CPU autocast leaves in 16 bit.
+
+(torch 2.13, aten/autocast_mode.h.)
+"""
 
 _HALF = (torch.bfloat16, torch.float16)
-Choices = Callable[[Kernel], AbstractContextManager[None]]
+KernelContext = Callable[[Kernel], AbstractContextManager[None]]
 
 
-class _CudaChoices(TorchFunctionMode):
-    """Rewrites calls above autograd: a dispatch mode would change how autograd accumulates gradients."""
+class _CudaKernelMode(TorchFunctionMode):
+    """Function mode that rewrites calls above autograd.
+
+    A dispatch mode would change how autograd accumulates gradients.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
@@ -65,21 +81,24 @@ class _CudaChoices(TorchFunctionMode):
         del types
         named = dict(kwargs or {})
         if func is scaled_dot_product_attention:
-            return func(*_attention_arguments(self._kernel, args, named), **named)
+            return func(*_adapt_attention_arguments(self._kernel, args, named), **named)
         if func is dropout:
-            return _kernel_dropout(*args, **named)
+            return _apply_kernel_dropout(*args, **named)
         if func is cross_entropy and torch.is_autocast_enabled("cpu"):
-            return _cuda_cross_entropy(*args, **named)
+            return _compute_cross_entropy(*args, **named)
         if func in _FP32_UNDER_CUDA_AUTOCAST and torch.is_autocast_enabled("cpu"):
             return func(*(_upcast(argument) for argument in args), **named)
         return func(*args, **named)
 
 
 @contextmanager
-def cuda_choices(kernel: Kernel) -> Iterator[None]:
-    """Run what is inside with CUDA's choices: a forward pass, or the part of one that backward computes again."""
+def use_cuda_kernels(kernel: Kernel) -> Iterator[None]:
+    """Run a block with CUDA's kernel choices.
+
+    The block is a forward pass, or the part of one that backward computes again.
+    """
     backend = _BACKENDS.get(kernel)
-    with _CudaChoices(kernel):
+    with _CudaKernelMode(kernel):
         if backend is None:
             yield
         else:
@@ -88,36 +107,45 @@ def cuda_choices(kernel: Kernel) -> Iterator[None]:
 
 
 @contextmanager
-def dropping_by_kernel() -> Iterator[None]:
-    """Let ATen's own code, the math kernel of attention, drop inside as CUDA's kernel does, from the forward pass on."""
+def use_kernel_dropout() -> Iterator[None]:
+    """Make ATen's own code drop as CUDA's kernel does.
+
+    ATen's code is the math kernel of attention. Enter it from the forward pass on.
+    """
     with torch.library._scoped_library("aten", "IMPL") as library:  # noqa: SLF001 - the one that unregisters at the end
-        library.impl("dropout", _kernel_dropout, "AutogradCPU")
+        library.impl("dropout", _apply_kernel_dropout, "AutogradCPU")
         yield
 
 
-def _attention_arguments(kernel: Kernel, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
-    query, key, value, *rest = args
+def _adapt_attention_arguments(
+    kernel: Kernel, args: Sequence[Any], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    query, key, value, *options = args
     if kernel is not Kernel.MATH:
-        # CUDA's fused kernels drop attention weights from a seed and keep no mask; CPU's has no dropout at all.
+        # CUDA's fused kernels drop attention weights from a seed and keep no mask; CPU's has no
+        # dropout at all.
         named["dropout_p"] = 0.0
     if kernel is Kernel.EFFICIENT and named.pop("enable_gqa", False):
-        key, value = _repeated(key, query.shape[1]), _repeated(value, query.shape[1])
-    return query, key, value, *rest
+        key, value = _repeat_heads(key, query.shape[1]), _repeat_heads(value, query.shape[1])
+    return query, key, value, *options
 
 
-def _repeated(heads: torch.Tensor, num_heads: int) -> torch.Tensor:
+def _repeat_heads(heads: torch.Tensor, num_heads: int) -> torch.Tensor:
     batch, num_groups, tokens, head_dim = heads.shape
     wide = heads[:, :, None].expand(batch, num_groups, num_heads // num_groups, tokens, head_dim)
     return wide.reshape(batch, num_heads, tokens, head_dim)
 
 
-def _kernel_dropout(
+def _apply_kernel_dropout(
     tensor: torch.Tensor,
     p: float = 0.5,
     training: bool = True,  # noqa: FBT001, FBT002 - the signature is torch's
     inplace: bool = False,  # noqa: FBT001, FBT002 - the signature is torch's
 ) -> torch.Tensor:
-    """Drop as CUDA's kernel does, which keeps a mask of one byte per element; CPU keeps one of the input's own dtype."""
+    """Apply dropout as CUDA's kernel does.
+
+    It keeps a mask of one byte per element; CPU keeps one of the input's own dtype.
+    """
     if not training or p == 0:
         return tensor
     if inplace:
@@ -126,19 +154,20 @@ def _kernel_dropout(
     return dropped
 
 
-def _cuda_cross_entropy(
+def _compute_cross_entropy(
     logits: torch.Tensor,
     target: torch.Tensor,
-    *rest: Any,  # noqa: ANN401 - torch's own arguments, passed on
+    *args: Any,  # noqa: ANN401 - torch's own arguments, passed on
     **named: Any,  # noqa: ANN401 - as above
 ) -> torch.Tensor:
-    """Return the loss as CUDA's autocast makes it: a log-softmax in the logits' dtype, of which the loss takes an fp32 copy.
+    """Compute the loss as CUDA's autocast does.
 
-    A CPU's makes the copy first. ``cross_entropy_loss`` asks for its input's dtype, which autocast respects (``LossNLL.cpp``,
-    ``autocast_mode.h``).
+    It is a log-softmax in the logits' dtype, of which the loss takes an fp32 copy. A CPU's makes
+    the copy first. ``cross_entropy_loss`` asks for its input's dtype, which autocast respects
+    (``LossNLL.cpp``, ``autocast_mode.h``).
     """
-    if named.pop("label_smoothing", 0.0) or rest:
-        return cross_entropy(logits, target, *rest, **named)
+    if named.pop("label_smoothing", 0.0) or args:
+        return cross_entropy(logits, target, *args, **named)
     with torch.autocast("cpu", enabled=False):
         likely = log_softmax(logits, dim=min(1, logits.dim() - 1), dtype=logits.dtype)
         return nll_loss(likely.float(), target, **named)

@@ -1,4 +1,7 @@
-"""Holds a run on fake CPU tensors to what CUDA would do, operator by operator."""
+"""CUDA's kernel choices for runs on fake CPU tensors.
+
+They are made operator by operator.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,15 +11,15 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from service.estimator.values.workload import Attention
-from worker.probes.attention.dispatch import Choices, cuda_choices
-from worker.probes.attention.fake_attention import CUDA_KERNELS, Kernels, attention_with
+from worker.probes.attention.dispatch import KernelContext, use_cuda_kernels
+from worker.probes.attention.fake_attention import CUDA_KERNELS, Kernels, make_attention
 from worker.probes.attention.names import Kernel
 
 
 class _CudaAttention(TorchFunctionMode):
-    def __init__(self, asked: Attention, kernels: Kernels) -> None:
+    def __init__(self, requested: Attention, kernels: Kernels) -> None:
         super().__init__()
-        self._attention = attention_with(asked, kernels)
+        self._attention = make_attention(requested, kernels)
 
     def __torch_function__(
         self,
@@ -31,17 +34,23 @@ class _CudaAttention(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def traced_choices(asked: Attention) -> Choices:
-    """Return what runs a forward pass with CUDA's choices, and attention through CUDA's own operators: none is computed."""
-    return choices_with(asked, CUDA_KERNELS)
+def make_trace_context(requested: Attention) -> KernelContext:
+    """Return the factory of the contexts of traced passes.
+
+    They make CUDA's choices, and run attention through CUDA's own operators: none is computed.
+    """
+    return make_kernel_context(requested, CUDA_KERNELS)
 
 
-def choices_with(asked: Attention, kernels: Kernels) -> Choices:
-    """Return what runs a forward pass with CUDA's choices, and attention through ``kernels``, call by call."""
+def make_kernel_context(requested: Attention, kernels: Kernels) -> KernelContext:
+    """Return the factory of the contexts of passes, with ``kernels``.
+
+    They make CUDA's choices, and run attention through ``kernels``, call by call.
+    """
 
     @contextmanager
-    def choices(kernel: Kernel) -> Iterator[None]:
-        with cuda_choices(kernel), _CudaAttention(asked, kernels):
+    def use_kernels(kernel: Kernel) -> Iterator[None]:
+        with use_cuda_kernels(kernel), _CudaAttention(requested, kernels):
             yield
 
-    return choices
+    return use_kernels

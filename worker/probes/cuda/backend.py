@@ -1,4 +1,4 @@
-"""Device ``cuda``: the real thing, on the first GPU that CUDA shows this process."""
+"""Device ``cuda``: real runs on the first GPU that CUDA shows."""
 
 import os
 from collections.abc import Mapping
@@ -11,34 +11,45 @@ from service.jobs.host import Host
 from service.probing.plan import NUM_ROUNDS, Point
 from service.probing.refusal import Refusal
 from worker.nvml.library import Api
-from worker.nvml.sampler import sampling
-from worker.probes.cuda.baseline import Ground, NoGround, sampler_on, start_on_ground
+from worker.nvml.sampler import sample_in_thread
+from worker.probes.cuda.baseline import (
+    BaselineUnavailable,
+    GpuBaseline,
+    open_sampler,
+    start_and_measure_baseline,
+)
 from worker.probes.cuda.driver import Driver, TorchDriver
-from worker.probes.cuda.interpret import Heard, session_of
-from worker.probes.cuda.run import Outcome, Run, untimed
-from worker.probes.cuda.speed import Ruler, copied_bytes_per_second, matrix_flops
-from worker.probes.run.backend import Keep, Session, Subject, Tell
+from worker.probes.cuda.interpret import DeviceObservations, build_result
+from worker.probes.cuda.run import Run, RunOutcome, drop_times
+from worker.probes.cuda.speed import BenchmarkSize, measure_copy_speed, measure_matrix_flops
+from worker.probes.run.backend import OnStep, PointResult, ProbeSetup, SaveSnapshot
 
 
 @dataclass(slots=True, kw_only=True)
 class CudaBackend:
-    """Runs points on one GPU; CUDA starts with the first question."""
+    """Backend that runs points on one GPU.
+
+    CUDA starts with the first call that needs it.
+    """
 
     device: ProbeDevice = ProbeDevice.CUDA
     driver: Driver = field(default_factory=TorchDriver)
     nvml: Api = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    ruler: Ruler = field(default_factory=Ruler)
-    _ground: Ground | NoGround | None = None
+    benchmark_size: BenchmarkSize = field(default_factory=BenchmarkSize)
+    _baseline: GpuBaseline | BaselineUnavailable | None = None
     _allocator: Allocator = Allocator.DEFAULT
     _kernel: str | None = None
 
     def host(self, dtype: DType) -> Host:
-        """Return the GPU's free memory and its speed in ``dtype``; raises Refusal where CUDA does not start."""
+        """Return the GPU's free memory and its speed in ``dtype``.
+
+        Raises Refusal where CUDA does not start.
+        """
         self.start()
         driver = self.driver
-        flops_per_second = matrix_flops(driver, dtype, self.ruler)
-        bytes_per_second = copied_bytes_per_second(driver, self.ruler)
+        flops_per_second = measure_matrix_flops(driver, dtype, self.benchmark_size)
+        bytes_per_second = measure_copy_speed(driver, self.benchmark_size)
         driver.drop_workspaces()
         driver.release()
         return Host(
@@ -49,53 +60,96 @@ class CudaBackend:
             num_steps=NUM_ROUNDS,
         )
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
-        """Build, run and measure one point; nothing of it is left afterwards but what ``keep`` gets."""
-        session, _outcome = self.run_and_tell(subject, point, tell=tell, keep=keep)
-        return session
+    def run(
+        self,
+        setup: ProbeSetup,
+        point: Point,
+        *,
+        on_step: OnStep,
+        save_snapshot: SaveSnapshot | None = None,
+    ) -> PointResult:
+        """Build, run and measure one point.
 
-    def run_and_tell(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> tuple[Session, Outcome]:
-        """Run one point, and return beside the session what only this device has to tell."""
-        ground = self.start()
-        self._allocator = subject.workload.allocator
-        with sampler_on(ground, self.nvml) as sampler:
-            heard = Heard(ground=ground, sampler=sampler, expandable=None, is_written_down=keep is not None)
-            run = Run(driver=self.driver, subject=subject, point=point, tell=tell, enter=heard.enter)
-            if keep is not None:
+        Nothing of it is left afterwards but what ``save_snapshot`` gets.
+        """
+        result, _outcome = self.run_with_outcome(
+            setup, point, on_step=on_step, save_snapshot=save_snapshot
+        )
+        return result
+
+    def run_with_outcome(
+        self,
+        setup: ProbeSetup,
+        point: Point,
+        *,
+        on_step: OnStep,
+        save_snapshot: SaveSnapshot | None = None,
+    ) -> tuple[PointResult, RunOutcome]:
+        """Run one point and return its result with the GPU's own outcome."""
+        baseline = self.start()
+        self._allocator = setup.workload.allocator
+        with open_sampler(baseline, self.nvml) as sampler:
+            observations = DeviceObservations(
+                baseline=baseline,
+                sampler=sampler,
+                expandable=None,
+                has_history=save_snapshot is not None,
+            )
+            run = Run(
+                driver=self.driver,
+                setup=setup,
+                point=point,
+                on_step=on_step,
+                on_instant=observations.enter,
+            )
+            if save_snapshot is not None:
                 self.driver.record_history()
             if sampler is None:
-                outcome = run.outcome()
+                outcome = run.execute()
             else:
-                with sampling(sampler):
-                    outcome = run.outcome()
-        if keep is not None:
-            keep(self.driver.history())
-            outcome = untimed(outcome)
-        heard.expandable = self.driver.has_expandable_segments()
+                with sample_in_thread(sampler):
+                    outcome = run.execute()
+        if save_snapshot is not None:
+            save_snapshot(self.driver.history())
+            outcome = drop_times(outcome)
+        observations.expandable = self.driver.has_expandable_segments()
         run.clear()
         self._kernel = outcome.chosen[0] if outcome.chosen else None
-        return session_of(subject, point, outcome, heard), outcome
+        return build_result(setup, point, outcome, observations), outcome
 
     def environment(self) -> dict[str, str | int | None]:
-        """Return the GPU, its driver, how the allocator was set, and the kernel that CUDA itself chose for attention."""
-        ground, facts = self.start(), self.driver.facts()
+        """Return the GPU, its driver, the allocator and the attention kernel.
+
+        The kernel is the one that CUDA itself chose.
+        """
+        baseline, properties = self.start(), self.driver.facts()
         return {
-            "gpu": facts.name,
-            "gpu_memory_bytes": facts.memory_bytes,
-            "compute_capability": facts.compute_capability,
-            "driver": None if isinstance(ground, NoGround) else ground.driver_version,
+            "gpu": properties.name,
+            "gpu_memory_bytes": properties.memory_bytes,
+            "compute_capability": properties.compute_capability,
+            "driver": None
+            if isinstance(baseline, BaselineUnavailable)
+            else baseline.driver_version,
             "cuda": self.driver.runtime_version(),
-            "mig": None if isinstance(ground, NoGround) or ground.gpu.parent_uuid is None else ground.gpu.name,
+            "mig": None
+            if isinstance(baseline, BaselineUnavailable) or baseline.gpu.parent_uuid is None
+            else baseline.gpu.name,
             "allocator": self._allocator.value,
             "attention_kernel": self._kernel,
         }
 
-    def start(self) -> Ground | NoGround:
-        """Start CUDA where it has not been yet; raises Refusal where it does not start."""
-        if self._ground is None:
+    def start(self) -> GpuBaseline | BaselineUnavailable:
+        """Start CUDA where it is not started yet.
+
+        Raises Refusal where it does not start.
+        """
+        if self._baseline is None:
             try:
-                self._ground = start_on_ground(self.driver, self.nvml, self.environ)
+                self._baseline = start_and_measure_baseline(self.driver, self.nvml, self.environ)
             except (RuntimeError, AssertionError) as error:
-                message = f"CUDA does not start here ({error}); device cuda needs an NVIDIA GPU that is visible, see nvidia-smi"
+                message = (
+                    f"CUDA does not start here ({error}); device cuda needs an NVIDIA GPU that is "
+                    "visible, see nvidia-smi"
+                )
                 raise Refusal(FailureKind.NOT_AVAILABLE_YET, message) from error
-        return self._ground
+        return self._baseline

@@ -1,4 +1,4 @@
-"""Every word that this program says to CUDA, and to torch's caching allocator, in one place."""
+"""All calls to CUDA and to torch's caching allocator, in one place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,17 @@ import torch
 
 from service.estimator.values.workload import Allocator
 
-ALLOCATOR_SETTINGS = {Allocator.EXPANDABLE_SEGMENTS: "expandable_segments:True", Allocator.DEFAULT: "expandable_segments:False"}
+ALLOCATOR_SETTINGS = {
+    Allocator.EXPANDABLE_SEGMENTS: "expandable_segments:True",
+    Allocator.DEFAULT: "expandable_segments:False",
+}
 """``PYTORCH_CUDA_ALLOC_CONF`` by the contract's word."""
 _HISTORY_ENTRIES = 200_000
-_OUT_OF_MEMORY_WORDS = (
+_OUT_OF_MEMORY_MESSAGES = (
     "CUDA out of memory",
     "CUDA error: out of memory",
-    # The driver's calls, through which expandable segments map memory (C10_CUDA_DRIVER_CHECK, c10/cuda/driver_api.h).
+    # The driver's calls, through which expandable segments map memory (C10_CUDA_DRIVER_CHECK,
+    # c10/cuda/driver_api.h).
     "CUDA driver error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
@@ -27,10 +31,11 @@ _OUT_OF_MEMORY_WORDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorBytes:
-    """What the caching allocator counts: what tensors asked for, what they were given, what it holds; now and at most.
+    """Counts of the caching allocator, in bytes: now and at most.
 
-    ``requested`` is exact; ``allocated`` is in blocks of 512 bytes, a large one with up to 1 MiB too much; ``reserved`` is
-    what CUDA gave. ``num_retries`` counts how often it gave its cache back to find room.
+    ``requested`` is what tensors asked for, and exact; ``allocated`` is in blocks of 512 bytes, a
+    large one with up to 1 MiB too much; ``reserved`` is what CUDA gave. ``num_retries`` counts how
+    often it gave its cache back to find room.
     """
 
     requested: int
@@ -42,7 +47,7 @@ class AllocatorBytes:
     num_retries: int = 0
 
     def __or__(self, later: "AllocatorBytes") -> "AllocatorBytes":
-        """Return what is there later, with the highest peaks of both."""
+        """Return the later counts with the highest peaks of both."""
         return AllocatorBytes(
             requested=later.requested,
             allocated=later.allocated,
@@ -56,7 +61,10 @@ class AllocatorBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """The GPU as CUDA shows it; ``memory_bytes`` is what a process can be given, less than NVML's total."""
+    """Properties of the GPU as CUDA reports them.
+
+    ``memory_bytes`` is what a process can be given, less than NVML's total.
+    """
 
     name: str
     uuid: str | None
@@ -65,12 +73,12 @@ class DeviceFacts:
     num_processors: int
 
 
-class Moment(Protocol):
-    """A point in the GPU's own time."""
+class GpuEvent(Protocol):
+    """An event in the GPU's own time."""
 
 
 class Driver(Protocol):
-    """What a CUDA probe needs of a GPU; a test plays one."""
+    """The GPU operations that a CUDA probe needs; tests fake them."""
 
     device: str
     """In torch's words."""
@@ -79,49 +87,58 @@ class Driver(Protocol):
         """Make CUDA's context, before the first tensor."""
 
     def set_allocator(self, allocator: Allocator) -> None:
-        """Have the allocator get memory in this way from here; it must hold none."""
+        """Set how the allocator gets memory from here on.
+
+        It must hold none.
+        """
 
     def facts(self) -> DeviceFacts:
-        """Return what the GPU is."""
+        """Return the GPU's properties."""
 
     def runtime_version(self) -> str | None:
         """Return the CUDA that torch was built with."""
 
     def free_bytes(self) -> int:
-        """Return what CUDA can still give."""
+        """Return the bytes that CUDA can still give."""
 
     def counts(self) -> AllocatorBytes:
-        """Return what the allocator counts; the GPU need not have come that far, since it is the host that allocates."""
+        """Return the allocator's counts.
+
+        The GPU need not have come that far, since it is the host that allocates.
+        """
 
     def forget_peaks(self) -> None:
-        """Begin the allocator's peaks anew."""
+        """Reset the allocator's peaks."""
 
     def finish(self) -> None:
-        """Wait until the GPU has done what it was given."""
+        """Wait until the GPU has finished its work."""
 
     def release(self) -> None:
-        """Give back what the allocator holds and no tensor uses."""
+        """Return unused memory of the allocator to the GPU."""
 
     def drop_workspaces(self) -> None:
-        """Free the workspaces of cuBLAS, which count as allocated; the next product makes new ones."""
+        """Free the workspaces of cuBLAS, which count as allocated.
 
-    def now(self) -> Moment:
-        """Return when the GPU gets here."""
+        The next product makes new ones.
+        """
 
-    def seconds(self, begin: Moment, end: Moment) -> float:
-        """Return the GPU's time between two moments that it has passed."""
+    def record_event(self) -> GpuEvent:
+        """Record an event at this point of the GPU's work."""
+
+    def seconds(self, begin: GpuEvent, end: GpuEvent) -> float:
+        """Return the GPU's time between two events that it has passed."""
 
     def is_out_of_memory(self, error: Exception) -> bool:
-        """Tell whether an error says that the GPU has no more memory."""
+        """Return whether an error means that the GPU has no more memory."""
 
     def has_expandable_segments(self) -> bool | None:
-        """Return what the allocator says of itself, None where it does not say."""
+        """Return the allocator's own setting, None where it is not reported."""
 
     def record_history(self) -> None:
-        """Have the allocator remember what it does from here."""
+        """Begin to record the allocator's history."""
 
     def history(self) -> object:
-        """Return the allocator's memory as torch's viewer reads it, and stop remembering."""
+        """Return the allocator's snapshot for torch's viewer and stop recording."""
 
 
 @dataclass(slots=True)
@@ -140,11 +157,14 @@ class TorchDriver:
         torch.cuda.mem_get_info(self._index)
 
     def set_allocator(self, allocator: Allocator) -> None:
-        """Have the allocator get memory in this way from here; it must hold none."""
+        """Set how the allocator gets memory from here on.
+
+        It must hold none.
+        """
         _set_allocator(ALLOCATOR_SETTINGS[allocator])
 
     def facts(self) -> DeviceFacts:
-        """Return what the GPU is."""
+        """Return the GPU's properties."""
         properties: Any = torch.cuda.get_device_properties(self._index)
         uuid = getattr(properties, "uuid", None)
         return DeviceFacts(
@@ -160,25 +180,26 @@ class TorchDriver:
         return torch.version.cuda
 
     def free_bytes(self) -> int:
-        """Return what CUDA can still give."""
+        """Return the bytes that CUDA can still give."""
         free, _total = torch.cuda.mem_get_info(self._index)
         return int(free)
 
     def counts(self) -> AllocatorBytes:
-        """Return what the allocator counts."""
-        # The flat form of the same statistics takes ten times as long, and this is asked at every layer's border.
-        return counts_of(torch.cuda.memory.memory_stats_as_nested_dict(self._index))
+        """Return the allocator's counts."""
+        # The flat form of the same statistics takes ten times as long, and this is asked at every
+        # layer's border.
+        return parse_counts(torch.cuda.memory.memory_stats_as_nested_dict(self._index))
 
     def forget_peaks(self) -> None:
-        """Begin the allocator's peaks anew."""
+        """Reset the allocator's peaks."""
         torch.cuda.reset_peak_memory_stats(self._index)
 
     def finish(self) -> None:
-        """Wait until the GPU has done what it was given."""
+        """Wait until the GPU has finished its work."""
         torch.cuda.synchronize(self._index)
 
     def release(self) -> None:
-        """Give back what the allocator holds and no tensor uses."""
+        """Return unused memory of the allocator to the GPU."""
         torch.cuda.synchronize(self._index)
         torch.cuda.empty_cache()
 
@@ -187,44 +208,52 @@ class TorchDriver:
         torch.cuda.synchronize(self._index)
         torch._C._cuda_clearCublasWorkspaces()  # noqa: SLF001 - torch has no public name for it
 
-    def now(self) -> "torch.cuda.Event":
-        """Return when the GPU gets here."""
+    def record_event(self) -> "torch.cuda.Event":
+        """Record an event at this point of the GPU's work."""
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         event.record()
         return event
 
-    def seconds(self, begin: Moment, end: Moment) -> float:
-        """Return the GPU's time between two moments that it has passed."""
+    def seconds(self, begin: GpuEvent, end: GpuEvent) -> float:
+        """Return the GPU's time between two events that it has passed."""
         assert isinstance(begin, torch.cuda.Event)  # noqa: S101 - made by now()
         assert isinstance(end, torch.cuda.Event)  # noqa: S101 - made by now()
         end.synchronize()
         return float(begin.elapsed_time(end)) / 1000
 
     def is_out_of_memory(self, error: Exception) -> bool:
-        """Tell whether an error says that the GPU has no more memory: the allocator's own, or a library's below it."""
-        return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY_WORDS)
+        """Return whether an error means that the GPU has no more memory.
+
+        It is the allocator's own error, or that of a library below it.
+        """
+        return isinstance(error, torch.OutOfMemoryError) or any(
+            message in str(error) for message in _OUT_OF_MEMORY_MESSAGES
+        )
 
     def has_expandable_segments(self) -> bool | None:
-        """Return what the allocator says of itself, None where it does not say."""
+        """Return the allocator's own setting, None where it is not reported."""
         settings = torch.cuda.memory._snapshot().get("allocator_settings", {})  # noqa: SLF001 - the only way to ask it
-        said = settings.get("expandable_segments")
-        return None if said is None else bool(said)
+        value = settings.get("expandable_segments")
+        return None if value is None else bool(value)
 
     def record_history(self) -> None:
-        """Have the allocator remember what it does from here."""
+        """Begin to record the allocator's history."""
         memory: Any = torch.cuda.memory
         memory._record_memory_history(max_entries=_HISTORY_ENTRIES, stacks="python")  # noqa: SLF001 - its documented name
 
     def history(self) -> object:
-        """Return the allocator's memory as torch's viewer reads it, and stop remembering."""
+        """Return the allocator's snapshot for torch's viewer and stop recording."""
         memory: Any = torch.cuda.memory
         snapshot: object = memory._snapshot()  # noqa: SLF001 - its documented name
         memory._record_memory_history(enabled=None)  # noqa: SLF001 - its documented name
         return snapshot
 
 
-def counts_of(statistics: Mapping[str, Any]) -> AllocatorBytes:
-    """Return the counts out of ``torch.cuda.memory_stats_as_nested_dict``; all zero before CUDA's start."""
+def parse_counts(statistics: Mapping[str, Any]) -> AllocatorBytes:
+    """Parse the counts of ``torch.cuda.memory_stats_as_nested_dict``.
+
+    They are all zero before CUDA's start.
+    """
 
     def read(name: str, which: str) -> int:
         return int(statistics.get(name, {}).get("all", {}).get(which, 0))
@@ -241,7 +270,10 @@ def counts_of(statistics: Mapping[str, Any]) -> AllocatorBytes:
 
 
 def _set_allocator(settings: str) -> None:
-    """Set the allocator at run time; torch 2.10 moved the function that does so."""
+    """Set the allocator at run time.
+
+    Torch 2.10 moved the function that does so.
+    """
     library: Any = torch._C  # noqa: SLF001 - torch has no public name for it
     if hasattr(library, "_accelerator_setAllocatorSettings"):
         library._accelerator_setAllocatorSettings(settings)  # noqa: SLF001 - see above

@@ -1,4 +1,7 @@
-"""What a run on a GPU means: the session that every device gives, and in words what only this one can tell."""
+"""The result and the notes of a run on a GPU.
+
+The result is what every device gives; the notes have what only a GPU can report.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,149 +14,191 @@ from service.probing.plan import Point
 from worker.nvml.sampler import Sampler
 from worker.nvml.series import DEVICE_USED, POWER, PROCESS_USED, UTILIZATION
 from worker.probes.attention.cuda_dispatch import describe_choice
-from worker.probes.cuda.baseline import Ground, NoGround
-from worker.probes.cuda.run import Exhausted, Outcome
-from worker.probes.cuda.watch import reserved_by_stretch, stretches_of
+from worker.probes.cuda.baseline import BaselineUnavailable, GpuBaseline
+from worker.probes.cuda.run import OutOfMemory, RunOutcome
+from worker.probes.cuda.watch import build_stretches, compute_reserved_by_stretch
 from worker.probes.run import host
-from worker.probes.run.backend import Session, Subject
-from worker.probes.run.extrapolate import Reading, instant_of
-from worker.probes.run.session import reading_of
+from worker.probes.run.backend import PointResult, ProbeSetup
+from worker.probes.run.extrapolate import PointReading, get_instant
+from worker.probes.run.session import build_reading
 
 MAX_SAMPLES = 120
-"""Samples of one kind that are told; the highest of what lies between is kept."""
+"""Samples of one kind in a result; the highest of those between is kept."""
 _MILLI = 1000
 
 
 @dataclass(slots=True, kw_only=True)
-class Heard:
-    """What was heard of the GPU beside the allocator; ``sampler`` is None where NVML tells nothing."""
+class DeviceObservations:
+    """Observations of the GPU besides the allocator's.
 
-    ground: Ground | NoGround
+    ``sampler`` is None where NVML gives no reading.
+    """
+
+    baseline: GpuBaseline | BaselineUnavailable
     sampler: Sampler | None
     expandable: bool | None
-    is_written_down: bool = False
-    """Whether the allocator keeps the history of what it does."""
+    has_history: bool = False
+    """Whether the allocator recorded its history."""
 
     def enter(self, instant: str) -> None:
-        """Have the readings from here belong to this instant."""
+        """Label the readings from here on with this instant."""
         if self.sampler is not None:
             self.sampler.phase = instant
 
     @property
     def process_bytes(self) -> int | None:
-        """The highest bytes of this process that NVML showed, None where it shows none."""
-        return None if self.sampler is None else _most(self.sampler, PROCESS_USED)
+        """The highest bytes of this process by NVML, None where not shown."""
+        return None if self.sampler is None else _find_peak(self.sampler, PROCESS_USED)
 
     @property
     def used_bytes(self) -> int | None:
-        """The highest bytes in use on the GPU, less those that were there before; None where others came or went meanwhile."""
-        if self.sampler is None or isinstance(self.ground, NoGround):
+        """The highest bytes in use on the GPU, less the baseline.
+
+        None where other processes came or went meanwhile.
+        """
+        if self.sampler is None or isinstance(self.baseline, BaselineUnavailable):
             return None
-        if self.sampler.neighbours.has_changed or self.sampler.neighbours.is_unsure:
+        if self.sampler.neighbours.has_changed or self.sampler.neighbours.is_ambiguous:
             return None
-        most = _most(self.sampler, DEVICE_USED)
-        return None if most is None else most - self.ground.baseline_bytes
+        peak_bytes = _find_peak(self.sampler, DEVICE_USED)
+        return None if peak_bytes is None else peak_bytes - self.baseline.baseline_bytes
 
 
-def session_of(subject: Subject, point: Point, outcome: Outcome, heard: Heard) -> Session:
-    """Return what every device tells of a point."""
-    exhausted, ground, sampler = outcome.exhausted, heard.ground, heard.sampler
-    reading = _reading(point, outcome)
-    return Session(
+def build_result(
+    setup: ProbeSetup, point: Point, outcome: RunOutcome, observations: DeviceObservations
+) -> PointResult:
+    """Build the result of a point from a run's outcome."""
+    out_of_memory, baseline, sampler = (
+        outcome.out_of_memory,
+        observations.baseline,
+        observations.sampler,
+    )
+    reading = _build_reading(point, outcome)
+    return PointResult(
         reading=reading,
         step_seconds=outcome.seconds,
-        resident_bytes=host.peak_resident_bytes(),
-        reserved=_reserved(outcome, reading),
-        device_bytes=heard.process_bytes,
-        device_total_used_bytes=heard.used_bytes,
-        context_bytes=None if isinstance(ground, NoGround) else ground.context_bytes,
-        out_of_memory_at=None if exhausted is None else exhausted.counts.allocated_peak,
-        samples=() if sampler is None else tuple(_samples(sampler)),
-        notes=tuple(_notes(subject, outcome, heard)),
+        resident_bytes=host.read_peak_resident_bytes(),
+        reserved=_compute_reserved(outcome, reading),
+        device_bytes=observations.process_bytes,
+        device_total_used_bytes=observations.used_bytes,
+        context_bytes=None if isinstance(baseline, BaselineUnavailable) else baseline.context_bytes,
+        out_of_memory_at=None if out_of_memory is None else out_of_memory.counts.allocated_peak,
+        samples=() if sampler is None else tuple(_iter_samples(sampler)),
+        notes=tuple(_iter_notes(setup, outcome, observations)),
         transferable=sampler is None or not sampler.neighbours.has_changed,
     )
 
 
-def _reading(point: Point, outcome: Outcome) -> Reading:
-    stretches = stretches_of(outcome.closed, workspace_bytes=outcome.workspace_bytes)
-    if outcome.exhausted is None:
-        return reading_of(point, stretches)
-    counts = outcome.exhausted.counts
-    loaded = next((stretch.start for stretch in stretches if stretch.name == "load"), counts.requested)
-    return Reading(
+def _build_reading(point: Point, outcome: RunOutcome) -> PointReading:
+    stretches = build_stretches(outcome.closed, workspace_bytes=outcome.workspace_bytes)
+    if outcome.out_of_memory is None:
+        return build_reading(point, stretches)
+    counts = outcome.out_of_memory.counts
+    loaded = next(
+        (stretch.start for stretch in stretches if stretch.name == "load"), counts.requested
+    )
+    return PointReading(
         point=point,
-        live={outcome.exhausted.where: counts.requested_peak},
-        allocator={outcome.exhausted.where: counts.allocated_peak},
+        live={outcome.out_of_memory.stretch: counts.requested_peak},
+        allocator={outcome.out_of_memory.stretch: counts.allocated_peak},
         steady_bytes=loaded,
         load_bytes=loaded,
     )
 
 
-def _reserved(outcome: Outcome, reading: Reading) -> dict[str, int]:
-    if outcome.exhausted is not None:
-        return {outcome.exhausted.where: outcome.exhausted.counts.reserved_peak}
-    return dict(reserved_by_stretch(outcome.closed, reading.live))
+def _compute_reserved(outcome: RunOutcome, reading: PointReading) -> dict[str, int]:
+    if outcome.out_of_memory is not None:
+        return {outcome.out_of_memory.stretch: outcome.out_of_memory.counts.reserved_peak}
+    return dict(compute_reserved_by_stretch(outcome.closed, reading.live))
 
 
-def _most(sampler: Sampler, kind: str) -> int | None:
+def _find_peak(sampler: Sampler, kind: str) -> int | None:
     return max(sampler.series.highest(kind).values(), default=None)
 
 
-def _samples(sampler: Sampler) -> Iterator[Sample]:
+def _iter_samples(sampler: Sampler) -> Iterator[Sample]:
     for kind in (PROCESS_USED, DEVICE_USED):
         windows = [window for window in sampler.series.windows if kind in window.extents]
         per_sample = max(1, -(-len(windows) // MAX_SAMPLES))
         for start in range(0, len(windows), per_sample):
-            highest = max(windows[start : start + per_sample], key=lambda window: window.extents[kind].high)
+            highest = max(
+                windows[start : start + per_sample], key=lambda window: window.extents[kind].high
+            )
             yield Sample(t_s=round(highest.end_s, 3), kind=kind, bytes=highest.extents[kind].high)
 
 
-def _notes(subject: Subject, outcome: Outcome, heard: Heard) -> Iterator[str]:
-    if outcome.exhausted is not None:
-        yield _exhausted_note(outcome.exhausted)
-    if choice := describe_choice(outcome.chosen, subject.kernel):
+def _iter_notes(
+    setup: ProbeSetup, outcome: RunOutcome, observations: DeviceObservations
+) -> Iterator[str]:
+    if outcome.out_of_memory is not None:
+        yield _format_out_of_memory(outcome.out_of_memory)
+    if choice := describe_choice(outcome.chosen, setup.kernel):
         yield choice
     if outcome.workspace_bytes:
-        yield f"cuBLAS's workspaces hold {format_bytes(outcome.workspace_bytes)}: not among allocated bytes, but among reserved"
+        yield (
+            f"cuBLAS's workspaces hold {format_bytes(outcome.workspace_bytes)}: not among "
+            "allocated bytes, but among reserved"
+        )
     if outcome.highest.num_retries:
         times = outcome.highest.num_retries
-        yield f"the allocator gave its cache back {times} times to find room: reserved bytes could be no more"
-    asked = subject.workload.allocator is Allocator.EXPANDABLE_SEGMENTS
-    if heard.expandable is not None and heard.expandable is not asked:
-        yield f"expandable segments were {'asked for' if asked else 'not asked for'}, and the allocator says {heard.expandable}"
+        yield (
+            f"the allocator gave its cache back {times} times to find room: reserved bytes could "
+            "be no more"
+        )
+    expected = setup.workload.allocator is Allocator.EXPANDABLE_SEGMENTS
+    if observations.expandable is not None and observations.expandable is not expected:
+        yield (
+            f"expandable segments were {'asked for' if expected else 'not asked for'}, and the "
+            f"allocator says {observations.expandable}"
+        )
     if outcome.prefill_seconds:
         yield f"prefill took {median(outcome.prefill_seconds):.4g} s"
-    if heard.is_written_down:
-        yield "steps were not timed: the allocator wrote down all that it did; for their time ask without memory_snapshot"
-    yield from _nvml_notes(heard)
+    if observations.has_history:
+        yield (
+            "steps were not timed: the allocator wrote down all that it did; for their time ask "
+            "without memory_snapshot"
+        )
+    yield from _iter_nvml_notes(observations)
 
 
-def _exhausted_note(exhausted: Exhausted) -> str:
-    counts, where = exhausted.counts, instant_of(exhausted.where)
+def _format_out_of_memory(out_of_memory: OutOfMemory) -> str:
+    counts, instant = out_of_memory.counts, get_instant(out_of_memory.stretch)
     allocated, reserved = format_bytes(counts.allocated_peak), format_bytes(counts.reserved_peak)
-    free = format_bytes(exhausted.free_bytes)
-    return f"out of memory in {where}: {allocated} were allocated, {reserved} reserved, {free} free; CUDA: {exhausted.words}"
+    free = format_bytes(out_of_memory.free_bytes)
+    return (
+        f"out of memory in {instant}: {allocated} were allocated, {reserved} reserved, {free} "
+        f"free; CUDA: {out_of_memory.message}"
+    )
 
 
-def _nvml_notes(heard: Heard) -> Iterator[str]:
-    sampler = heard.sampler
-    if isinstance(heard.ground, NoGround):
-        yield f"NVML tells nothing of this GPU: {heard.ground.reason}; device bytes are unknown"
+def _iter_nvml_notes(observations: DeviceObservations) -> Iterator[str]:
+    sampler = observations.sampler
+    if isinstance(observations.baseline, BaselineUnavailable):
+        yield (
+            f"NVML tells nothing of this GPU: {observations.baseline.reason}; device bytes are "
+            "unknown"
+        )
     if sampler is None:
         return
-    if heard.process_bytes is None and not sampler.neighbours.is_unsure:
-        yield "NVML does not show this process, as in a container; the GPU's bytes less those before its start stand in"
+    if observations.process_bytes is None and not sampler.neighbours.is_ambiguous:
+        yield (
+            "NVML does not show this process, as in a container; the GPU's bytes less those before "
+            "its start stand in"
+        )
     if sampler.failure is not None:
         yield f"NVML's sampler ended early: {sampler.failure}"
     if neighbours := sampler.neighbours.describe():
         yield neighbours
-    yield from _sampler_note(sampler)
+    yield from _iter_sampler_notes(sampler)
 
 
-def _sampler_note(sampler: Sampler) -> Iterator[str]:
+def _iter_sampler_notes(sampler: Sampler) -> Iterator[str]:
     series = sampler.series
-    rate = f"{series.num_readings} readings in {sampler.wall_s:.1f} s, {sampler.overhead:.2%} of a core"
-    power, utilization = _most(sampler, POWER), _most(sampler, UTILIZATION)
-    said = [] if power is None else [f"power up to {power / _MILLI:.0f} W"]
-    said += [] if utilization is None else [f"utilisation up to {utilization} %"]
-    yield "; ".join([f"NVML: {rate}, longest gap {series.longest_gap_s * _MILLI:.0f} ms", *said])
+    rate = (
+        f"{series.num_readings} readings in {sampler.wall_s:.1f} s, {sampler.overhead:.2%} of a "
+        "core"
+    )
+    power, utilization = _find_peak(sampler, POWER), _find_peak(sampler, UTILIZATION)
+    parts = [] if power is None else [f"power up to {power / _MILLI:.0f} W"]
+    parts += [] if utilization is None else [f"utilisation up to {utilization} %"]
+    yield "; ".join([f"NVML: {rate}, longest gap {series.longest_gap_s * _MILLI:.0f} ms", *parts])

@@ -1,115 +1,137 @@
-"""Runs one point on the GPU: cold rounds, timed rounds, and one that is looked at closely; out of memory is an answer."""
+"""One point's run on the GPU.
+
+There are cold rounds, timed rounds, and one whose peaks are recorded. Out of memory is a result.
+"""
 
 import gc
 from dataclasses import dataclass, field, replace
 
 from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from service.probing.plan import NUM_ROUNDS, Point
-from worker.probes.attention.cuda_dispatch import own_choices
+from worker.probes.attention.cuda_dispatch import make_device_context
 from worker.probes.cuda.driver import AllocatorBytes, Driver
-from worker.probes.cuda.watch import Closed, Watch
+from worker.probes.cuda.watch import MarkWatch, StretchCounts
 from worker.probes.ranks.group import fake_ranks
-from worker.probes.run.backend import Subject, Tell
-from worker.probes.run.recorder import listening
+from worker.probes.run.backend import OnStep, ProbeSetup
+from worker.probes.run.recorder import listen_to_marks
 from worker.probes.run.serving import make_server, serve
-from worker.probes.run.training import STEP_MARK, make_trainee, train
+from worker.probes.run.training import STEP_MARK, make_trainer, train
 
 SERVE_MARK = "prefill"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exhausted:
-    """Memory ran out in the stretch ``where``; ``counts`` are the allocator's, ``words`` CUDA's own."""
+class OutOfMemory:
+    """The state when memory ran out in ``stretch``.
 
-    where: str
+    ``counts`` are the allocator's, ``message`` is CUDA's own.
+    """
+
+    stretch: str
     counts: AllocatorBytes
     free_bytes: int
-    words: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run left: stretches, the GPU's seconds of steady steps, the kernel that attention took, bytes of workspaces."""
+class RunOutcome:
+    """The measurements of one run on a GPU.
 
-    closed: tuple[Closed, ...]
+    Stretches, the GPU's seconds of steady steps, the kernel that attention took, bytes of
+    workspaces.
+    """
+
+    closed: tuple[StretchCounts, ...]
     seconds: tuple[float, ...]
     prefill_seconds: tuple[float, ...]
     chosen: tuple[str, ...]
     highest: AllocatorBytes
     workspace_bytes: int = 0
-    exhausted: Exhausted | None = None
+    out_of_memory: OutOfMemory | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One point on one GPU; ``enter`` is told of every instant that it comes to."""
+    """One point on one GPU.
+
+    ``on_instant`` is called with every instant that the run comes to.
+    """
 
     driver: Driver
-    subject: Subject
+    setup: ProbeSetup
     point: Point
-    tell: Tell
-    enter: Tell
+    on_step: OnStep
+    on_instant: OnStep
     _chosen: list[str] = field(default_factory=list)
 
-    def outcome(self) -> Outcome:
-        """Run the point; the allocator keeps what it reserved. Raises Refusal, and whatever CUDA raises but out of memory."""
+    def execute(self) -> RunOutcome:
+        """Run the point; the allocator keeps what it reserved.
+
+        Raises Refusal, and whatever CUDA raises but out of memory.
+        """
         self.clear()
-        watch = Watch(driver=self.driver, begins_round=self._begins_round, enter=self.enter)
-        exhausted = None
+        watch = MarkWatch(
+            driver=self.driver, begins_round=self._begins_round, on_instant=self.on_instant
+        )
+        out_of_memory = None
         try:
-            with fake_ranks(self.subject.layout, self.subject.rank), listening(watch.on_mark):
+            with fake_ranks(self.setup.layout, self.setup.rank), listen_to_marks(watch.on_mark):
                 self._run_rounds()
                 watch.end()
         except RuntimeError as error:
-            exhausted = self._exhausted(error, watch)
+            out_of_memory = self._read_out_of_memory(error, watch)
         gc.collect()
         self.driver.finish()
-        return self._told(watch, exhausted)
+        return self._build_outcome(watch, out_of_memory)
 
     def clear(self) -> None:
-        """Give everything back, and have the allocator begin anew in the way that the workload asks for."""
+        """Release all memory and set the workload's allocator."""
         self.driver.drop_workspaces()
         self.driver.release()
-        self.driver.set_allocator(self.subject.workload.allocator)
+        self.driver.set_allocator(self.setup.workload.allocator)
         self.driver.forget_peaks()
 
     def _begins_round(self, mark: str) -> bool:
-        return mark == SERVE_MARK if isinstance(self.subject.workload, ServeWorkload) else mark.startswith(STEP_MARK)
+        return (
+            mark == SERVE_MARK
+            if isinstance(self.setup.workload, ServeWorkload)
+            else mark.startswith(STEP_MARK)
+        )
 
     def _run_rounds(self) -> None:
-        workload = self.subject.workload
-        self.tell("building the model")
+        workload = self.setup.workload
+        self.on_step("building the model")
         if isinstance(workload, ServeWorkload):
             self._serve(workload)
         else:
             self._train(workload)
 
     def _train(self, workload: TrainWorkload) -> None:
-        subject, point = self.subject, self.point
-        trainee = make_trainee(
-            subject.config,
+        setup, point = self.setup, self.point
+        trainer = make_trainer(
+            setup.config,
             workload,
             layers=point.layers,
-            kernel=subject.kernel,
-            choices=own_choices(workload.attention, self._chosen),
+            kernel=setup.kernel,
+            kernel_context=make_device_context(workload.attention, self._chosen),
             device=self.driver.device,
         )
         train(
-            trainee,
+            trainer,
             micro_batch_size=point.micro_batch_size,
             sequence_length=point.sequence_length,
             num_steps=NUM_ROUNDS,
-            tell=self.tell,
+            on_step=self.on_step,
         )
 
     def _serve(self, workload: ServeWorkload) -> None:
-        subject, point = self.subject, self.point
+        setup, point = self.setup, self.point
         server = make_server(
-            subject.config,
+            setup.config,
             workload,
             layers=point.layers,
-            kernel=subject.kernel,
-            choices=own_choices(workload.attention, self._chosen),
+            kernel=setup.kernel,
+            kernel_context=make_device_context(workload.attention, self._chosen),
             device=self.driver.device,
         )
         for number in range(NUM_ROUNDS):
@@ -118,31 +140,31 @@ class Run:
                 num_sequences=point.micro_batch_size,
                 prompt_tokens=point.sequence_length,
                 output_tokens=point.output_tokens,
-                tell=self.tell if number == 0 else _silent,
+                on_step=self.on_step if number == 0 else _ignore_step,
             )
 
-    def _exhausted(self, error: RuntimeError, watch: Watch) -> Exhausted:
+    def _read_out_of_memory(self, error: RuntimeError, watch: MarkWatch) -> OutOfMemory:
         if not self.driver.is_out_of_memory(error):
             raise error
-        return Exhausted(
-            where=watch.name,
+        return OutOfMemory(
+            stretch=watch.name,
             counts=self.driver.counts(),
             free_bytes=self.driver.free_bytes(),
-            words=str(error).partition("\n")[0],
+            message=str(error).partition("\n")[0],
         )
 
-    def _told(self, watch: Watch, exhausted: Exhausted | None) -> Outcome:
-        counts = self.driver.counts() if exhausted is None else exhausted.counts
-        trains = isinstance(self.subject.workload, TrainWorkload)
+    def _build_outcome(self, watch: MarkWatch, out_of_memory: OutOfMemory | None) -> RunOutcome:
+        counts = self.driver.counts() if out_of_memory is None else out_of_memory.counts
+        trains = isinstance(self.setup.workload, TrainWorkload)
         prefilled = "growing" if self.point.output_tokens else "done"
-        return Outcome(
+        return RunOutcome(
             closed=tuple(watch.closed),
             seconds=watch.seconds(STEP_MARK if trains else "decode", "done"),
             prefill_seconds=() if trains else watch.seconds(SERVE_MARK, prefilled),
             chosen=tuple(self._chosen),
             highest=counts if watch.highest is None else watch.highest | counts,
-            workspace_bytes=0 if exhausted is not None else self._workspace_bytes(),
-            exhausted=exhausted,
+            workspace_bytes=0 if out_of_memory is not None else self._workspace_bytes(),
+            out_of_memory=out_of_memory,
         )
 
     def _workspace_bytes(self) -> int:
@@ -151,10 +173,16 @@ class Run:
         return with_workspaces - self.driver.counts().requested
 
 
-def untimed(outcome: Outcome) -> Outcome:
-    """Return what a run left but its seconds: with somebody writing down every allocation they are not those of a step."""
+def drop_times(outcome: RunOutcome) -> RunOutcome:
+    """Return the outcome without its seconds.
+
+    While every allocation is recorded they are not those of a step.
+    """
     return replace(outcome, seconds=(), prefill_seconds=())
 
 
-def _silent(_step: str) -> None:
-    """Tell nothing: the rounds of one point are one step of its plan."""
+def _ignore_step(_step: str) -> None:
+    """Ignore the step.
+
+    All rounds of a point are one step of its plan.
+    """

@@ -1,4 +1,7 @@
-"""A real Hugging Face model with random weights, made from a config.json and cut to some of its layers."""
+"""Hugging Face models with random weights, truncated to some layers.
+
+They are made from a config.json.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -26,13 +29,17 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Lora
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from service.probing.stack import stack_of
-from worker.probes.models.truncate_config import cut_to
+from service.probing.stack import get_layer_stack
+from worker.probes.models.truncate_config import truncate_config
 
 TORCH_DTYPES = {DType.FP32: torch.float32, DType.BF16: torch.bfloat16, DType.FP16: torch.float16}
 
-_SEQ2SEQ, _MASKED, _IMAGES_AND_TEXT = AutoModelForSeq2SeqLM, AutoModelForMaskedLM, AutoModelForImageTextToText
-_CLASSES: Mapping[str, type] = {
+_SEQ2SEQ, _MASKED, _IMAGES_AND_TEXT = (
+    AutoModelForSeq2SeqLM,
+    AutoModelForMaskedLM,
+    AutoModelForImageTextToText,
+)
+_AUTO_CLASSES: Mapping[str, type] = {
     "bart": _SEQ2SEQ,
     "bert": _MASKED,
     "camembert": _MASKED,
@@ -52,61 +59,87 @@ _CLASSES: Mapping[str, type] = {
     "whisper": AutoModelForSpeechSeq2Seq,
     "xlm-roberta": _MASKED,
 }
-"""What makes a model with its head; AutoModelForCausalLM where nothing is said."""
-_NOT_READ = frozenset({"architectures", "torch_dtype", "dtype", "auto_map"})
+"""Auto class that makes a model with its head, by model_type; AutoModelForCausalLM by default."""
+_IGNORED_FIELDS = frozenset({"architectures", "torch_dtype", "dtype", "auto_map"})
 _PATTERN_ELEMENTS = 2**20
 _INITIAL_STD = 0.02
 
 
 def build_model(
-    config: Mapping[str, object], *, layers: Sequence[int], dtype: DType, attention: str, device: str = "cpu"
+    config: Mapping[str, object],
+    *,
+    layers: Sequence[int],
+    dtype: DType,
+    attention: str,
+    device: str = "cpu",
 ) -> PreTrainedModel:
-    """Return the model on ``device`` in training mode; ``attention`` is transformers' word: ``eager`` or ``sdpa``."""
-    hf_config = cut_config(config, layers)
-    made_by: Any = _CLASSES.get(hf_config.model_type, AutoModelForCausalLM)
-    if not made_by._model_mapping[type(hf_config)]._supports_sdpa:  # noqa: SLF001 - the factories' only table
+    """Build the model on ``device`` in training mode.
+
+    ``attention`` is transformers' attn_implementation: ``eager`` or ``sdpa``.
+    """
+    hf_config = build_hf_config(config, layers)
+    auto_class: Any = _AUTO_CLASSES.get(hf_config.model_type, AutoModelForCausalLM)
+    if not auto_class._model_mapping[type(hf_config)]._supports_sdpa:  # noqa: SLF001 - the factories' only table
         attention = "eager"
     # Made where it is to be: through the host's memory a large model would take minutes.
     with initialization.no_init_weights(), torch.device(device):
-        model: PreTrainedModel = made_by.from_config(hf_config, dtype=_torch_dtype(dtype), attn_implementation=attention)
+        model: PreTrainedModel = auto_class.from_config(
+            hf_config, dtype=_get_torch_dtype(dtype), attn_implementation=attention
+        )
     model.tie_weights()
-    fill(model.parameters())
+    fill_weights(model.parameters())
     model.train()
     return model
 
 
-def cut_config(config: Mapping[str, object], layers: Sequence[int]) -> PreTrainedConfig:
-    """Return the config of the same model with only these ``layers``, by their places in the whole."""
+def build_hf_config(config: Mapping[str, object], layers: Sequence[int]) -> PreTrainedConfig:
+    """Build the config of the model with only these ``layers``.
+
+    ``layers`` are positions in the full model.
+    """
     if config.get("quantization_config") is not None:
-        message = "the config names quantised weights; a probe runs 16 and 32 bit weights only: drop quantization_config"
+        message = (
+            "the config names quantised weights; a probe runs 16 and 32 bit weights only: drop "
+            "quantization_config"
+        )
         raise Refusal(FailureKind.UNSUPPORTED, message)
-    words = {name: value for name, value in config.items() if name not in _NOT_READ}
-    hf_config = AutoConfig.for_model(str(words.pop("model_type")), **words)
-    cut_to(hf_config, stack_of(architecture_from_config(config)), layers)
-    hf_config.use_cache = hf_config.get_text_config().use_cache = False  # a model of images and text asks the inner one
+    fields = {name: value for name, value in config.items() if name not in _IGNORED_FIELDS}
+    hf_config = AutoConfig.for_model(str(fields.pop("model_type")), **fields)
+    truncate_config(hf_config, get_layer_stack(architecture_from_config(config)), layers)
+    hf_config.use_cache = hf_config.get_text_config().use_cache = (
+        False  # a model of images and text asks the inner one
+    )
     if hf_config.is_encoder_decoder:
-        _name_tokens(hf_config)
+        _set_special_tokens(hf_config)
     return hf_config
 
 
-def _name_tokens(hf_config: PreTrainedConfig) -> None:
-    """Give a decoder the tokens that its input begins with and is padded with: their values decide no bytes."""
+def _set_special_tokens(hf_config: PreTrainedConfig) -> None:
+    """Set the pad and start tokens that a decoder needs.
+
+    Their values do not affect the bytes.
+    """
     for name in ("pad_token_id", "decoder_start_token_id"):
         if getattr(hf_config, name, None) is None:
             setattr(hf_config, name, 0)
 
 
 def add_adapters(model: PreTrainedModel, lora: Lora) -> nn.Module:
-    """Return the model frozen, with plain fp32 adapters as PEFT makes them: on every linear layer but the head by default."""
+    """Freeze the model and add plain fp32 adapters as PEFT makes them.
+
+    By default they are on every linear layer but the head.
+    """
     targets = "all-linear" if lora.targets is None else list(lora.targets)
-    # PEFT asks for the flag where a layer stores its weight transposed, as GPT-2 does, and warns when it must flip it.
+    # PEFT asks for the flag where a layer stores its weight transposed, as GPT-2 does, and warns
+    # when it must flip it.
     transposed = any(type(module).__name__ == "Conv1D" for module in model.modules())
-    # No task_type: it only says how prompts are generated from, which encoders and vision models have no code for.
+    # No task_type: it only says how prompts are generated from, which encoders and vision models
+    # have no code for.
     config = LoraConfig(r=lora.rank, target_modules=targets, fan_in_fan_out=transposed)
     return get_peft_model(model, config).train()
 
 
-def _torch_dtype(dtype: DType) -> torch.dtype:
+def _get_torch_dtype(dtype: DType) -> torch.dtype:
     try:
         return TORCH_DTYPES[dtype]
     except KeyError:
@@ -115,20 +148,22 @@ def _torch_dtype(dtype: DType) -> torch.dtype:
 
 
 @torch.no_grad()
-def fill(weights: Iterable[torch.Tensor]) -> None:
-    """Fill the weights from one random pattern: drawing a billion numbers would take longer than the probe.
+def fill_weights(weights: Iterable[torch.Tensor]) -> None:
+    """Fill the weights from one random pattern.
 
-    Fake weights, and those on meta, have no values.
+    Drawing a billion numbers would take longer than the probe. Fake weights, and those on meta,
+    have no values.
     """
     real = [weight for weight in weights if not is_fake(weight) and not weight.is_meta]
     if not real:
         return
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.empty(_PATTERN_ELEMENTS).normal_(std=_INITIAL_STD, generator=generator)
-    pattern = drawn.to(real[0].device)
+    values = torch.empty(_PATTERN_ELEMENTS).normal_(std=_INITIAL_STD, generator=generator)
+    pattern = values.to(real[0].device)
     for weight in real:
         flat = weight.data.view(-1)
         for start in range(0, flat.numel(), _PATTERN_ELEMENTS):
             piece = flat[start : start + _PATTERN_ELEMENTS]
             piece.copy_(pattern[: piece.numel()])
-    # A norm's gain is drawn around 0 like everything else; around 1 it would only change values, never bytes.
+    # A norm's gain is drawn around 0 like everything else; around 1 it would only change values,
+    # never bytes.

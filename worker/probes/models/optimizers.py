@@ -1,4 +1,7 @@
-"""The optimizer step of each precision policy, as the plain training loop that a user of PyTorch would write."""
+"""Optimizer steps of each precision policy.
+
+They are the plain training loop that a user of PyTorch would write.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +24,15 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepper:
-    """``step`` clips and updates; ``zero_grad`` frees what the next step makes anew; ``keep`` holds states alive."""
+    """The optimizer's part of a training loop.
+
+    ``step`` clips and updates; ``zero_grad`` frees what the next step makes anew; ``states`` holds
+    states alive.
+    """
 
     step: Step
     zero_grad: Step
-    keep: tuple[object, ...] = field(default=(), repr=False)
+    states: tuple[object, ...] = field(default=(), repr=False)
 
 
 OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]] = {
@@ -33,34 +40,45 @@ OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]]
     "adamw_fused": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, fused=True),
     "adamw_loop": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, foreach=False),
     "sgd": lambda tensors: torch.optim.SGD(tensors, lr=LEARNING_RATE, foreach=True),
-    "sgd_momentum": lambda tensors: torch.optim.SGD(tensors, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=True),
+    "sgd_momentum": lambda tensors: torch.optim.SGD(
+        tensors, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=True
+    ),
 }
 
 
-def make_stepper(parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool) -> Stepper:
-    """Return the update of ``parameters``, one of those that a probe runs; fp32 ones (adapters) are their own masters."""
+def make_stepper(
+    parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool
+) -> Stepper:
+    """Make the update of ``parameters``.
+
+    ``optimizer`` is one of those that a probe runs. Parameters in fp32 (adapters) are their own
+    masters.
+    """
     full_precision = all(parameter.dtype is torch.float32 for parameter in parameters)
     if precision.master_dtype is None or full_precision:
-        return _plain(parameters, optimizer=optimizer, clip=clip)
+        return _make_plain(parameters, optimizer=optimizer, clip=clip)
     if precision.main_grad_dtype is None:
-        return _masters_read_param_grads(parameters, optimizer=optimizer, clip=clip)
+        return _make_from_param_grads(parameters, optimizer=optimizer, clip=clip)
     if precision.main_grad_persistent:
-        return _masters_with_main_grads(parameters, precision, optimizer=optimizer, clip=clip)
-    return _masters_with_fresh_grads(parameters, optimizer=optimizer, clip=clip)
+        return _make_with_main_grads(parameters, precision, optimizer=optimizer, clip=clip)
+    return _make_with_fresh_grads(parameters, optimizer=optimizer, clip=clip)
 
 
-def _alike(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Divide what tensor-parallel ranks split from what they all have: no operator takes lists of both.
+def _group_by_sharding(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Group parameters that ranks split apart from those they replicate.
 
-    (transformers 5.23 does the same in ``trainer.py``, ``create_optimizer`` and ``_mixed_mesh_grad_norm``.)
+    Ranks are tensor-parallel: no operator takes lists of both. (transformers 5.23 does the same in
+    ``trainer.py``, ``create_optimizer`` and ``_mixed_mesh_grad_norm``.)
     """
-    split: list[nn.Parameter] = [parameter for parameter in parameters if isinstance(parameter, DTensor)]
-    whole = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
-    return [group for group in (split, whole) if group]
+    split: list[nn.Parameter] = [
+        parameter for parameter in parameters if isinstance(parameter, DTensor)
+    ]
+    replicated = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
+    return [group for group in (split, replicated) if group]
 
 
-def _plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
-    updates = [OPTIMIZERS[optimizer](alike) for alike in _alike(parameters)]
+def _make_plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
+    updates = [OPTIMIZERS[optimizer](group) for group in _group_by_sharding(parameters)]
 
     def step() -> None:
         if clip:
@@ -68,103 +86,115 @@ def _plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) ->
         for update in updates:
             update.step()
 
-    return Stepper(step=step, zero_grad=lambda: _forget(parameters), keep=tuple(updates))
+    return Stepper(step=step, zero_grad=lambda: _clear_grads(parameters), states=tuple(updates))
 
 
 def _clip(parameters: Sequence[nn.Parameter]) -> None:
-    for alike in _alike(parameters):
-        nn.utils.clip_grad_norm_(alike, MAX_GRAD_NORM, foreach=True)
+    for group in _group_by_sharding(parameters):
+        nn.utils.clip_grad_norm_(group, MAX_GRAD_NORM, foreach=True)
 
 
-def _held(tensor: torch.Tensor) -> torch.Tensor:
-    """Return what this rank holds of a tensor."""
+def _to_local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return this rank's part of a tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def _masters(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
-    return [_held(parameter.detach()).float() for parameter in parameters]
+def _make_masters(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
+    return [_to_local(parameter.detach()).float() for parameter in parameters]
 
 
-def _forget(parameters: Sequence[torch.Tensor]) -> None:
+def _clear_grads(parameters: Sequence[torch.Tensor]) -> None:
     for parameter in parameters:
         parameter.grad = None
 
 
-def _param_grads(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
-    return [_held(parameter.grad) for parameter in parameters if parameter.grad is not None]
+def _list_local_grads(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
+    return [_to_local(parameter.grad) for parameter in parameters if parameter.grad is not None]
 
 
 @torch.no_grad()
-def _publish(parameters: Sequence[nn.Parameter], masters: list[torch.Tensor]) -> None:
-    torch._foreach_copy_([_held(parameter) for parameter in parameters], masters)
+def _copy_masters(parameters: Sequence[nn.Parameter], masters: list[torch.Tensor]) -> None:
+    torch._foreach_copy_([_to_local(parameter) for parameter in parameters], masters)
 
 
-def _masters_with_fresh_grads(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
-    """Make fp32 gradients just before the step and free them with the others."""
-    masters = _masters(parameters)
+def _make_with_fresh_grads(
+    parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool
+) -> Stepper:
+    """Make fp32 gradients just before the step and free them after.
+
+    They are freed with the others.
+    """
+    masters = _make_masters(parameters)
     update = OPTIMIZERS[optimizer](masters)
 
     def step() -> None:
         for master, parameter in zip(masters, parameters, strict=True):
-            master.grad = None if parameter.grad is None else _held(parameter.grad).float()
+            master.grad = None if parameter.grad is None else _to_local(parameter.grad).float()
         if clip:
             nn.utils.clip_grad_norm_(masters, MAX_GRAD_NORM, foreach=True)
         update.step()
-        _publish(parameters, masters)
+        _copy_masters(parameters, masters)
 
     def zero_grad() -> None:
-        _forget(masters)
-        _forget(parameters)
+        _clear_grads(masters)
+        _clear_grads(parameters)
 
-    return Stepper(step=step, zero_grad=zero_grad, keep=(update, masters))
+    return Stepper(step=step, zero_grad=zero_grad, states=(update, masters))
 
 
-def _masters_with_main_grads(
+def _make_with_main_grads(
     parameters: Sequence[nn.Parameter],
     precision: Precision,
     *,
     optimizer: str,
     clip: bool,
 ) -> Stepper:
-    """Add gradients into fp32 buffers that live as long as the job; Megatron frees its 16-bit ones at once, DeepSpeed not."""
-    masters = _masters(parameters)
+    """Add gradients into persistent fp32 buffers.
+
+    The buffers live as long as the job. Megatron frees its 16-bit gradients at once, DeepSpeed does
+    not.
+    """
+    masters = _make_masters(parameters)
     for master in masters:
         master.grad = torch.zeros_like(master)
     update = OPTIMIZERS[optimizer](masters)
     frees_at_once = precision.grad_dtype is not precision.param_dtype
     for parameter, master in zip(parameters, masters, strict=True):
-        parameter.register_post_accumulate_grad_hook(_adder(master, frees=frees_at_once))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        parameter.register_post_accumulate_grad_hook(_make_add_hook(master, frees=frees_at_once))  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def step() -> None:
         if clip:
             nn.utils.clip_grad_norm_(masters, MAX_GRAD_NORM, foreach=True)
         update.step()
-        _publish(parameters, masters)
+        _copy_masters(parameters, masters)
 
     def zero_grad() -> None:
         update.zero_grad(set_to_none=False)
-        _forget(parameters)
+        _clear_grads(parameters)
 
-    return Stepper(step=step, zero_grad=zero_grad, keep=(update, masters))
+    return Stepper(step=step, zero_grad=zero_grad, states=(update, masters))
 
 
-def _adder(master: torch.Tensor, *, frees: bool) -> Callable[[torch.Tensor], None]:
+def _make_add_hook(master: torch.Tensor, *, frees: bool) -> Callable[[torch.Tensor], None]:
     def add(parameter: torch.Tensor) -> None:
         assert master.grad is not None  # noqa: S101 - made before the first backward
         assert parameter.grad is not None  # noqa: S101 - the hook runs after it was accumulated
-        master.grad.add_(_held(parameter.grad))
+        master.grad.add_(_to_local(parameter.grad))
         if frees:
             parameter.grad = None
 
     return add
 
 
-def _masters_read_param_grads(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
-    """Update fp32 masters straight from 16-bit gradients: no fp32 gradient ever exists.
+def _make_from_param_grads(
+    parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool
+) -> Stepper:
+    """Update fp32 masters straight from 16-bit gradients.
 
-    What gets no gradient (an image tower beside text alone) has a master and no moments, as in any optimizer of torch.
+    No fp32 gradient ever exists. A parameter without a gradient (an image tower in a batch of text
+    alone) has a master and no moments, as in any optimizer of torch.
     """
-    masters = _masters(parameters)
+    masters = _make_masters(parameters)
     moments: list[list[torch.Tensor]] = []
     kernel = MIXED_KERNELS[optimizer]
 
@@ -172,20 +202,30 @@ def _masters_read_param_grads(parameters: Sequence[nn.Parameter], *, optimizer: 
     def step() -> None:
         if clip:
             _clip(parameters)
-        moved = [master for master, one in zip(masters, parameters, strict=True) if one.grad is not None]
+        updated = [
+            master
+            for master, parameter in zip(masters, parameters, strict=True)
+            if parameter.grad is not None
+        ]
         if not moments:
-            moments.extend([torch.zeros_like(master) for master in moved] for _ in range(_NUM_STATES.get(optimizer, 0)))
-        kernel(moved, _param_grads(parameters), tuple(moments))
-        _publish(parameters, masters)
+            moments.extend(
+                [torch.zeros_like(master) for master in updated]
+                for _ in range(_NUM_STATES.get(optimizer, 0))
+            )
+        kernel(updated, _list_local_grads(parameters), tuple(moments))
+        _copy_masters(parameters, masters)
 
-    return Stepper(step=step, zero_grad=lambda: _forget(parameters), keep=(masters, moments))
+    return Stepper(step=step, zero_grad=lambda: _clear_grads(parameters), states=(masters, moments))
 
 
 Tensors = list[torch.Tensor]
 
 
-def _mixed_adamw(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
-    """One AdamW step over lists (arXiv:1711.05101), as torch.optim does with foreach: one temporary, of all parameters."""
+def _step_adamw(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
+    """Do one AdamW step over lists (arXiv:1711.05101).
+
+    As torch.optim does with foreach: one temporary, of all parameters.
+    """
     first, second = states
     torch._foreach_mul_(masters, 1 - LEARNING_RATE * WEIGHT_DECAY)
     torch._foreach_mul_(first, BETAS[0])
@@ -197,8 +237,11 @@ def _mixed_adamw(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) 
     torch._foreach_addcdiv_(masters, first, root, -LEARNING_RATE)
 
 
-def _mixed_adamw_loop(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
-    """One AdamW step tensor by tensor, as torch.optim's loop: two temporaries of the largest tensor."""
+def _step_adamw_loop(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
+    """Do one AdamW step tensor by tensor, as torch.optim's loop.
+
+    It takes two temporaries of the largest tensor.
+    """
     for master, grad, first, second in zip(masters, grads, *states, strict=True):
         master.mul_(1 - LEARNING_RATE * WEIGHT_DECAY)
         first.mul_(BETAS[0]).add_(grad, alpha=1 - BETAS[0])
@@ -207,8 +250,11 @@ def _mixed_adamw_loop(masters: Tensors, grads: Tensors, states: tuple[Tensors, .
         master.addcdiv_(first, root, value=-LEARNING_RATE)
 
 
-def _mixed_sgd(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
-    """One step of stochastic gradient descent over lists, with momentum where there is a state for it."""
+def _step_sgd(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
+    """Do one step of stochastic gradient descent over lists.
+
+    It has momentum where there is a state for it.
+    """
     directions = grads
     for momenta in states:
         torch._foreach_mul_(momenta, MOMENTUM)
@@ -219,8 +265,8 @@ def _mixed_sgd(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) ->
 
 _NUM_STATES = {"adamw": 2, "adamw_loop": 2, "sgd_momentum": 1}
 MIXED_KERNELS: dict[str, Callable[[Tensors, Tensors, tuple[Tensors, ...]], None]] = {
-    "adamw": _mixed_adamw,
-    "adamw_loop": _mixed_adamw_loop,
-    "sgd": _mixed_sgd,
-    "sgd_momentum": _mixed_sgd,
+    "adamw": _step_adamw,
+    "adamw_loop": _step_adamw_loop,
+    "sgd": _step_sgd,
+    "sgd_momentum": _step_sgd,
 }

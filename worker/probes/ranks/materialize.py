@@ -1,4 +1,7 @@
-"""Gives a model that was made on meta, and shared out there, its storage: no rank ever holds the whole model."""
+"""Allocation of a sharded model that was made on meta.
+
+No rank ever holds the full model.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,36 +14,42 @@ from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 
-def materialize(subject: nn.Module, causal: PreTrainedModel, device: str) -> None:
-    """Allocate this rank's part of every weight on ``device`` and compute the buffers, as transformers' own loader does.
+def materialize(model: nn.Module, hf_model: PreTrainedModel, device: str) -> None:
+    """Allocate this rank's weights on ``device`` and compute the buffers.
 
-    (``_load_and_finalize_distributed_pretrained_model`` in transformers 5.23: allocate, tie, initialise what is not loaded.)
-    The weights are left without values; fake buffers have none either.
+    It does what transformers' own loader does (``_load_and_finalize_distributed_pretrained_model``
+    in transformers 5.23: allocate, tie, initialise what is not loaded). The weights are left
+    without values; fake buffers have none either.
     """
-    with _taking_meta(), torch.no_grad():
-        _allocate(subject, device)
-    if any(is_fake(weight) for weight in local_weights(subject)):
+    with _allow_meta_inputs(), torch.no_grad():
+        _allocate(model, device)
+    if any(is_fake(weight) for weight in iter_local_weights(model)):
         return
-    for parameter in subject.parameters():
+    for parameter in model.parameters():
         parameter._is_hf_initialized = True  # type: ignore[attr-defined]  # noqa: SLF001 - transformers' mark of a loaded weight
-    causal.initialize_weights()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
+    hf_model.initialize_weights()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
 
 
-def _allocate(subject: nn.Module, device: str) -> None:
-    """Put new tensors in the place of those on meta; a weight that two modules share stays shared."""
-    made: dict[int, nn.Parameter] = {}
-    for module in subject.modules():
+def _allocate(model: nn.Module, device: str) -> None:
+    """Replace the tensors on meta by new ones.
+
+    A weight that two modules share stays shared.
+    """
+    allocated: dict[int, nn.Parameter] = {}
+    for module in model.modules():
         for name, weight in module.named_parameters(recurse=False):
-            if id(weight) not in made:
-                made[id(weight)] = nn.Parameter(torch.empty_like(weight, device=device), requires_grad=weight.requires_grad)
-            module.register_parameter(name, made[id(weight)])
+            if id(weight) not in allocated:
+                allocated[id(weight)] = nn.Parameter(
+                    torch.empty_like(weight, device=device), requires_grad=weight.requires_grad
+                )
+            module.register_parameter(name, allocated[id(weight)])
         for name, buffer in module.named_buffers(recurse=False):
             setattr(module, name, torch.empty_like(buffer, device=device))
 
 
 @contextmanager
-def _taking_meta() -> Iterator[None]:
-    """Let a fake mode, if there is one, make fake tensors after real ones on meta."""
+def _allow_meta_inputs() -> Iterator[None]:
+    """Allow a fake mode, if any, to take real tensors on meta."""
     mode = detect_fake_mode()
     if mode is None:
         yield
@@ -52,7 +61,9 @@ def _taking_meta() -> Iterator[None]:
         mode.allow_non_fake_inputs = allowed
 
 
-def local_weights(subject: nn.Module) -> Iterator[torch.Tensor]:
-    """Yield what this rank holds of each weight."""
-    for parameter in subject.parameters():
-        yield parameter.to_local().detach() if isinstance(parameter, DTensor) else parameter.detach()
+def iter_local_weights(model: nn.Module) -> Iterator[torch.Tensor]:
+    """Yield this rank's part of each weight."""
+    for parameter in model.parameters():
+        yield (
+            parameter.to_local().detach() if isinstance(parameter, DTensor) else parameter.detach()
+        )

@@ -1,4 +1,7 @@
-"""The GPUs of a layout as a grid: replicas of the states, shards of them, and next to each other tensor-parallel ranks."""
+"""Device meshes of a layout: state replicas, state shards, tensor parallel.
+
+Tensor-parallel ranks are next to each other.
+"""
 
 from dataclasses import dataclass
 
@@ -10,17 +13,23 @@ REPLICATE, SHARD, TENSOR = "replicate", "shard", "tensor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """The parts of the grid along which states are sharded (with replicas in front, in hybrid sharding) and layers split."""
+class RankMeshes:
+    """The meshes along which states are sharded and layers split.
+
+    In hybrid sharding replicas are in front of the shards.
+    """
 
     states: DeviceMesh
     tensor: DeviceMesh
 
 
-def make_grid(layout: Layout, device: str) -> Grid:
-    """Lay the ranks of ``fake_ranks`` out for the devices of one type, ``cpu`` or ``cuda``."""
+def make_meshes(layout: Layout, device: str) -> RankMeshes:
+    """Arrange the ranks of ``fake_ranks`` in meshes.
+
+    ``device`` is a type of devices, ``cpu`` or ``cuda``.
+    """
     shards = layout.shards if layout.sharding is Sharding.FSDP2 else layout.data_parallel
     shape = (layout.data_parallel // shards, shards, layout.tensor_parallel)
     mesh = init_device_mesh(device, shape, mesh_dim_names=(REPLICATE, SHARD, TENSOR))
     states = mesh[REPLICATE, SHARD] if shape[0] > 1 else mesh[SHARD]
-    return Grid(states=states, tensor=mesh[TENSOR])
+    return RankMeshes(states=states, tensor=mesh[TENSOR])

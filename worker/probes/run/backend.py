@@ -1,4 +1,4 @@
-"""What runs the points of a plan: one backend for each device that a probe can be asked for."""
+"""Backends that run the points of a plan, one for each device."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,16 +14,19 @@ from service.jobs.host import Host
 from service.probing.plan import Point
 from service.probing.refusal import Refusal
 from worker.probes.attention.names import Kernel
-from worker.probes.run.extrapolate import Reading
+from worker.probes.run.extrapolate import PointReading
 
-Tell = Callable[[str], None]
-Keep = Callable[[object], None]
-"""Takes a memory snapshot, in the form that PyTorch's own have; the next one takes its place."""
+OnStep = Callable[[str], None]
+SaveSnapshot = Callable[[object], None]
+"""Callback that saves a memory snapshot in PyTorch's own form; the next one replaces it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What every point of a plan has in common; ``rank`` is the one of the layout that is run."""
+class ProbeSetup:
+    """Settings that all points of a plan share.
+
+    ``rank`` is the rank of the layout that is run.
+    """
 
     config: Mapping[str, object]
     workload: Workload
@@ -33,15 +36,17 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """One point that was run; what a device cannot tell is None.
+class PointResult:
+    """Measurements of one point that was run.
 
-    ``reserved`` has the allocator's bytes by stretch. ``device_bytes`` is what NVML shows of this process,
-    ``device_total_used_bytes`` what it shows of the GPU less what was there before, ``context_bytes`` the part that is there
-    before the first tensor. ``out_of_memory_at`` is what was held when memory ran out; the reading then ends there.
+    What a device cannot measure is None. ``reserved`` has the allocator's bytes by stretch.
+    ``device_bytes`` is what NVML shows of this process, ``device_total_used_bytes`` what it shows
+    of the GPU less what was there before, ``context_bytes`` the part that is there before the first
+    tensor. ``out_of_memory_at`` is what was allocated when memory ran out; the reading then ends
+    there.
     """
 
-    reading: Reading
+    reading: PointReading
     step_seconds: tuple[float, ...]
     resident_bytes: int | None = None
     reserved: Mapping[str, int] | None = None
@@ -61,16 +66,26 @@ class Backend(Protocol):
 
     @property
     def device(self) -> ProbeDevice:
-        """Which device this is."""
+        """The device that points run on."""
 
     def host(self, dtype: DType) -> Host:
-        """Return what the device can bear when it computes in ``dtype``."""
+        """Return the device's memory and its speed in ``dtype``."""
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
-        """Build, run and measure one point; nothing of it is left afterwards but what ``keep`` gets. Raises Refusal."""
+    def run(
+        self,
+        setup: ProbeSetup,
+        point: Point,
+        *,
+        on_step: OnStep,
+        save_snapshot: SaveSnapshot | None = None,
+    ) -> PointResult:
+        """Build, run and measure one point.
+
+        Nothing of it is left afterwards but what ``save_snapshot`` gets. Raises Refusal.
+        """
 
     def environment(self) -> dict[str, str | int | None]:
-        """Return what the numbers depend on."""
+        """Return the environment that the measurements depend on."""
 
 
 _BACKENDS = {
@@ -80,20 +95,28 @@ _BACKENDS = {
 }
 
 
-def backend_for(device: ProbeDevice) -> Backend:
-    """Return the backend of a device, loading what only it needs; raises Refusal where this version has none."""
+def load_backend(device: ProbeDevice) -> Backend:
+    """Load the backend of a device and its dependencies.
+
+    Raises Refusal where this version has none.
+    """
     module, name = _BACKENDS[device]
-    if not _exists(module):
-        message = f"this version does not measure on device {device.value} yet; it measures on {_available()}"
+    if not _has_module(module):
+        message = (
+            f"this version does not measure on device {device.value} yet; it measures on "
+            f"{_list_available()}"
+        )
         raise Refusal(FailureKind.NOT_AVAILABLE_YET, message)
     backend: Backend = getattr(import_module(module), name)()
     return backend
 
 
-def _available() -> str:
-    return ", ".join(device.value for device, (module, _) in _BACKENDS.items() if _exists(module))
+def _list_available() -> str:
+    return ", ".join(
+        device.value for device, (module, _) in _BACKENDS.items() if _has_module(module)
+    )
 
 
-def _exists(module: str) -> bool:
+def _has_module(module: str) -> bool:
     package, _, _ = module.rpartition(".")
     return find_spec(package) is not None and find_spec(module) is not None

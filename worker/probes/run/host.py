@@ -1,4 +1,4 @@
-"""What this machine has: memory that may be used, memory that is used, and the processor's name."""
+"""This machine's memory, available and in use, and its processor."""
 
 import platform
 from pathlib import Path
@@ -7,25 +7,28 @@ _PROC = Path("/proc")
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def available_bytes() -> int:
-    """Return the bytes that this process may still take: the kernel's estimate, or less where a control group says so."""
-    free = _kib_fields(_PROC / "meminfo")["MemAvailable"]
-    limit, used = _cgroup_bytes("memory.max"), _cgroup_bytes("memory.current")
+def read_available_bytes() -> int:
+    """Return the bytes that this process may still allocate.
+
+    It is the kernel's estimate, or less where a control group limits it.
+    """
+    free = _read_kib_fields(_PROC / "meminfo")["MemAvailable"]
+    limit, used = _read_cgroup_bytes("memory.max"), _read_cgroup_bytes("memory.current")
     return free if limit is None or used is None else max(0, min(free, limit - used))
 
 
-def resident_bytes() -> int:
+def read_resident_bytes() -> int:
     """Return the resident set of this process."""
-    return _kib_fields(_PROC / "self/status")["VmRSS"]
+    return _read_kib_fields(_PROC / "self/status")["VmRSS"]
 
 
-def peak_resident_bytes() -> int:
+def read_peak_resident_bytes() -> int:
     """Return the highest resident set that this process ever had."""
-    return _kib_fields(_PROC / "self/status")["VmHWM"]
+    return _read_kib_fields(_PROC / "self/status")["VmHWM"]
 
 
-def processor() -> str:
-    """Return the processor's name as the kernel tells it."""
+def read_processor_name() -> str:
+    """Return the processor's name from the kernel."""
     for line in (_PROC / "cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "model name":
@@ -33,13 +36,17 @@ def processor() -> str:
     return platform.machine()
 
 
-def _kib_fields(path: Path) -> dict[str, int]:
-    """Return the fields of a kernel file that are given in kB, in bytes."""
+def _read_kib_fields(path: Path) -> dict[str, int]:
+    """Read the fields of a kernel file in kB, as bytes."""
     fields = (line.split() for line in path.read_text().splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in fields if words[-1:] == ["kB"]}
+    return {
+        columns[0].rstrip(":"): int(columns[1]) * 1024
+        for columns in fields
+        if columns[-1:] == ["kB"]
+    }
 
 
-def _cgroup_bytes(name: str) -> int | None:
+def _read_cgroup_bytes(name: str) -> int | None:
     try:
         text = (_CGROUP / name).read_text().strip()
     except OSError:

@@ -1,7 +1,8 @@
-"""Live tensor bytes of a real CPU run, from every allocation and release that torch's allocator reports.
+"""Live tensor bytes of a CPU run, from torch's allocation events.
 
-The profiler's memory events are used and no dispatch mode: under a dispatch mode autograd stops accumulating the gradients
-of a twice-used tensor in place, so the run that is measured would not be the run that happens.
+The profiler's memory events are used and no dispatch mode: under a dispatch mode autograd stops
+accumulating the gradients of a twice-used tensor in place, so the run that is measured would not be
+the run that happens.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,19 +19,22 @@ MARK = "headroom::"
 BEFORE_FIRST_MARK = "start"
 Listener = Callable[[str], None]
 _listeners: list[Listener] = []
-"""Of the process, not of a context: autograd runs backward in threads of its own on a GPU, and its marks count too."""
+"""Listeners of the process, not of a context.
+
+Autograd runs backward in threads of its own on a GPU, and its marks count too.
+"""
 
 
 class RecordingError(RuntimeError):
-    """The recorded allocations do not add up, so no number can be given."""
+    """The recorded allocations are inconsistent, so no number can be given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """What happened between two marks, in bytes.
+    """Bytes between two marks.
 
-    ``live_peak`` counts storages that outlive the operator that made them: what any device holds. ``allocator_peak`` counts
-    the scratch of CPU kernels too.
+    ``live_peak`` counts storages that outlive the operator that made them: what any device holds.
+    ``allocator_peak`` counts the scratch of CPU kernels too.
     """
 
     name: str
@@ -42,7 +46,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One allocation (positive) or release; ``operator`` is the kernel it happened in, ``scratch`` dies in that kernel."""
+    """One allocation (positive) or release.
+
+    ``operator`` is the kernel in which it happened; scratch is released in the same kernel.
+    """
 
     time_ns: int
     delta: int
@@ -58,25 +65,31 @@ class _Mark:
 
 
 class Recording:
-    """A recording that is under way or over; ``stretches`` can be asked once it is over."""
+    """A recording that is under way or over.
+
+    ``stretches`` can be read once it is over.
+    """
 
     def __init__(self, profiler: profile) -> None:
         """Keep the profiler whose events are read afterwards."""
         self._profiler = profiler
 
     def stretches(self) -> tuple[Stretch, ...]:
-        """Return what happened between the marks, in order."""
+        """Return the stretches between the marks, in order."""
         results = self._profiler.kineto_results
         if results is None:
             message = "the recording is not over"
             raise RecordingError(message)
-        changes, marks = _flatten(results.experimental_event_tree(), _kernels())
+        changes, marks = _flatten(results.experimental_event_tree(), _list_kernels())
         return _sweep(changes, marks)
 
 
 @contextmanager
-def recording() -> Iterator[Recording]:
-    """Record every allocation of this thread; begin before the first tensor that counts."""
+def record_allocations() -> Iterator[Recording]:
+    """Record every allocation of this thread within a block.
+
+    Begin before the first tensor that counts.
+    """
     with profile(use_cpu=True, profile_memory=True) as profiler:
         yield Recording(profiler)
 
@@ -90,8 +103,11 @@ def mark(name: str) -> None:
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Tell ``listener`` of every mark inside: other recorders than this one divide their recordings alike."""
+def listen_to_marks(listener: Listener) -> Iterator[None]:
+    """Call ``listener`` at every mark within a block.
+
+    Other recorders than this one divide their recordings alike.
+    """
     _listeners.append(listener)
     try:
         yield
@@ -99,8 +115,11 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def _kernels() -> frozenset[str]:
-    """Return the operators that run as one kernel, by name; all others are compositions of these."""
+def _list_kernels() -> frozenset[str]:
+    """Return the names of operators that run as one kernel.
+
+    All others are compositions of these.
+    """
     names: set[str] = set()
     for key in ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"):
         registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)  # noqa: SLF001 - the dispatcher's only table
@@ -108,7 +127,9 @@ def _kernels() -> frozenset[str]:
     return frozenset(names)
 
 
-def _flatten(roots: Iterable[_ProfilerEvent], kernels: frozenset[str]) -> tuple[list[_Change], list[_Mark]]:
+def _flatten(
+    roots: Iterable[_ProfilerEvent], kernels: frozenset[str]
+) -> tuple[list[_Change], list[_Mark]]:
     changes: list[_Change] = []
     marks: list[_Mark] = []
     stack: list[tuple[_ProfilerEvent, int | None]] = [(event, None) for event in roots]
@@ -120,33 +141,43 @@ def _flatten(roots: Iterable[_ProfilerEvent], kernels: frozenset[str]) -> tuple[
             changes.append(_Change(time_ns, fields.alloc_size, total, fields.ptr, operator))
         elif event.name.startswith(MARK):
             marks.append(_Mark(event.start_time_ns, event.name.removeprefix(MARK)))
-        inside = event.correlation_id if operator is None and event.name in kernels else operator
-        stack.extend((child, inside) for child in event.children)
-    return _in_order(changes), sorted(marks, key=lambda mark: mark.time_ns)
+        kernel_id = event.correlation_id if operator is None and event.name in kernels else operator
+        stack.extend((child, kernel_id) for child in event.children)
+    return _sort_by_time(changes), sorted(marks, key=lambda mark: mark.time_ns)
 
 
-def _in_order(changes: list[_Change]) -> list[_Change]:
-    """Return the changes by time, after checking that each total follows from the one before it."""
+def _sort_by_time(changes: list[_Change]) -> list[_Change]:
+    """Sort the changes by time and check their totals.
+
+    Each total must follow from the one before it.
+    """
     ordered = sorted(changes, key=lambda change: change.time_ns)
-    # The reporter counts for the whole life of the process; what an earlier recording left there is no event of this one.
+    # The reporter counts for the whole life of the process; what an earlier recording left there is
+    # no event of this one.
     total = ordered[0].total - ordered[0].delta if ordered else 0
     for change in ordered:
         total += change.delta
         if total != change.total:
-            message = f"the allocator reports {change.total} live bytes where its events add up to {total}"
+            message = (
+                f"the allocator reports {change.total} live bytes where its events add up to "
+                f"{total}"
+            )
             raise RecordingError(message)
     return ordered
 
 
 @dataclass(frozen=True, slots=True)
-class _Sorted:
-    """Positions of changes that are not live bytes: scratch of one kernel, and releases of what is older than the recording."""
+class _IgnoredChanges:
+    """Positions of the changes that are not live bytes.
+
+    They are scratch of one kernel, and releases of what is older than the recording.
+    """
 
     scratch: frozenset[int]
     foreign: frozenset[int]
 
 
-def _sort(changes: list[_Change]) -> _Sorted:
+def _find_ignored(changes: list[_Change]) -> _IgnoredChanges:
     born: dict[int, int] = {}
     scratch: set[int] = set()
     foreign: set[int] = set()
@@ -157,11 +188,11 @@ def _sort(changes: list[_Change]) -> _Sorted:
             foreign.add(position)
         elif change.operator is not None and change.operator == changes[birth].operator:
             scratch.update((birth, position))
-    return _Sorted(frozenset(scratch), frozenset(foreign))
+    return _IgnoredChanges(frozenset(scratch), frozenset(foreign))
 
 
 def _sweep(changes: list[_Change], marks: list[_Mark]) -> tuple[Stretch, ...]:
-    kinds = _sort(changes)
+    ignored = _find_ignored(changes)
     stretches: list[Stretch] = []
     live = total = position = 0
     for mark_index in range(-1, len(marks)):
@@ -169,10 +200,14 @@ def _sweep(changes: list[_Change], marks: list[_Mark]) -> tuple[Stretch, ...]:
         until = marks[mark_index + 1].time_ns if mark_index + 1 < len(marks) else None
         start, live_peak, allocator_peak = live, live, total
         while position < len(changes) and (until is None or changes[position].time_ns < until):
-            if position not in kinds.foreign:
+            if position not in ignored.foreign:
                 total += changes[position].delta
-                live += 0 if position in kinds.scratch else changes[position].delta
+                live += 0 if position in ignored.scratch else changes[position].delta
             live_peak, allocator_peak = max(live_peak, live), max(allocator_peak, total)
             position += 1
-        stretches.append(Stretch(name=name, start=start, live_peak=live_peak, allocator_peak=allocator_peak, end=live))
+        stretches.append(
+            Stretch(
+                name=name, start=start, live_peak=live_peak, allocator_peak=allocator_peak, end=live
+            ),
+        )
     return tuple(stretches)

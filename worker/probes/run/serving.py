@@ -1,4 +1,7 @@
-"""Real prefill and decode of a Hugging Face model with its own cache objects, with marks for the recorder."""
+"""Prefill and decode of a Hugging Face model with its own cache.
+
+The recorder's marks divide them.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +13,15 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel, StaticCache
 
 from service.estimator.values.workload import Cache, ServeWorkload
-from worker.probes.attention.dispatch import Choices, cuda_choices
+from worker.probes.attention.dispatch import KernelContext, use_cuda_kernels
 from worker.probes.attention.names import Kernel
 from worker.probes.run.assemble import assemble
 from worker.probes.run.marks import Marks, mark_layers
 from worker.probes.run.recorder import mark
 
-Tell = Callable[[str], None]
-KeptStates = DynamicCache | StaticCache | EncoderDecoderCache
-Given = dict[str, Any]
+OnStep = Callable[[str], None]
+KvCache = DynamicCache | StaticCache | EncoderDecoderCache
+ModelInputs = dict[str, Any]
 """Arguments of a forward pass by name."""
 
 
@@ -30,7 +33,7 @@ class Server:
     workload: ServeWorkload
     kernel: Kernel
     marks: Marks
-    choices: Choices = cuda_choices
+    kernel_context: KernelContext = use_cuda_kernels
 
 
 def make_server(
@@ -39,101 +42,137 @@ def make_server(
     *,
     layers: Sequence[int],
     kernel: Kernel,
-    choices: Choices = cuda_choices,
+    kernel_context: KernelContext = use_cuda_kernels,
     device: str = "cpu",
 ) -> Server:
-    """Build the model that is served; ``choices`` holds every pass to a kernel."""
-    model = assemble(config, workload, layers=layers, kernel=kernel, device=device).causal
+    """Build the model that is served.
+
+    ``kernel_context`` holds every pass to a kernel.
+    """
+    model = assemble(config, workload, layers=layers, kernel=kernel, device=device).hf_model
     model.train(mode=False)
     marks = mark_layers(model, len(layers))
-    return Server(model=model, workload=workload, kernel=kernel, marks=marks, choices=choices)
+    return Server(
+        model=model, workload=workload, kernel=kernel, marks=marks, kernel_context=kernel_context
+    )
 
 
 @torch.no_grad()
-def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_tokens: int, tell: Tell) -> tuple[float, ...]:
-    """Prefill the prompt, then decode the last output token with a full cache; return the seconds of the decode step.
+def serve(
+    server: Server, *, num_sequences: int, prompt_tokens: int, output_tokens: int, on_step: OnStep
+) -> tuple[float, ...]:
+    """Prefill the prompt, then decode the last token with a full cache.
 
-    The cache is brought to its last length in one pass: what it holds there is the same as after one token at a time.
-    Gradients are off as ``generate`` turns them off. ``inference_mode`` would show the recorder whole what runs in parts
+    Returns the seconds of the decode step. The cache is brought to its last length in one pass:
+    what it holds there is the same as after one token at a time. Gradients are off as ``generate``
+    turns them off. ``inference_mode`` would show the recorder as one what runs in parts
     (``matmul``, the math kernel), and hide what these allocate.
     """
     cache = _make_cache(server, prompt_tokens + output_tokens)
-    tell(f"prefill of {num_sequences} x {prompt_tokens} tokens")
+    on_step(f"prefill of {num_sequences} x {prompt_tokens} tokens")
     mark("prefill")
-    read = _encoded if server.model.config.is_encoder_decoder else _prefilled
-    given, _held = read(server, _tokens(server, num_sequences, prompt_tokens), cache)
+    run_prompt = _encode if server.model.config.is_encoder_decoder else _prefill
+    inputs, _source = run_prompt(server, _draw_tokens(server, num_sequences, prompt_tokens), cache)
     if not output_tokens:
         mark("done")
         return ()
-    tell(f"decode at {prompt_tokens + output_tokens} tokens")
+    on_step(f"decode at {prompt_tokens + output_tokens} tokens")
     mark("growing")
     if output_tokens > 1:
-        _forward(server, given | _next(server, num_sequences, output_tokens - 1), cache, "growing")
+        _forward(
+            server,
+            inputs | _make_decoder_inputs(server, num_sequences, output_tokens - 1),
+            cache,
+            "growing",
+        )
     mark("decode")
     began = time.perf_counter()
-    _forward(server, given | _next(server, num_sequences, 1), cache, "decode")
+    _forward(server, inputs | _make_decoder_inputs(server, num_sequences, 1), cache, "decode")
     seconds = time.perf_counter() - began
     mark("done")
     return (seconds,)
 
 
-def _prefilled(server: Server, prompt: torch.Tensor, cache: KeptStates) -> tuple[Given, Given]:
-    """Run the prompt; nothing but the cache goes on from it."""
+def _prefill(
+    server: Server, prompt: torch.Tensor, cache: KvCache
+) -> tuple[ModelInputs, ModelInputs]:
+    """Run the prompt; only the cache is used afterwards."""
     _forward(server, {"input_ids": prompt}, cache, "prefill")
     return {}, {}
 
 
-def _encoded(server: Server, prompt: torch.Tensor, cache: KeptStates) -> tuple[Given, Given]:
-    """Run the encoder on the prompt and the decoder on its first token; return what is handed on, and what is held beside it.
+def _encode(
+    server: Server, prompt: torch.Tensor, cache: KvCache
+) -> tuple[ModelInputs, ModelInputs]:
+    """Run the encoder, then the decoder on its first token.
 
-    ``generate`` hands on what was encoded, and holds what it was encoded from until its end. An encoder that hears audio reads
-    all that it has positions for, and the prompt is the decoder's where it is not as long.
+    Returns the inputs of later passes, and the encoder's inputs, which must stay alive.
+    ``generate`` hands on what was encoded, and holds what it was encoded from until its end. An
+    encoder that takes audio reads all that it has positions for, and the prompt is the decoder's
+    where it is not as long.
     """
     num_sequences, num_tokens = prompt.shape
     source, first = {"input_ids": prompt}, 1
     if server.model.main_input_name == "input_features":
         config = server.model.config
         shape = (num_sequences, config.num_mel_bins, 2 * config.max_source_positions)
-        source = {"input_features": torch.zeros(shape, dtype=server.model.dtype, device=server.model.device)}
+        source = {
+            "input_features": torch.zeros(
+                shape, dtype=server.model.dtype, device=server.model.device
+            ),
+        }
         first = 1 if num_tokens == config.max_source_positions else num_tokens
-    with server.choices(server.kernel), server.marks.during("prefill"):
-        encoded = server.model.get_encoder()(**source)
-        _call(server, {"encoder_outputs": encoded} | _next(server, num_sequences, first), cache)
-    return {"encoder_outputs": encoded}, source
+    with server.kernel_context(server.kernel), server.marks.during("prefill"):
+        outputs = server.model.get_encoder()(**source)
+        _call(
+            server,
+            {"encoder_outputs": outputs} | _make_decoder_inputs(server, num_sequences, first),
+            cache,
+        )
+    return {"encoder_outputs": outputs}, source
 
 
-def _next(server: Server, num_sequences: int, num_tokens: int) -> Given:
-    """Return more tokens, by the name that a decoder has for its own."""
+def _make_decoder_inputs(server: Server, num_sequences: int, num_tokens: int) -> ModelInputs:
+    """Make more tokens, under the decoder's name for its input."""
     name = "decoder_input_ids" if server.model.config.is_encoder_decoder else "input_ids"
-    return {name: _tokens(server, num_sequences, num_tokens)}
+    return {name: _draw_tokens(server, num_sequences, num_tokens)}
 
 
-def _forward(server: Server, given: Given, cache: KeptStates, phase: str) -> None:
-    with server.choices(server.kernel), server.marks.during(phase):
-        _call(server, given, cache)
+def _forward(server: Server, inputs: ModelInputs, cache: KvCache, phase: str) -> None:
+    with server.kernel_context(server.kernel), server.marks.during(phase):
+        _call(server, inputs, cache)
 
 
-def _call(server: Server, given: Given, cache: KeptStates) -> None:
-    """Run the model on more tokens; what keeps a state and no keys calls its cache by another name, and an encoder has none."""
+def _call(server: Server, inputs: ModelInputs, cache: KvCache) -> None:
+    """Run the model on more tokens, with its cache.
+
+    A model that keeps a state and no keys calls its cache by another name, and an encoder has none.
+    """
     if not server.model.can_generate():
-        server.model(**given)
+        server.model(**inputs)
         return
     names = signature(server.model.forward).parameters
-    kept = {"cache_params" if "cache_params" in names else "past_key_values": cache}
-    last = {} if server.model.config.is_encoder_decoder else {"logits_to_keep": 1}
-    server.model(use_cache=True, **given, **kept, **last)
+    cache_inputs = {"cache_params" if "cache_params" in names else "past_key_values": cache}
+    logits_inputs = {} if server.model.config.is_encoder_decoder else {"logits_to_keep": 1}
+    server.model(use_cache=True, **inputs, **cache_inputs, **logits_inputs)
 
 
-def _make_cache(server: Server, max_tokens: int) -> KeptStates:
+def _make_cache(server: Server, max_tokens: int) -> KvCache:
     config = server.model.config
     if config.is_encoder_decoder:
-        return EncoderDecoderCache(DynamicCache(), DynamicCache())  # T5's config says how deep its encoder is
+        return EncoderDecoderCache(
+            DynamicCache(), DynamicCache()
+        )  # T5's config says how deep its encoder is
     if server.workload.cache is Cache.STATIC:
-        return StaticCache(config=config, max_cache_len=max(max_tokens, server.workload.max_model_len or 0))
+        return StaticCache(
+            config=config, max_cache_len=max(max_tokens, server.workload.max_model_len or 0)
+        )
     return DynamicCache(config=config)
 
 
-def _tokens(server: Server, num_sequences: int, num_tokens: int) -> torch.Tensor:
+def _draw_tokens(server: Server, num_sequences: int, num_tokens: int) -> torch.Tensor:
     vocab_size = server.model.config.get_text_config().vocab_size
-    drawn = torch.randint(0, vocab_size, (num_sequences, num_tokens), generator=torch.Generator().manual_seed(0))
-    return drawn.to(server.model.device)
+    ids = torch.randint(
+        0, vocab_size, (num_sequences, num_tokens), generator=torch.Generator().manual_seed(0)
+    )
+    return ids.to(server.model.device)

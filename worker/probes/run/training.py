@@ -1,4 +1,7 @@
-"""Real training steps: forward, loss, backward and optimizer step of a Hugging Face model, with marks for the recorder."""
+"""Real training steps of a Hugging Face model, with marks.
+
+A step is forward, loss, backward and optimizer step; the marks are the recorder's.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,110 +14,140 @@ from transformers import PreTrainedModel
 
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 from service.probing.plan import NUM_MICRO_BATCHES
-from worker.probes.attention.dispatch import Choices, cuda_choices
+from worker.probes.attention.dispatch import KernelContext, use_cuda_kernels
 from worker.probes.attention.names import Kernel
 from worker.probes.models.build import TORCH_DTYPES
-from worker.probes.models.inputs import Batch, training_batch
+from worker.probes.models.inputs import Batch, make_training_batch
 from worker.probes.models.optimizers import Stepper, make_stepper
 from worker.probes.run.assemble import assemble
 from worker.probes.run.marks import LossMarks, Marks, mark_head, mark_layers
 from worker.probes.run.recorder import mark
 
 STEP_MARK = "step/"
-"""Prefix of the mark that begins a step; what is before the first is the making of model and states."""
+"""Prefix of the mark that begins a step; model and states are made before the first."""
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trainee:
-    """A model under training: ``subject`` is called, ``causal`` is the Hugging Face model inside of it."""
+class Trainer:
+    """A model under training.
 
-    subject: nn.Module
-    causal: PreTrainedModel
+    ``model`` is called, ``hf_model`` is the Hugging Face model inside it.
+    """
+
+    model: nn.Module
+    hf_model: PreTrainedModel
     stepper: Stepper
     workload: TrainWorkload
     kernel: Kernel
     marks: Marks
-    choices: Choices = cuda_choices
+    kernel_context: KernelContext = use_cuda_kernels
 
 
-def make_trainee(
+def make_trainer(
     config: Mapping[str, object],
     workload: TrainWorkload,
     *,
     layers: Sequence[int],
     kernel: Kernel,
-    choices: Choices = cuda_choices,
+    kernel_context: KernelContext = use_cuda_kernels,
     device: str = "cpu",
-) -> Trainee:
-    """Build the model, its adapters and its optimizer; ``choices`` holds every forward pass to a kernel."""
+) -> Trainer:
+    """Build the model, its adapters and its optimizer.
+
+    ``kernel_context`` holds every forward pass to a kernel.
+    """
     assembled = assemble(config, workload, layers=layers, kernel=kernel, device=device)
-    causal, subject = assembled.causal, assembled.subject
+    hf_model, model = assembled.hf_model, assembled.model
     if workload.activation_checkpointing is Checkpointing.FULL:
         # Backward leaves the function mode, so what it runs again enters it by itself.
         recompute = {
             "use_reentrant": False,
             "preserve_rng_state": False,
-            "context_fn": lambda: (nullcontext(), choices(kernel)),
+            "context_fn": lambda: (nullcontext(), kernel_context(kernel)),
         }
-        causal.activation_checkpointing_enable(recompute)
-    marks = mark_layers(causal, len(layers))
-    mark_head(causal)
-    trained = [parameter for parameter in subject.parameters() if parameter.requires_grad]
+        hf_model.activation_checkpointing_enable(recompute)
+    marks = mark_layers(hf_model, len(layers))
+    mark_head(hf_model)
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     stepper = make_stepper(
-        trained,
+        trainable,
         precision=workload.precision,
         optimizer=workload.optimizer,
         clip=workload.gradient_clipping,
     )
-    return Trainee(
-        subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel, marks=marks, choices=choices
+    return Trainer(
+        model=model,
+        hf_model=hf_model,
+        stepper=stepper,
+        workload=workload,
+        kernel=kernel,
+        marks=marks,
+        kernel_context=kernel_context,
     )
 
 
-def train(trainee: Trainee, *, micro_batch_size: int, sequence_length: int, num_steps: int, tell: Tell) -> tuple[float, ...]:
-    """Run ``num_steps`` optimizer steps, each under a mark of its own, and return the seconds of each."""
+def train(
+    trainer: Trainer,
+    *,
+    micro_batch_size: int,
+    sequence_length: int,
+    num_steps: int,
+    on_step: OnStep,
+) -> tuple[float, ...]:
+    """Run ``num_steps`` optimizer steps and return the seconds of each.
 
-    def batch() -> Batch:
-        return training_batch(
-            trainee.causal, trainee.workload, micro_batch_size=micro_batch_size, sequence_length=sequence_length
+    Each is under a mark of its own.
+    """
+
+    def make_batch() -> Batch:
+        return make_training_batch(
+            trainer.hf_model,
+            trainer.workload,
+            micro_batch_size=micro_batch_size,
+            sequence_length=sequence_length,
         )
 
     seconds = []
     for step in range(num_steps):
-        tell(f"step {step + 1} of {num_steps}")
+        on_step(f"step {step + 1} of {num_steps}")
         began = time.perf_counter()
-        _one_step(trainee, batch, step)
+        _run_step(trainer, make_batch, step)
         seconds.append(time.perf_counter() - began)
     return tuple(seconds)
 
 
-def _one_step(trainee: Trainee, batch: Callable[[], Batch], step: int) -> None:
+def _run_step(trainer: Trainer, make_batch: Callable[[], Batch], step: int) -> None:
     mark(f"{STEP_MARK}{step}")
-    for _ in range(min(trainee.workload.gradient_accumulation_steps, NUM_MICRO_BATCHES)):
-        _micro_batch(trainee, batch())
+    for _ in range(min(trainer.workload.gradient_accumulation_steps, NUM_MICRO_BATCHES)):
+        _run_micro_batch(trainer, make_batch())
     mark("optimizer_step")
-    trainee.stepper.step()
+    trainer.stepper.step()
     mark("between")
-    trainee.stepper.zero_grad()
+    trainer.stepper.zero_grad()
     mark("done")
 
 
-def _micro_batch(trainee: Trainee, batch: Batch) -> None:
+def _run_micro_batch(trainer: Trainer, batch: Batch) -> None:
     loss_marks = LossMarks()
-    with trainee.choices(trainee.kernel), _autocast(trainee), loss_marks, trainee.marks.during("forward"):
-        outputs = trainee.subject(**batch)
+    with (
+        trainer.kernel_context(trainer.kernel),
+        _make_autocast(trainer),
+        loss_marks,
+        trainer.marks.during("forward"),
+    ):
+        outputs = trainer.model(**batch)
     loss_marks.check()
     loss = outputs.loss
-    if not trainee.workload.keeps_logits:
+    if not trainer.workload.keeps_logits:
         del outputs
     mark("loss/gradient")
     loss.backward()
 
 
-def _autocast(trainee: Trainee) -> AbstractContextManager[object]:
-    precision = trainee.workload.precision
+def _make_autocast(trainer: Trainer) -> AbstractContextManager[object]:
+    precision = trainer.workload.precision
     if not precision.autocast:
         return nullcontext()
-    return torch.autocast(trainee.causal.device.type, dtype=TORCH_DTYPES[precision.compute_dtype])
+    return torch.autocast(trainer.hf_model.device.type, dtype=TORCH_DTYPES[precision.compute_dtype])

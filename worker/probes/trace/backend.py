@@ -1,4 +1,7 @@
-"""Device ``trace``: the real model code on fake tensors, no weights, no arithmetic, every allocation written down."""
+"""Device ``trace``: the real model code on fake tensors.
+
+There are no weights and no arithmetic, and every allocation is recorded.
+"""
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Allocator, TrainWorkload
@@ -6,45 +9,63 @@ from service.jobs.contract import ProbeDevice
 from service.jobs.host import Host
 from service.probing.plan import Point
 from worker.probes.run import host
-from worker.probes.run.backend import Keep, Session, Subject, Tell
-from worker.probes.run.session import highest, reading_of, steady_stretches
+from worker.probes.run.backend import OnStep, PointResult, ProbeSetup, SaveSnapshot
+from worker.probes.run.session import build_reading, compute_highest, select_steady_stretches
 from worker.probes.trace.caching import replay
-from worker.probes.trace.holdings import at_peak
-from worker.probes.trace.ledger import stretches
-from worker.probes.trace.origins import TellingLedger
+from worker.probes.trace.holdings import summarize_peak
+from worker.probes.trace.ledger import compute_stretches
+from worker.probes.trace.origins import OriginLedger
 from worker.probes.trace.run import run_traced
-from worker.probes.trace.snapshot import snapshot_of
-from worker.probes.trace.speed import operators_per_second
+from worker.probes.trace.snapshot import build_snapshot
+from worker.probes.trace.speed import measure_operators_per_second
 
 
 class TraceBackend:
-    """Runs points on fake tensors: whatever their size, on whatever machine."""
+    """Backend that runs points on fake tensors.
+
+    Any size runs on any machine.
+    """
 
     device = ProbeDevice.TRACE
 
     def host(self, dtype: DType) -> Host:
-        """Return how fast operators are traced; nothing else bounds a run in which no dtype has values."""
-        del dtype
-        return Host(operators_per_second=operators_per_second())
+        """Return the speed at which operators are traced.
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
+        Nothing else bounds a run in which no dtype has values.
+        """
+        del dtype
+        return Host(operators_per_second=measure_operators_per_second())
+
+    def run(
+        self,
+        setup: ProbeSetup,
+        point: Point,
+        *,
+        on_step: OnStep,
+        save_snapshot: SaveSnapshot | None = None,
+    ) -> PointResult:
         """Trace one point; raises Refusal."""
-        traced = run_traced(subject, point, tell=tell, ledger=None if keep is None else TellingLedger())
-        tell("replaying the caching allocator")
-        workload = subject.workload
+        traced = run_traced(
+            setup, point, on_step=on_step, ledger=None if save_snapshot is None else OriginLedger()
+        )
+        on_step("replaying the caching allocator")
+        workload = setup.workload
         kind = workload.allocator if isinstance(workload, TrainWorkload) else Allocator.DEFAULT
-        if keep is not None:
-            keep(snapshot_of(traced, kind))
+        if save_snapshot is not None:
+            save_snapshot(build_snapshot(traced, kind))
         replayed = replay(traced.ledger, kind)
-        reserved = steady_stretches(stretches(traced.ledger, replayed.reserved))
-        return Session(
-            reading=reading_of(point, stretches(traced.ledger, traced.ledger.live())),
+        reserved = select_steady_stretches(compute_stretches(traced.ledger, replayed.reserved))
+        return PointResult(
+            reading=build_reading(point, compute_stretches(traced.ledger, traced.ledger.live())),
             step_seconds=(),
-            resident_bytes=host.peak_resident_bytes(),
-            at_peak=at_peak(traced),
-            reserved=highest(reserved, lambda stretch: stretch.live_peak),
+            resident_bytes=host.read_peak_resident_bytes(),
+            at_peak=summarize_peak(traced),
+            reserved=compute_highest(reserved, lambda stretch: stretch.live_peak),
         )
 
     def environment(self) -> dict[str, str | int | None]:
-        """Return what stands where a device would be."""
-        return {"trace": "fake tensors, CUDA's kernels", "allocator": "CUDACachingAllocator replayed"}
+        """Return the environment of a run without a device."""
+        return {
+            "trace": "fake tensors, CUDA's kernels",
+            "allocator": "CUDACachingAllocator replayed",
+        }

@@ -1,29 +1,38 @@
-"""The caching allocator, replayed over what a traced run allocated: block by block, in the order in which it happened."""
+"""Replay of the caching allocator over a traced run.
+
+It goes block by block, in the order in which the run allocated.
+"""
 
 from dataclasses import dataclass
 
-from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, Block, allocator_of
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, Block, make_allocator
 from service.estimator.values.workload import Allocator
 from worker.probes.trace.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Bytes after every event of a ledger: in blocks that are in use, and in segments that the allocator has taken."""
+    """Bytes after every event of a ledger.
+
+    ``in_blocks`` are in blocks in use, ``reserved`` in segments that the allocator has taken.
+    """
 
     in_blocks: list[int]
     reserved: list[int]
 
 
 def replay(ledger: Ledger, kind: Allocator) -> Replay:
-    """Run a ledger through an allocator that has the whole device to itself (``caching_allocator`` of the estimator)."""
-    allocator = allocator_of(kind)
+    """Run a ledger through the caching allocator.
+
+    The allocator has the full device to itself (``service.estimator.allocator.caching``).
+    """
+    allocator = make_allocator(kind)
     blocks: dict[int, Block] = {}
     in_blocks: list[int] = []
     reserved: list[int] = []
     for event in ledger.order:
         if event >= 0:
-            size = -(-ledger.births[event].num_bytes // BLOCK_BYTES)
+            size = -(-ledger.allocations[event].num_bytes // BLOCK_BYTES)
             if size:  # a tensor without elements has no block
                 blocks[event] = allocator.allocate(size)
         elif (block := blocks.pop(~event, None)) is not None:

@@ -1,4 +1,7 @@
-"""Where a kernel on CUDA gives or needs other bytes than the same operator on fake CPU tensors says."""
+"""CUDA kernels whose bytes differ from those of fake CPU tensors.
+
+The outputs or the scratch of the operators differ.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -12,20 +15,32 @@ _FP32_BYTES = 4
 _GROUPED_ALIGNMENT = 16
 """Bytes to which rows of a grouped product's output are padded."""
 Scratch = Callable[..., Sequence[int]]
-"""What a kernel takes beside its outputs, from its arguments: bytes, one number for each buffer."""
+"""Function from a kernel's arguments to its scratch: bytes, one number for each buffer."""
 
 
-def _layer_norm(func: Callable[..., Any], *args: object, **kwargs: object) -> object:
-    """CUDA's layer norm keeps mean and deviation in fp32; a CPU keeps them in the input's dtype (ATen ``layer_norm.cpp``)."""
+def _run_layer_norm(func: Callable[..., Any], *args: object, **kwargs: object) -> object:
+    """Return statistics in fp32, as CUDA's layer norm keeps them.
+
+    A CPU keeps mean and deviation in the input's dtype (ATen ``layer_norm.cpp``).
+    """
     output, *statistics = func(*args, **kwargs)
-    return (output, *(each.float() if each.dtype is not torch.float32 else each for each in statistics))
+    return (
+        output,
+        *(
+            statistic.float() if statistic.dtype is not torch.float32 else statistic
+            for statistic in statistics
+        ),
+    )
 
 
-def _flash_backward(_gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, *_: object, **__: object) -> Sequence[int]:
-    """Return the scratch of flash attention's backward (``mha_bwd`` in torch 2.13 ``flash_attn/flash_api.cpp``).
+def _compute_flash_scratch(
+    _gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, *_: object, **__: object
+) -> Sequence[int]:
+    """Return the scratch of flash attention's backward.
 
-    The query's gradient is accumulated in fp32 beside one fp32 per row, and where heads are grouped the gradients of key and
-    value are made for every query head before they are summed.
+    (``mha_bwd`` in torch 2.13 ``flash_attn/flash_api.cpp``.) The query's gradient is accumulated in
+    fp32 with one more fp32 per row, and where heads are grouped the gradients of key and value are
+    made for every query head before they are summed.
     """
     batch, heads, rows, head_dim = query.shape
     scratch = [batch * heads * rows * head_dim * _FP32_BYTES, batch * heads * rows * _FP32_BYTES]
@@ -34,12 +49,14 @@ def _flash_backward(_gradient: torch.Tensor, query: torch.Tensor, key: torch.Ten
     return scratch
 
 
-def _efficient_backward(_gradient: torch.Tensor, query: torch.Tensor, *_: object, **__: object) -> Sequence[int]:
+def _compute_efficient_scratch(
+    _gradient: torch.Tensor, query: torch.Tensor, *_: object, **__: object
+) -> Sequence[int]:
     """Return the scratch of memory-efficient attention's backward: one fp32 per row."""
     return [prod(query.shape[:3]) * _FP32_BYTES]
 
 
-def _grouped_mm(
+def _allocate_grouped_mm(
     _func: Callable[..., Any],
     rows: torch.Tensor,
     weights: torch.Tensor,
@@ -47,9 +64,10 @@ def _grouped_mm(
     _bias: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Return the output of experts' products: torch's kernels take 16 and 32 bit, its stand-in for fakes bfloat16 alone.
+    """Allocate the output of experts' grouped products.
 
-    Rows are padded to 16 bytes (``create_grouped_gemm_output_tensor``, torch 2.13 ATen/native/GroupedMMUtils.h).
+    Torch's kernels take 16 and 32 bit, its stand-in for fakes bfloat16 alone. Rows are padded to 16
+    bytes (``create_grouped_gemm_output_tensor``, torch 2.13 ATen/native/GroupedMMUtils.h).
     """
     dtype = out_dtype or rows.dtype
     sizes = [rows.shape[-2], weights.shape[-1]]
@@ -63,15 +81,15 @@ def _grouped_mm(
 
 OUTPUTS: Mapping[object, Callable[..., object]] = MappingProxyType(
     {
-        _aten.native_layer_norm.default: _layer_norm,
-        _aten._grouped_mm.default: _grouped_mm,  # noqa: SLF001 - an operator's name
-    }
+        _aten.native_layer_norm.default: _run_layer_norm,
+        _aten._grouped_mm.default: _allocate_grouped_mm,  # noqa: SLF001 - an operator's name
+    },
 )
 """Operators whose outputs on CUDA are not those of their stand-ins."""
 SCRATCH: Mapping[object, Scratch] = MappingProxyType(
     {
-        _aten._scaled_dot_product_flash_attention_backward.default: _flash_backward,  # noqa: SLF001 - an operator's name
-        _aten._scaled_dot_product_efficient_attention_backward.default: _efficient_backward,  # noqa: SLF001 - an operator's name
-    }
+        _aten._scaled_dot_product_flash_attention_backward.default: _compute_flash_scratch,  # noqa: SLF001 - an operator's name
+        _aten._scaled_dot_product_efficient_attention_backward.default: _compute_efficient_scratch,  # noqa: SLF001 - an operator's name
+    },
 )
 """Bytes that a kernel takes from the allocator and gives back before it returns."""

@@ -1,4 +1,7 @@
-"""What a model's code asks beside its operators, answered as on CUDA: values that fake tensors lack, modes, moves."""
+"""Stand-ins for queries of a model's code that fake tensors cannot answer.
+
+They answer as on CUDA: values, modes, moves.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,17 +11,18 @@ from transformers import masking_utils
 
 
 @contextmanager
-def whole_sequences() -> Iterator[None]:
-    """Say that no row packs several sequences: positions run through, and packed ones would need a mask of their own.
+def disable_packing_detection() -> Iterator[None]:
+    """Report that no row packs several sequences.
 
-    transformers 5.23 reads this from the positions, and while it traces takes every row for packed.
+    Positions run through, and packed ones would need a mask of their own. transformers 5.23 reads
+    this from the positions, and while it traces takes every row for packed.
     """
     find = masking_utils.find_packed_sequence_indices
 
-    def found_none(position_ids: torch.Tensor) -> None:
+    def find_none(position_ids: torch.Tensor) -> None:
         find(position_ids)
 
-    masking_utils.find_packed_sequence_indices = found_none
+    masking_utils.find_packed_sequence_indices = find_none
     try:
         yield
     finally:
@@ -26,17 +30,18 @@ def whole_sequences() -> Iterator[None]:
 
 
 @contextmanager
-def moved_in_place() -> Iterator[None]:
-    """Let a module's weights be cast and moved as real ones are, by giving each parameter its new data.
+def move_in_place() -> Iterator[None]:
+    """Cast and move a module's weights by assigning their data.
 
-    Fake ones would be swapped with their copies, which torch 2.13 refuses where anything else refers to them.
+    Real ones are moved so. Fake ones would be swapped with their copies, which torch 2.13 refuses
+    where anything else refers to them.
     """
     swap = torch.utils.swap_tensors
 
-    def give(parameter: torch.Tensor, moved: torch.Tensor) -> None:
+    def assign_data(parameter: torch.Tensor, moved: torch.Tensor) -> None:
         parameter.data = moved.data
 
-    torch.utils.swap_tensors = give
+    torch.utils.swap_tensors = assign_data
     try:
         yield
     finally:
@@ -44,10 +49,11 @@ def moved_in_place() -> Iterator[None]:
 
 
 @contextmanager
-def autocast_on_cuda(dtype: torch.dtype | None) -> Iterator[None]:
-    """Say that CUDA's autocast is on, with ``dtype``: some models ask for it by hand before they cast (Nemotron's norms).
+def report_cuda_autocast(dtype: torch.dtype | None) -> Iterator[None]:
+    """Report that CUDA's autocast is on, with ``dtype``.
 
-    The tensors are CPU tensors to torch, whose own autocast does the work; ``None`` changes nothing.
+    Some models ask for it by hand before they cast (Nemotron's norms). The tensors are CPU tensors
+    to torch, whose own autocast does the work; ``None`` changes nothing.
     """
     if dtype is None:
         yield

@@ -1,4 +1,4 @@
-"""Writes down every storage that a run on fake tensors makes and releases."""
+"""Recorder of the storages of a run on fake tensors."""
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,8 +9,8 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from worker.probes.run.recorder import listening
-from worker.probes.trace.accumulation import accumulates_in_place
+from worker.probes.run.recorder import listen_to_marks
+from worker.probes.trace.accumulation import is_in_place_accumulation
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH, Scratch
 from worker.probes.trace.ledger import Ledger
 
@@ -29,25 +29,37 @@ _NO_STORAGE = frozenset(
         _aten.select.int,
         _aten.permute.default,
         _aten._local_scalar_dense.default,  # noqa: SLF001 - an operator's name
-    }
+    },
 )
-"""Operators that look at a tensor and never make one: a third of a step's calls, passed on at once."""
+"""Operators that never make a storage: a third of a step's calls, passed on at once."""
 _WAITS = torch.ops._c10d_functional.wait_tensor.default  # noqa: SLF001 - an operator's name
-"""Waits for a collective and hands on what it is given; its fake is told to make a tensor of its own."""
+"""Operator that waits for a collective and returns its input.
+
+Its fake makes a tensor of its own.
+"""
 _ON_HOST = frozenset({_aten.lift_fresh.default})
-"""``torch.tensor(3.0)`` is made on the CPU: optimizers count their steps with such tensors, unless they are fused."""
+"""Operators whose outputs are on the CPU, such as ``torch.tensor(3.0)``.
+
+Optimizers count their steps with such tensors, unless they are fused.
+"""
 
 
 class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Sits above the fake tensors' own mode, so that it sees what the device would be asked for, kernel by kernel."""
+    """Dispatch mode above the fake tensors' own.
+
+    There it sees what the device would be asked for, kernel by kernel.
+    """
 
     def __init__(self, ledger: Ledger, scratch: Mapping[object, Scratch]) -> None:
-        """Write into ``ledger``; ``scratch`` says what kernels take beside their outputs."""
+        """Record into ``ledger``.
+
+        ``scratch`` has what kernels take besides their outputs.
+        """
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.ledger = ledger
-        self._needs = scratch
-        self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
-        self._left_out: dict[int, weakref.ref[Any]] = {}
+        self._scratch_sizes = scratch
+        self._tracked: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._ignored: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(
         self,
@@ -56,110 +68,122 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
-        """Run an operator and write down the storages that are new."""
+        """Run an operator and record the storages that are new."""
         if DTensor in types:
-            return NotImplemented  # a distributed tensor takes itself apart, and this rank's part of it comes by here
+            # a distributed tensor takes itself apart, and this rank's part of it comes by here
+            return NotImplemented
         named = kwargs or {}
         if func in _NO_STORAGE:
             return func(*args, **named)
         if func is _WAITS:
             return args[0]
-        if func is _aten.add.Tensor and accumulates_in_place(args, named):
+        if func is _aten.add.Tensor and is_in_place_accumulation(args, named):
             return args[0]
-        as_on_cuda: Callable[..., object] = OUTPUTS.get(func) or _plain
+        as_on_cuda: Callable[..., object] = OUTPUTS.get(func) or _call
         outputs = as_on_cuda(func, *args, **named)
         if func in _ON_HOST:
-            self._leave_out(outputs)
+            self._ignore(outputs)
         else:
-            self._see_all(outputs, str(func))
-        if func in self._needs:
-            self._scratch(self._needs[func](*args, **named), str(func))
+            self._record_outputs(outputs, str(func))
+        if func in self._scratch_sizes:
+            self._record_scratch(self._scratch_sizes[func](*args, **named), str(func))
         return outputs
 
-    def place_of(self, tensor: torch.Tensor) -> int | None:
-        """Return the ledger's place of a tensor's storage, ``None`` where it was not recorded."""
-        held = tensor.to_local() if isinstance(tensor, DTensor) else tensor
-        known = self._known.get(held.untyped_storage()._cdata)  # noqa: SLF001 - the storage's identity
-        return None if known is None else known[0]
+    def find_place(self, tensor: torch.Tensor) -> int | None:
+        """Return the ledger's position of a tensor's storage.
 
-    def resized(self, storage: torch.UntypedStorage, num_bytes: int) -> None:
-        """Write down that a storage was given back and taken anew in another size."""
+        None where it was not recorded.
+        """
+        local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        entry = self._tracked.get(local.untyped_storage()._cdata)  # noqa: SLF001 - the storage's identity
+        return None if entry is None else entry[0]
+
+    def record_resize(self, storage: torch.UntypedStorage, num_bytes: int) -> None:
+        """Record that a storage was released and allocated in another size."""
         identity = storage._cdata  # noqa: SLF001 - the storage's identity
-        if (known := self._known.pop(identity, None)) is None:
+        if (entry := self._tracked.pop(identity, None)) is None:
             return
-        place, _ = known
+        place, _ = entry
         self.ledger.release(place)
-        birth = self.ledger.births[place]
-        self._begin(storage, self.ledger.make(num_bytes, birth.operator, birth.shape, birth.dtype))
+        birth = self.ledger.allocations[place]
+        self._track(
+            storage, self.ledger.allocate(num_bytes, birth.operator, birth.shape, birth.dtype)
+        )
 
-    def _see_all(self, outputs: object, operator: str) -> None:
+    def _record_outputs(self, outputs: object, operator: str) -> None:
         if isinstance(outputs, torch.Tensor):
-            self._see(outputs, operator)
+            self._record_output(outputs, operator)
         elif isinstance(outputs, tuple | list):
             for output in outputs:
-                self._see_all(output, operator)
+                self._record_outputs(output, operator)
 
-    def _see(self, tensor: torch.Tensor, operator: str) -> None:
+    def _record_output(self, tensor: torch.Tensor, operator: str) -> None:
         storage = tensor.untyped_storage()
         identity = storage._cdata  # noqa: SLF001 - the storage's identity
-        if identity in self._known or identity in self._left_out or tensor.device.type == "meta":
+        if identity in self._tracked or identity in self._ignored or tensor.device.type == "meta":
             return
         shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
-        self._begin(storage, self.ledger.make(storage.nbytes(), operator, shape, dtype))
+        self._track(storage, self.ledger.allocate(storage.nbytes(), operator, shape, dtype))
 
-    def _leave_out(self, output: object) -> None:
-        """Never count a storage, whatever writes into it later."""
+    def _ignore(self, output: object) -> None:
+        """Ignore a storage, whatever writes into it later."""
         assert isinstance(output, torch.Tensor)  # noqa: S101 - what these operators return
-        storage, left_out = output.untyped_storage(), self._left_out
+        storage, ignored = output.untyped_storage(), self._ignored
         identity = storage._cdata  # noqa: SLF001 - the storage's identity
-        left_out[identity] = weakref.ref(storage, lambda _: left_out.pop(identity, None))
+        ignored[identity] = weakref.ref(storage, lambda _: ignored.pop(identity, None))
 
-    def _begin(self, storage: torch.UntypedStorage, place: int) -> None:
+    def _track(self, storage: torch.UntypedStorage, place: int) -> None:
         identity = storage._cdata  # noqa: SLF001 - the storage's identity
-        known, ledger = self._known, self.ledger
+        tracked, ledger = self._tracked, self.ledger
 
-        def gone(reference: weakref.ref[Any]) -> None:
+        def on_release(reference: weakref.ref[Any]) -> None:
             # After a resize the same storage has a new place, and the old reference nothing to say.
-            if (current := known.get(identity)) is not None and current[1] is reference:
-                del known[identity]
+            if (current := tracked.get(identity)) is not None and current[1] is reference:
+                del tracked[identity]
                 ledger.release(place)
 
-        known[identity] = (place, weakref.ref(storage, gone))
+        tracked[identity] = (place, weakref.ref(storage, on_release))
 
-    def _scratch(self, sizes: Sequence[int], operator: str) -> None:
-        places = [self.ledger.make(size, operator, (size,), "uint8") for size in sizes]
+    def _record_scratch(self, sizes: Sequence[int], operator: str) -> None:
+        places = [self.ledger.allocate(size, operator, (size,), "uint8") for size in sizes]
         for place in places:
             self.ledger.release(place)
 
 
 @contextmanager
-def recording_storages(
+def record_storages(
     scratch: Mapping[object, Scratch] = SCRATCH, *, ledger: Ledger | None = None
 ) -> Iterator[StorageRecorder]:
-    """Record what happens inside, into ``ledger`` or a new one; the marks of ``worker.probes.run.recorder`` divide it."""
+    """Record the storages of a block, into ``ledger`` or a new one.
+
+    The marks of ``worker.probes.recorder`` divide it.
+    """
     recorder = StorageRecorder(Ledger() if ledger is None else ledger, scratch)
-    with listening(recorder.ledger.mark), _noticing_resizes(recorder), recorder:
+    with listen_to_marks(recorder.ledger.mark), _record_resizes(recorder), recorder:
         yield recorder
 
 
 @contextmanager
-def _noticing_resizes(recorder: StorageRecorder) -> Iterator[None]:
-    """Sharded parameters are freed and filled by resizing their storage, which is no operator."""
+def _record_resizes(recorder: StorageRecorder) -> Iterator[None]:
+    """Record the resizes of storages.
+
+    Sharded parameters are freed and filled by resizing their storage, which is no operator.
+    """
     resize = torch.UntypedStorage.resize_
 
-    def noticed(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+    def resize_and_record(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
         before = storage.nbytes()
         result: torch.UntypedStorage = resize(storage, size)
         if size != before:
-            recorder.resized(storage, size)
+            recorder.record_resize(storage, size)
         return result
 
-    torch.UntypedStorage.resize_ = noticed  # type: ignore[method-assign, assignment]  # put back below
+    torch.UntypedStorage.resize_ = resize_and_record  # type: ignore[method-assign, assignment]  # put back below
     try:
         yield
     finally:
         torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]  # as it was
 
 
-def _plain(func: Callable[..., object], *args: object, **kwargs: object) -> object:
+def _call(func: Callable[..., object], *args: object, **kwargs: object) -> object:
     return func(*args, **kwargs)

@@ -1,4 +1,7 @@
-"""How fast this host passes operators through fake tensors, so that a plan knows what time it has."""
+"""Speed at which this host passes operators through fake tensors.
+
+A plan estimates from it what it has time for.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from service.estimator.values.workload import Allocator
 from worker.probes.trace.caching import replay
-from worker.probes.trace.ledger import stretches
-from worker.probes.trace.recorder import recording_storages
+from worker.probes.trace.ledger import compute_stretches
+from worker.probes.trace.recorder import record_storages
 
 _WIDTH = 64
 _NUM_LINEARS = 12
@@ -21,21 +24,22 @@ _NUM_ROUNDS = 2
 
 
 @cache
-def operators_per_second() -> float:
-    """Return the operators that one core traces per second, views among them; measured once in a process, in CPU time.
+def measure_operators_per_second() -> float:
+    """Measure the operators that one core traces per second.
 
-    How busy the host is changes from moment to moment, and a plan leaves room for it (``BUDGET_SHARE``).
+    Views are among them; it is measured once in a process, in CPU time. How busy the host is
+    changes from moment to moment, and a plan leaves room for it (``BUDGET_SHARE``).
     """
-    counting = _Counting()
-    _trace(counting)  # meets every operator for the first time, too
-    return _NUM_ROUNDS * counting.num_operators / sum(_trace() for _ in range(_NUM_ROUNDS))
+    counter = _OperatorCounter()
+    _trace(counter)  # meets every operator for the first time, too
+    return _NUM_ROUNDS * counter.num_operators / sum(_trace() for _ in range(_NUM_ROUNDS))
 
 
-class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Counts what comes by."""
+class _OperatorCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Dispatch mode that counts operators."""
 
     def __init__(self) -> None:
-        """Begin at none."""
+        """Start at 0."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.num_operators = 0
 
@@ -52,16 +56,20 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         return func(*args, **(kwargs or {}))
 
 
-def _trace(counting: _Counting | None = None) -> float:
-    """Trace a stack of normed and gated products forward and backward, read it, and return its seconds of CPU time."""
+def _trace(counter: _OperatorCounter | None = None) -> float:
+    """Trace a small model once and return its seconds of CPU time.
+
+    It is a stack of normed and gated products, traced forward and backward, and its recording is
+    read.
+    """
     began = time.process_time()
-    with FakeTensorMode(), recording_storages() as recorder:
-        if counting is None:
+    with FakeTensorMode(), record_storages() as recorder:
+        if counter is None:
             _run()
         else:
-            with counting:
+            with counter:
                 _run()
-    stretches(recorder.ledger, replay(recorder.ledger, Allocator.DEFAULT).reserved)
+    compute_stretches(recorder.ledger, replay(recorder.ledger, Allocator.DEFAULT).reserved)
     return time.process_time() - began
 
 

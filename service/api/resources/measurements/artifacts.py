@@ -1,4 +1,7 @@
-"""GET /v1/measurements/{id}/artifacts/{name}: a file that a measurement kept, streamed as it is stored or unpacked."""
+"""GET /v1/measurements/{id}/artifacts/{name}: a file of a measurement.
+
+Streamed as it is stored or decompressed.
+"""
 
 import zlib
 from collections.abc import Iterator
@@ -8,10 +11,10 @@ from litestar import Request, get
 from litestar.response.streaming import ASGIStreamingResponse
 from litestar.types import ASGIApp
 
-from service.api.http.dependencies import parts_of
-from service.api.http.negotiation import unpacks_gzip
+from service.api.http.dependencies import get_dependencies
+from service.api.http.negotiation import is_gzip_accepted
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
-from service.api.resources.measurements.shapes import measurement_id
+from service.api.resources.measurements.shapes import read_measurement_id
 from service.contract.schemas.fields import MeasurementId
 from service.contract.schemas.measurements import ArtifactPath
 from service.jobs.artifacts import FILE_NAMES
@@ -29,7 +32,8 @@ _GZIP_WINDOW = zlib.MAX_WBITS | 16
         id="readArtifact",
         tag="measurements",
         summary="Download a file that a measurement kept.",
-        description="`artifacts` of the measurement lists them, with bytes and SHA-256 of what is in them. Whoever accepts "
+        description="`artifacts` of the measurement lists them, with bytes and SHA-256 of what is "
+        "in them. Whoever accepts "
         "gzip gets the bytes as they are stored.",
         path={"id": MeasurementId, "name": ArtifactPath},
         replies={
@@ -38,20 +42,20 @@ _GZIP_WINDOW = zlib.MAX_WBITS | 16
                 bodies=(bytes,),
                 media_types=(OCTETS,),
                 headers={"Content-Disposition": "What to save it as.", "Vary": "Accept-Encoding"},
-            )
+            ),
         },
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
 def read_artifact(request: Request[Any, Any, Any]) -> ASGIApp:
     """Download a file that a measurement kept."""
-    sessions, job_id = parts_of(request).sessions, measurement_id(request)
-    kept = artifacts.read(sessions, job_id, str(request.path_params["name"]))
-    packed = artifacts.pieces(sessions, job_id, kept)
-    is_packed = unpacks_gzip(request.headers.get("accept-encoding"))
+    sessions, job_id = get_dependencies(request).sessions, read_measurement_id(request)
+    artifact = artifacts.read(sessions, job_id, str(request.path_params["name"]))
+    packed = artifacts.iter_pieces(sessions, job_id, artifact)
+    is_packed = is_gzip_accepted(request.headers.get("accept-encoding"))
     headers = {
-        "content-disposition": f'attachment; filename="{FILE_NAMES[kept.name]}"',
-        "content-length": str(kept.packed_bytes if is_packed else kept.bytes),
+        "content-disposition": f'attachment; filename="{FILE_NAMES[artifact.name]}"',
+        "content-length": str(artifact.packed_bytes if is_packed else artifact.bytes),
         "vary": "Accept-Encoding",
         # It is what a worker wrote: nothing that a page should ever run or show.
         "x-content-type-options": "nosniff",
@@ -60,16 +64,21 @@ def read_artifact(request: Request[Any, Any, Any]) -> ASGIApp:
     }
     encoding = {"content-encoding": "gzip"} if is_packed else {}
     return ASGIStreamingResponse(
-        iterator=packed if is_packed else unpacked(packed), media_type=kept.media_type, headers=headers | encoding
+        iterator=packed if is_packed else decompress_gzip(packed),
+        media_type=artifact.media_type,
+        headers=headers | encoding,
     )
 
 
-def unpacked(packed: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what is in a gzip, no more of it at once than a piece."""
+def decompress_gzip(packed: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the content of a gzip stream piece by piece.
+
+    No more of it is in memory at once than a piece.
+    """
     inflating = zlib.decompressobj(_GZIP_WINDOW)
     for piece in packed:
-        rest = piece
-        while rest:
-            yield inflating.decompress(rest, artifacts.PIECE_BYTES)
-            rest = inflating.unconsumed_tail
+        remaining = piece
+        while remaining:
+            yield inflating.decompress(remaining, artifacts.PIECE_BYTES)
+            remaining = inflating.unconsumed_tail
     yield inflating.flush()

@@ -1,4 +1,7 @@
-"""Server-sent events of one measurement: replayed from any id, kept alive by comments, ended by the last status."""
+"""Server-sent events of one measurement.
+
+Replayed from any id, kept alive by comments, ended by the last status.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -23,28 +26,42 @@ Readmit = Callable[[], Awaitable[None]]
 """Raises once whoever listens would no longer be let in."""
 
 
-def event_stream(first: EventBatch, seq: int, read_after: ReadAfter, readmit: Readmit) -> ASGIStreamingResponse:
-    """Return a response that sends ``first``, read after event ``seq``, and what follows until the job or the key is over."""
+def stream_events(
+    first: EventBatch, seq: int, read_after: ReadAfter, readmit: Readmit
+) -> ASGIStreamingResponse:
+    """Return a stream of events until the job is over.
+
+    It sends ``first``, which was read after event ``seq``, and what follows. It also ends when the
+    key is no longer let in.
+    """
     return ASGIStreamingResponse(
-        iterator=chunks(first, seq, read_after, readmit),
+        iterator=iter_chunks(first, seq, read_after, readmit),
         media_type="text/event-stream",
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
 
-async def chunks(
-    batch: EventBatch, seq: int, read_after: ReadAfter, readmit: Readmit, *, heartbeat_s: float = HEARTBEAT_S
+async def iter_chunks(
+    batch: EventBatch,
+    seq: int,
+    read_after: ReadAfter,
+    readmit: Readmit,
+    *,
+    heartbeat_s: float = HEARTBEAT_S,
 ) -> AsyncIterator[bytes]:
-    """Yield what is sent; silence of ``heartbeat_s`` seconds is broken by a comment."""
+    """Yield the stream's chunks, with a comment as heartbeat.
+
+    The comment breaks silence of ``heartbeat_s`` seconds.
+    """
     yield f"retry: {RETRY_MS}\n\n".encode()
-    spoke_at = monotonic()
+    sent_at = monotonic()
     while True:
         if batch.events:
             seq = batch.events[-1].seq
-            spoke_at = monotonic()
+            sent_at = monotonic()
             yield render(batch.events)
-        elif monotonic() - spoke_at >= heartbeat_s:
-            spoke_at = monotonic()
+        elif monotonic() - sent_at >= heartbeat_s:
+            sent_at = monotonic()
             yield _HEARTBEAT
         if batch.is_last:
             return
@@ -61,13 +78,15 @@ async def _read(read_after: ReadAfter, seq: int, readmit: Readmit) -> EventBatch
         await readmit()
         return await anyio.to_thread.run_sync(partial(read_after, seq))
     except UnavailableError:
-        # The client is better off waiting on this stream than reconnecting to a service without its database.
+        # The client is better off waiting on this stream than reconnecting to a service without its
+        # database.
         return EventBatch(events=(), is_last=False)
 
 
 def render(events: Sequence[StoredEvent]) -> bytes:
     """Return events in the format of the HTML standard, section 9.2."""
     return b"".join(
-        b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, event.kind.encode(), msgspec.json.encode(event.data))
+        b"id: %d\nevent: %b\ndata: %b\n\n"
+        % (event.seq, event.kind.encode(), msgspec.json.encode(event.data))
         for event in events
     )

@@ -1,4 +1,4 @@
-"""POST /v1/measurements/import: what was measured without a probe."""
+"""POST /v1/measurements/import: measurements taken without a probe."""
 
 import base64
 import binascii
@@ -12,13 +12,13 @@ from msgspec import UnsetType, structs
 
 from service.access.keys import Scope
 from service.api.http.decoding import read_body
-from service.api.http.dependencies import Parts, parts_of
+from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.http.responses import json_answer
+from service.api.http.responses import json_response
 from service.api.resources.resolving import resolve_model
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_gpu
-from service.contract.schemas.fields import optional
+from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.imports import (
     MAX_IMPORT_BYTES,
     ImportAnswer,
@@ -31,7 +31,7 @@ from service.contract.schemas.imports import (
     ReadingAnswer,
 )
 from service.contract.schemas.workload import ServeRequest
-from service.contract.to_question.fits import fields_under
+from service.contract.to_question.fits import prefix_error_field
 from service.contract.to_question.workloads import read_layout, read_workload
 from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
@@ -40,9 +40,9 @@ from service.jobs.contract import ModelSource
 from service.usecases.imports import imports
 from service.usecases.imports.imports import ImportQuestion, ImportReport, Item
 
-SHOWN_LEFT_OUT = 100
+MAX_LEFT_OUT = 100
 EXAMPLE = {
-    "content": "JobID|JobName|NTasks|AllocTRES|TRESUsageInMax\n18194943|sft||cpu=8,gres/gpu:a100=1|\n"
+    "content": "JobID|JobName|NTasks|AllocTRES|TRESUsageInMax\n18194943|sft||cpu=8,gres/gpu:a100=1|\n"  # noqa: E501
     "18194943.batch|batch|1|cpu=8,gres/gpu:a100=1|cpu=00:56:24,gres/gpumem=38888M,gres/gpuutil=100\n",
     "model": "llama-3.2-1b",
     "workload": {"task": "train", "sequence_length": 2048, "precision": "bf16"},
@@ -65,11 +65,15 @@ ANSWER_EXAMPLE = {
             "readings": [],
             "notes": [],
             "problems": [],
-        }
+        },
     ],
     "num_left_out": 1,
     "left_out": [
-        {"line": 2, "what": "job 18194943", "reason": "the row of a job sums nothing up; its steps have the readings"}
+        {
+            "line": 2,
+            "what": "job 18194943",
+            "reason": "the row of a job sums nothing up; its steps have the readings",
+        },
     ],
     "notes": [],
 }
@@ -86,15 +90,20 @@ ANSWER_EXAMPLE = {
         is_change=True,
         tag="measurements",
         summary="Store what was measured without a probe.",
-        description="Reads Slurm's accounting (`sacct -P`, `sacct --json`), Prometheus and the DCGM exporter, PyTorch's memory "
-        "snapshots and `memory_stats()`, start-up logs of vLLM and SGLang, `nvidia-smi`, and the Trainer's results. A dry run, "
-        "which is the default, answers what would be stored beside what the estimator says; nothing of a file is stored when "
+        description="Reads Slurm's accounting (`sacct -P`, `sacct --json`), Prometheus and the "
+        "DCGM exporter, PyTorch's memory "
+        "snapshots and `memory_stats()`, start-up logs of vLLM and SGLang, `nvidia-smi`, and the "
+        "Trainer's results. A dry run, "
+        "which is the default, answers what would be stored beside what the estimator says; "
+        "nothing of a file is stored when "
         "any of its jobs contradicts its question, and nothing is stored twice.",
         body=ImportRequest,
         example=EXAMPLE,
         replies={
             200: Reply(
-                description="What would be stored, or was stored before.", bodies=(ImportAnswer,), example=ANSWER_EXAMPLE
+                description="What would be stored, or was stored before.",
+                bodies=(ImportAnswer,),
+                example=ANSWER_EXAMPLE,
             ),
             201: Reply(description="Stored.", bodies=(ImportAnswer,)),
         },
@@ -103,24 +112,30 @@ ANSWER_EXAMPLE = {
 )
 def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Store what was measured without a probe."""
-    parts = parts_of(request)
-    asked = read_body(request.scope, body, ImportRequest)
-    with fields_under("content" if isinstance(asked.content_base64, UnsetType) else "content_base64"):
-        parsed = parse(_content(asked), declared=optional(asked.format))
+    deps = get_dependencies(request)
+    payload = read_body(request.scope, body, ImportRequest)
+    with prefix_error_field(
+        "content" if isinstance(payload.content_base64, UnsetType) else "content_base64"
+    ):
+        parsed = parse(_decode_content(payload), declared=get_or_none(payload.format))
     report = imports.read_import(
         parsed,
-        list(_questions(parts, asked)),
-        environment=_environment(asked.environment),
-        plans=parts.plans,
-        find_corrections=parts.corrections.find,
+        list(_iter_questions(deps, payload)),
+        environment=_read_environment(payload.environment),
+        plans=deps.plans,
+        find_corrections=deps.corrections.find,
     )
-    report = imports.look_up(parts.sessions, report) if asked.dry_run else imports.store(parts.sessions, report)
-    answer = _answer(parsed, report, dry_run=asked.dry_run)
-    return json_answer(answer, status=201 if answer.num_stored else 200)
+    report = (
+        imports.look_up(deps.sessions, report)
+        if payload.dry_run
+        else imports.store(deps.sessions, report)
+    )
+    answer = _build_answer(parsed, report, dry_run=payload.dry_run)
+    return json_response(answer, status=201 if answer.num_stored else 200)
 
 
-def _content(asked: ImportRequest) -> bytes:
-    text, encoded = optional(asked.content), optional(asked.content_base64)
+def _decode_content(request: ImportRequest) -> bytes:
+    text, encoded = get_or_none(request.content), get_or_none(request.content_base64)
     if (text is None) == (encoded is None):
         message = "give the file once: content for text, or content_base64"
         raise InvalidRequestError(message, errors=[{"field": "content", "message": message}])
@@ -130,28 +145,35 @@ def _content(asked: ImportRequest) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
         message = f"content_base64 is no base64: {error}"
-        raise InvalidRequestError(message, errors=[{"field": "content_base64", "message": message}]) from None
+        raise InvalidRequestError(
+            message, errors=[{"field": "content_base64", "message": message}]
+        ) from None
 
 
-def _questions(parts: Parts, asked: ImportRequest) -> Iterator[ImportQuestion]:
-    """Yield the question of each job, then that of all others where there is one."""
-    jobs = optional(asked.jobs) or []
+def _iter_questions(deps: Dependencies, request: ImportRequest) -> Iterator[ImportQuestion]:
+    """Yield each job's question, then that of all others.
+
+    The last one only where there is one.
+    """
+    jobs = get_or_none(request.jobs) or []
     for index, job in enumerate(jobs):
-        with fields_under(f"jobs[{index}]"):
-            yield _question(parts, asked, job)
-    if not isinstance(asked.match, UnsetType) or not jobs:
-        yield _question(parts, asked, ImportJob(match=optional(asked.match) or ImportMatch()))
+        with prefix_error_field(f"jobs[{index}]"):
+            yield _build_question(deps, request, job)
+    if not isinstance(request.match, UnsetType) or not jobs:
+        yield _build_question(
+            deps, request, ImportJob(match=get_or_none(request.match) or ImportMatch())
+        )
 
 
-def _question(parts: Parts, asked: ImportRequest, job: ImportJob) -> ImportQuestion:
-    model = asked.model if isinstance(job.model, UnsetType) else job.model
-    workload = asked.workload if isinstance(job.workload, UnsetType) else job.workload
+def _build_question(deps: Dependencies, request: ImportRequest, job: ImportJob) -> ImportQuestion:
+    model = request.model if isinstance(job.model, UnsetType) else job.model
+    workload = request.workload if isinstance(job.workload, UnsetType) else job.workload
     if isinstance(model, UnsetType) or isinstance(workload, UnsetType):
         missing = "model" if isinstance(model, UnsetType) else "workload"
         message = f"{missing} is missing: say what ran, for all of the file or under each of jobs"
         raise InvalidRequestError(message, errors=[{"field": missing, "message": message}])
-    resolved = resolve_model(parts.specs, model)
-    gpu = optional(asked.gpu) if isinstance(job.gpu, UnsetType) else job.gpu
+    resolved = resolve_model(deps.specs, model)
+    gpu = get_or_none(request.gpu) if isinstance(job.gpu, UnsetType) else job.gpu
     source = ModelSource(
         architecture=resolved.architecture.describe(),
         hf_config=None if resolved.hf_config is None else dict(resolved.hf_config),
@@ -163,23 +185,28 @@ def _question(parts: Parts, asked: ImportRequest, job: ImportJob) -> ImportQuest
         source=source,
         workload=read_workload(workload)[0],
         layout=read_layout(
-            asked.layout if isinstance(job.layout, UnsetType) else job.layout, serves=isinstance(workload, ServeRequest)
+            request.layout if isinstance(job.layout, UnsetType) else job.layout,
+            serves=isinstance(workload, ServeRequest),
         )[0],
         gpu=None if gpu is None else resolve_gpu(gpu).name,
-        match=Match(**_said(job.match)),
+        match=Match(**_collect_set_fields(job.match)),
     )
 
 
-def _environment(said: ImportEnvironment | UnsetType) -> dict[str, str]:
-    return {} if isinstance(said, UnsetType) else _said(said)
+def _read_environment(environment: ImportEnvironment | UnsetType) -> dict[str, str]:
+    return {} if isinstance(environment, UnsetType) else _collect_set_fields(environment)
 
 
-def _said(words: ImportMatch | ImportEnvironment) -> dict[str, Any]:
-    return {name: value for name, value in structs.asdict(words).items() if not isinstance(value, UnsetType)}
+def _collect_set_fields(struct: ImportMatch | ImportEnvironment) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in structs.asdict(struct).items()
+        if not isinstance(value, UnsetType)
+    }
 
 
-def _answer(parsed: Parsed, report: ImportReport, *, dry_run: bool) -> ImportAnswer:
-    items = [_item(item, dry_run=dry_run) for item in report.items]
+def _build_answer(parsed: Parsed, report: ImportReport, *, dry_run: bool) -> ImportAnswer:
+    items = [_build_item(item, dry_run=dry_run) for item in report.items]
     return ImportAnswer(
         dry_run=dry_run,
         format=parsed.format,
@@ -187,22 +214,32 @@ def _answer(parsed: Parsed, report: ImportReport, *, dry_run: bool) -> ImportAns
         items=items,
         num_left_out=len(report.left_out),
         left_out=[
-            LeftOutAnswer(line=part.line, what=part.what, reason=part.reason) for part in report.left_out[:SHOWN_LEFT_OUT]
+            LeftOutAnswer(line=part.line, what=part.what, reason=part.reason)
+            for part in report.left_out[:MAX_LEFT_OUT]
         ],
         notes=report.notes,
     )
 
 
-def _item(item: Item, *, dry_run: bool) -> ImportItem:
+def _build_item(item: Item, *, dry_run: bool) -> ImportItem:
     return ImportItem(
         job=item.job,
-        status="refused" if item.problems else "known" if not item.is_new else "new" if dry_run else "stored",
+        status="refused"
+        if item.problems
+        else "known"
+        if not item.is_new
+        else "new"
+        if dry_run
+        else "stored",
         id=None if item.id is None else str(item.id),
         gpu=item.request.gpu,
         environment=item.environment,
-        peaks=imports.peaks_document(item),
-        prediction=imports.prediction_document(item),
-        readings=[ReadingAnswer(**imports.reading_document(reading)) for reading in item.observation.readings],  # type: ignore[arg-type]  # by name
+        peaks=imports.make_peaks_document(item),
+        prediction=imports.make_prediction_document(item),
+        readings=[
+            ReadingAnswer(**imports.make_reading_document(reading))  # type: ignore[arg-type]  # by name
+            for reading in item.observation.readings
+        ],
         notes=item.notes,
         problems=item.problems,
     )

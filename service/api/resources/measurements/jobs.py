@@ -10,18 +10,22 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.http.decoding import read_body, read_query
-from service.api.http.dependencies import parts_of
-from service.api.http.etags import header, request_key
+from service.api.http.dependencies import get_dependencies
+from service.api.http.etags import read_header, read_request_key
 from service.api.http.names import LOCATION
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.http.pagination import page_request
+from service.api.http.pagination import make_page_request
 from service.api.http.rate_limits import charge_quota
-from service.api.http.responses import json_answer, no_content
+from service.api.http.responses import json_response, no_content
 from service.api.resources.measurements.artifacts import read_artifact
-from service.api.resources.measurements.events import event_stream
+from service.api.resources.measurements.events import stream_events
 from service.api.resources.measurements.imports import import_file
 from service.api.resources.measurements.listing import list_all
-from service.api.resources.measurements.shapes import dry_run_shape, measurement_id, shape
+from service.api.resources.measurements.shapes import (
+    build_dry_run_answer,
+    build_measurement_answer,
+    read_measurement_id,
+)
 from service.api.resources.resolving import read_measurement
 from service.base.errors import InvalidRequestError
 from service.contract.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, PageQuery
@@ -35,7 +39,7 @@ from service.contract.schemas.measurements import (
 )
 from service.usecases.jobs import measurements
 from service.usecases.jobs import samples as sampled
-from service.usecases.jobs.dry_runs import dry_run
+from service.usecases.jobs.dry_runs import plan_dry_run
 
 TAG = "measurements"
 PATH = {"id": MeasurementId}
@@ -60,35 +64,48 @@ AnyRequest = Request[Any, Any, Any]
         is_change=True,
         tag=TAG,
         summary="Ask for a probe.",
-        description="With `dry_run` nothing is asked for and nothing stored: the answer is what a worker would run, and how "
+        description="With `dry_run` nothing is asked for and nothing stored: the answer is what a "
+        "worker would run, and how "
         "long that would take, or why it would refuse.",
         body=MeasurementRequest,
         example=EXAMPLE,
         headers={"Idempotency-Key": IdempotencyKey},
         replies={
             200: Reply(description="What would be run, as `dry_run` asks.", bodies=(DryRunAnswer,)),
-            202: Reply(description="Queued, or known already.", bodies=(MeasurementAnswer,), headers={"Location": LOCATION}),
+            202: Reply(
+                description="Queued, or known already.",
+                bodies=(MeasurementAnswer,),
+                headers={"Location": LOCATION},
+            ),
         },
         problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
     ),
 )
 def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Ask for a probe."""
-    parts = parts_of(request)
-    sent = read_body(request.scope, body, MeasurementRequest)
-    asked = read_measurement(parts, sent)
-    if sent.dry_run:
-        return json_answer(dry_run_shape(dry_run(parts.sessions, asked.request, settings=parts.settings)))
+    deps = get_dependencies(request)
+    payload = read_body(request.scope, body, MeasurementRequest)
+    question = read_measurement(deps, payload)
+    if payload.dry_run:
+        return json_response(
+            build_dry_run_answer(
+                plan_dry_run(deps.sessions, question.request, settings=deps.settings)
+            ),
+        )
     stored = measurements.submit(
-        parts.sessions,
-        asked.request,
-        key=asked.key,
-        settings=parts.settings,
-        ring=parts.ring,
-        idempotency=request_key(request.scope, body, route=ROUTE),
+        deps.sessions,
+        question.request,
+        key=question.key,
+        settings=deps.settings,
+        notify=deps.notify,
+        idempotency=read_request_key(request.scope, body, route=ROUTE),
         charge=partial(charge_quota, request, 1),
     )
-    return json_answer(shape(stored), status=202, headers={"location": f"/v1/measurements/{stored.id}"})
+    return json_response(
+        build_measurement_answer(stored),
+        status=202,
+        headers={"location": f"/v1/measurements/{stored.id}"},
+    )
 
 
 @get(
@@ -105,11 +122,11 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
 )
 def read(request: AnyRequest) -> ASGIApp:
     """Show a measurement."""
-    parts = parts_of(request)
-    stored = measurements.read(parts.sessions, measurement_id(request))
+    deps = get_dependencies(request)
+    stored = measurements.read(deps.sessions, read_measurement_id(request))
     if stored.status.is_terminal:
-        parts.corrections.refresh()
-    return json_answer(shape(stored))
+        deps.corrections.refresh()
+    return json_response(build_measurement_answer(stored))
 
 
 @delete(
@@ -121,7 +138,10 @@ def read(request: AnyRequest) -> ASGIApp:
         scope=Scope.MEASURE,
         is_change=True,
         tag=TAG,
-        summary="Cancel a measurement: a queued one at once, a running one within six seconds, whatever its probe is stuck in.",
+        summary=(
+            "Cancel a measurement: a queued one at once, a running one within six seconds, "
+            "whatever its probe is stuck in."
+        ),
         path=PATH,
         replies={200: Reply(description="Cancelled, or about to be.", bodies=(MeasurementAnswer,))},
         problems=(404, 409, 422, *STORED_PROBLEMS),
@@ -129,7 +149,11 @@ def read(request: AnyRequest) -> ASGIApp:
 )
 def cancel(request: AnyRequest) -> ASGIApp:
     """Cancel a measurement."""
-    return json_answer(shape(measurements.cancel(parts_of(request).sessions, measurement_id(request))))
+    return json_response(
+        build_measurement_answer(
+            measurements.cancel(get_dependencies(request).sessions, read_measurement_id(request))
+        ),
+    )
 
 
 @get(
@@ -148,9 +172,16 @@ def cancel(request: AnyRequest) -> ASGIApp:
 def samples(request: AnyRequest) -> ASGIApp:
     """List what was read while the probe ran."""
     query = read_query(request.scope, PageQuery)
-    page = sampled.list_page(parts_of(request).sessions, measurement_id(request), page_request(query.limit, query.cursor))
-    items = [SampleAnswer(attempt=s.attempt, seq=s.seq, t_s=s.t_s, kind=s.kind, bytes=s.bytes) for s in page.items]
-    return json_answer(SamplePage(items=items, next_cursor=page.next_cursor))
+    page = sampled.list_page(
+        get_dependencies(request).sessions,
+        read_measurement_id(request),
+        make_page_request(query.limit, query.cursor),
+    )
+    items = [
+        SampleAnswer(attempt=s.attempt, seq=s.seq, t_s=s.t_s, kind=s.kind, bytes=s.bytes)
+        for s in page.items
+    ]
+    return json_response(SamplePage(items=items, next_cursor=page.next_cursor))
 
 
 @get(
@@ -160,13 +191,17 @@ def samples(request: AnyRequest) -> ASGIApp:
         id="watchMeasurement",
         tag=TAG,
         summary="Follow a measurement as server-sent events until it is over.",
-        description="Events are `status`, `plan` (what is going to be run, why, and for how long), `progress` and `sample`, "
+        description="Events are `status`, `plan` (what is going to be run, why, and for how long), "
+        "`progress` and `sample`, "
         "each with an id; `Last-Event-ID` replays what followed it, at any API process. "
-        "204 says that it is over and nothing follows, which tells an EventSource not to come back.",
+        "204 says that it is over and nothing follows, which tells "
+        "an EventSource not to come back.",
         path=PATH,
         headers={"Last-Event-ID": LastEventId},
         replies={
-            200: Reply(description="The events.", bodies=(EventAnswer,), media_types=("text/event-stream",)),
+            200: Reply(
+                description="The events.", bodies=(EventAnswer,), media_types=("text/event-stream",)
+            ),
             204: Reply(description="Over, and nothing follows this event."),
         },
         problems=(404, 422, *STORED_PROBLEMS),
@@ -174,23 +209,23 @@ def samples(request: AnyRequest) -> ASGIApp:
 )
 def events(request: AnyRequest) -> ASGIApp:
     """Follow a measurement until it is over."""
-    parts = parts_of(request)
-    job_id, seq = measurement_id(request), _last_event_id(request)
-    first = measurements.events_after(parts.sessions, job_id, seq=seq)
+    deps = get_dependencies(request)
+    job_id, seq = read_measurement_id(request), _read_last_event_id(request)
+    first = measurements.list_events_after(deps.sessions, job_id, seq=seq)
     if not first.events and seq:
-        _require_sent(seq, measurements.read(parts.sessions, job_id).last_event)
+        _require_sent(seq, measurements.read(deps.sessions, job_id).last_event)
         if first.is_last:
             return no_content()
-    return event_stream(
+    return stream_events(
         first,
         seq,
-        lambda after: measurements.events_after(parts.sessions, job_id, seq=after),
-        partial(parts.guard.readmit, request.scope, request.scope["state"]["operation"]),
+        lambda after: measurements.list_events_after(deps.sessions, job_id, seq=after),
+        partial(deps.guard.readmit, request.scope, request.scope["state"]["operation"]),
     )
 
 
-def _last_event_id(request: AnyRequest) -> int:
-    text = header(request.scope, b"last-event-id")
+def _read_last_event_id(request: AnyRequest) -> int:
+    text = read_header(request.scope, b"last-event-id")
     if not text:
         return 0
     if not _EVENT_ID.fullmatch(text):

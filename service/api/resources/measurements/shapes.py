@@ -1,4 +1,4 @@
-"""A stored measurement in the words of the contract."""
+"""Stored measurements as answers of the contract."""
 
 import re
 from dataclasses import asdict
@@ -9,19 +9,27 @@ from litestar import Request
 from msgspec import structs
 
 from service.base.errors import MeasurementNotFoundError
-from service.contract.schemas.measurements import ArtifactAnswer, DryRunAnswer, MeasurementAnswer, PlannedRunAnswer
-from service.contract.to_answer.measurement_questions import question_of
-from service.contract.to_answer.timestamps import timestamp, timestamp_or_none
+from service.contract.schemas.measurements import (
+    ArtifactAnswer,
+    DryRunAnswer,
+    MeasurementAnswer,
+    PlannedRunAnswer,
+)
+from service.contract.to_answer.measurement_questions import build_question
+from service.contract.to_answer.timestamps import format_optional_timestamp, format_timestamp
 from service.jobs.contract import Planned, ProbeDevice, ProbeFailure
 from service.usecases.jobs.dry_runs import DryRun
-from service.usecases.jobs.outcomes import refusal_problem
+from service.usecases.jobs.outcomes import make_refusal_problem
 from service.usecases.stored import StoredMeasurement, StoredResult
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def measurement_id(request: Request[Any, Any, Any]) -> UUID:
-    """Return which measurement a path names; what is no id names none."""
+def read_measurement_id(request: Request[Any, Any, Any]) -> UUID:
+    """Return the measurement id of a path.
+
+    Text that is no id names no measurement.
+    """
     text = str(request.path_params["id"])
     if not _UUID.fullmatch(text):
         message = f"there is no measurement {text!r}"
@@ -29,54 +37,59 @@ def measurement_id(request: Request[Any, Any, Any]) -> UUID:
     return UUID(text)
 
 
-def shape(stored: StoredMeasurement) -> MeasurementAnswer:
-    """Return a measurement as it is answered."""
+def build_measurement_answer(stored: StoredMeasurement) -> MeasurementAnswer:
+    """Return the answer of a stored measurement."""
     return MeasurementAnswer(
         id=str(stored.id),
         status=stored.status,
         attempt=stored.attempt,
         device=ProbeDevice(stored.device),
         model=stored.model_name,
-        source=cast(Literal["probe", "import"], stored.source),  # the database holds no other
+        source=cast("Literal['probe', 'import']", stored.source),  # the database holds no other
         family=stored.family,
         task=stored.task,
         gpu=stored.gpu,
         progress=stored.progress,
         phase=stored.phase,
-        created_at=timestamp(stored.created_at),
-        started_at=timestamp_or_none(stored.started_at),
-        finished_at=timestamp_or_none(stored.finished_at),
+        created_at=format_timestamp(stored.created_at),
+        started_at=format_optional_timestamp(stored.started_at),
+        finished_at=format_optional_timestamp(stored.finished_at),
         worker=stored.worker,
         cancel_requested=stored.cancel_requested,
         request=stored.request,
-        question=question_of(stored.request),
+        question=build_question(stored.request),
         problem=stored.error,
         artifacts=[
-            ArtifactAnswer(name=kept.name, media_type=kept.media_type, bytes=kept.bytes, sha256=kept.sha256)
-            for kept in stored.artifacts
+            ArtifactAnswer(
+                name=artifact.name,
+                media_type=artifact.media_type,
+                bytes=artifact.bytes,
+                sha256=artifact.sha256,
+            )
+            for artifact in stored.artifacts
         ],
-        **({} if stored.result is None else _found(stored.result)),
+        **({} if stored.result is None else _render_result(stored.result)),
     )
 
 
-def dry_run_shape(found: DryRun) -> DryRunAnswer:
-    """Return what a measurement would run as it is answered."""
-    known, told = found.known, found.outcome
-    runs = told.runs if isinstance(told, Planned) else ()
-    notes = told.notes if isinstance(told, Planned) else ()
+def build_dry_run_answer(dry_run: DryRun) -> DryRunAnswer:
+    """Return the answer of a dry run."""
+    basis, outcome = dry_run.reported, dry_run.outcome
+    runs = outcome.runs if isinstance(outcome, Planned) else ()
+    notes = outcome.notes if isinstance(outcome, Planned) else ()
     return DryRunAnswer(
         dry_run=True,
         runs=[PlannedRunAnswer(**structs.asdict(run)) for run in runs],
-        expected_s=told.expected_s if isinstance(told, Planned) else 0.0,
-        notes=[*notes, *(() if known.note is None else (known.note,))],
-        host=asdict(known.host),
-        worker=known.worker,
-        told_at=timestamp_or_none(known.told_at),
-        problem=refusal_problem(told) if isinstance(told, ProbeFailure) else None,
+        expected_s=outcome.expected_s if isinstance(outcome, Planned) else 0.0,
+        notes=[*notes, *(() if basis.note is None else (basis.note,))],
+        host=asdict(basis.host),
+        worker=basis.worker,
+        told_at=format_optional_timestamp(basis.told_at),
+        problem=make_refusal_problem(outcome) if isinstance(outcome, ProbeFailure) else None,
     )
 
 
-def _found(result: StoredResult) -> dict[str, Any]:
+def _render_result(result: StoredResult) -> dict[str, Any]:
     return {
         "environment": result.environment,
         "peaks": result.peaks,

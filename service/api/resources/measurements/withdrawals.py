@@ -6,10 +6,10 @@ from litestar import Request, Router, post
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
-from service.api.http.dependencies import parts_of
+from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
-from service.api.http.responses import json_answer
-from service.api.resources.measurements.shapes import measurement_id, shape
+from service.api.http.responses import json_response
+from service.api.resources.measurements.shapes import build_measurement_answer, read_measurement_id
 from service.contract.schemas.fields import MeasurementId
 from service.contract.schemas.measurements import MeasurementAnswer
 from service.usecases.jobs import measurements
@@ -25,8 +25,14 @@ from service.usecases.jobs.withdrawals import withdraw
         scope=Scope.MEASURE,
         is_change=True,
         tag="measurements",
-        summary="Withdraw a measurement: it teaches nothing any more, and what the others teach is learnt anew.",
-        description="It stays readable, as cancelled with the phase `withdrawn`; what was imported may be imported again.",
+        summary=(
+            "Withdraw a measurement: it teaches nothing any more, and what the others teach is "
+            "learnt anew."
+        ),
+        description=(
+            "It stays readable, as cancelled with the phase `withdrawn`; what was imported may be "
+            "imported again."
+        ),
         path={"id": MeasurementId},
         replies={200: Reply(description="Withdrawn, now or before.", bodies=(MeasurementAnswer,))},
         problems=(404, 409, 422, *STORED_PROBLEMS),
@@ -34,10 +40,10 @@ from service.usecases.jobs.withdrawals import withdraw
 )
 def withdraw_one(request: Request[Any, Any, Any]) -> ASGIApp:
     """Withdraw a measurement."""
-    parts, job_id = parts_of(request), measurement_id(request)
-    withdraw(parts.sessions, job_id)
-    parts.corrections.refresh()
-    return json_answer(shape(measurements.read(parts.sessions, job_id)))
+    deps, job_id = get_dependencies(request), read_measurement_id(request)
+    withdraw(deps.sessions, job_id)
+    deps.corrections.refresh()
+    return json_response(build_measurement_answer(measurements.read(deps.sessions, job_id)))
 
 
 router = Router(path="/v1/measurements", route_handlers=[withdraw_one])

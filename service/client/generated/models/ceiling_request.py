@@ -26,7 +26,7 @@ class CeilingRequest:
     Attributes:
         workload (ServeCeiling | TrainCeiling): What runs; the word that is maximised may be left out.
         gpu (GpuByMemory | str):
-        maximize (Maximized): What is made as large as it goes.
+        maximize (Maximized): Quantities that a ceiling question maximizes.
         model (InlineModel | str | Unset): Required, unless `num_parameters` is maximised: then its own size is not
             used.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x

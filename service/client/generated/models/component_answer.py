@@ -18,7 +18,7 @@ class ComponentAnswer:
     Attributes:
         name (str):
         bytes_ (int):
-        basis (Basis): How a component is known.
+        basis (Basis): Evidence behind a component.
         formula (str): The formula, with its numbers.
         source (str): Where the formula comes from.
     """

@@ -22,7 +22,7 @@ class ImportAnswer:
 
     Attributes:
         dry_run (bool):
-        format_ (Format): Whose file it is.
+        format_ (Format): Format of a measured file.
         num_stored (int):
         items (list[ImportItem]):
         num_left_out (int):

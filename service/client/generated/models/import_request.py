@@ -28,7 +28,7 @@ class ImportRequest:
     Attributes:
         content (str | Unset): The file, as text.
         content_base64 (str | Unset): The file in base64, in place of `content`: a pickle.
-        format_ (Format | Unset): Whose file it is.
+        format_ (Format | Unset): Format of a measured file.
         dry_run (bool | Unset): Answer what would be stored, and store nothing. Default: True.
         model (InlineModel | str | Unset): The model that ran.
         workload (ServeRequest | TrainRequest | Unset): What ran.

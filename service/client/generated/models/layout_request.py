@@ -24,7 +24,7 @@ class LayoutRequest:
         expert_tensor_parallel (int | Unset): Ranks along this axis.
         virtual_pipeline_stages (int | Unset): Ranks along this axis.
         zero_stage (int | Unset): What is sharded over ranks.
-        sharding (Sharding | Unset): Who shards the states over the data-parallel ranks.
+        sharding (Sharding | Unset): Library that shards the states over the data-parallel ranks.
         sequence_parallel (bool | Unset): Norms and dropout are split as well.
         reshard_after_forward (bool | Unset): Free gathered weights after forward.
         shard_embeddings_separately (bool | Unset): Embedding and head are their own shard groups.

@@ -34,7 +34,7 @@ class MeasurementAnswer:
 
     Attributes:
         id (str):
-        status (Status): Where a job is.
+        status (Status): State of a job.
         attempt (int):
         device (ProbeDevice): Where a probe runs: a real CPU, fake tensors, or a real GPU.
         model (None | str): Name of the model; null when it came inline.

@@ -13,9 +13,8 @@ T = TypeVar("T", bound="MeasurementRow")
 class MeasurementRow:
     """One line; null, in CSV empty, is what was not measured, not predicted, or not said.
 
-        Errors are those of the analytic answer; `calibrated_` ones of the answer that rests on everything else that was
-    learnt.
-        `_low_` to `_high_` is the 0.95 interval of an answer.
+    Errors are those of the analytic answer; `calibrated_` ones of the answer that rests on everything else that was
+    learnt. `_low_` to `_high_` is the 0.95 interval of an answer.
 
         Attributes:
             id (str):

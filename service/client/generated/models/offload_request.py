@@ -16,9 +16,9 @@ class OffloadRequest:
     """What lives outside the GPU.
 
     Attributes:
-        optimizer (OffloadTarget | Unset): Where a part of the state lives instead of the GPU.
-        parameters (OffloadTarget | Unset): Where a part of the state lives instead of the GPU.
-        activations (OffloadTarget | Unset): Where a part of the state lives instead of the GPU.
+        optimizer (OffloadTarget | Unset): Place of an offloaded part of the state.
+        parameters (OffloadTarget | Unset): Place of an offloaded part of the state.
+        activations (OffloadTarget | Unset): Place of an offloaded part of the state.
     """
 
     optimizer: OffloadTarget | Unset = UNSET

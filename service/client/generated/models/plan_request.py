@@ -33,10 +33,11 @@ class PlanRequest:
         cluster (str | Unset): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
-        objective (Objective | Unset): Fewest GPUs, least cost (of the run where its tokens are said, else of an hour),
-            or most tokens per second.
+        objective (Objective | Unset): Fewest GPUs, least cost or most tokens per second.
 
-                Ties go to the faster, then to the simpler layout.
+            Cost is that of the run where its tokens are given, else of an hour.
+
+            Ties go to the faster, then to the simpler layout.
         confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
             tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
         constraints (Constraints | Unset): Bounds of the search.

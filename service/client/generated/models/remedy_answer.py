@@ -19,12 +19,12 @@ class RemedyAnswer:
 
     Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU first.
 
-    Attributes:
-        change (RemedyAnswerChange):
-        saves_bytes (int):
-        verdict (str):
-        slowdown (float): GPU time per token with this change over that without it.
-        num_gpus (int): GPUs with this change.
+        Attributes:
+            change (RemedyAnswerChange):
+            saves_bytes (int):
+            verdict (str):
+            slowdown (float): GPU time per token with this change over that without it.
+            num_gpus (int): GPUs with this change.
     """
 
     change: RemedyAnswerChange

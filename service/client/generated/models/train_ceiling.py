@@ -36,20 +36,21 @@ class TrainCeiling:
         sequence_length (int | Unset): Tokens of one sequence, before context parallelism.
         micro_batch_size (int | Unset): Sequences that one data-parallel rank runs at once.
         gradient_accumulation_steps (int | Unset): Micro batches per optimizer step.
-        framework (Framework | Unset): Whose model code runs; each keeps other tensors for backward.
+        framework (Framework | Unset): Framework whose model code runs; each keeps other tensors for backward.
         framework_version (str | Unset): Version of the framework.
-        method (Method | Unset): What is trained.
+        method (Method | Unset): Training method, which decides the trained parameters.
         precision (PrecisionRequest | TrainCeilingPrecisionType0 | Unset): A named policy or single formats.
         optimizer (TrainCeilingOptimizer | Unset): The optimizer.
         activation_checkpointing (Checkpointing | SelectiveRequest | Unset): What backward computes again.
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
-        loss (Loss | Unset): How the loss treats the logits.
+        loss (Loss | Unset): Loss kernel, by its treatment of the logits.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
         gradient_clipping (bool | Unset): Gradients are clipped by norm.
-        allocator (Allocator | Unset): How PyTorch's caching allocator gets memory from the GPU
-            (``PYTORCH_CUDA_ALLOC_CONF``).
+        allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
+
+            It decides how memory comes from the GPU.
         fp32_norms_and_head (bool | Unset): PEFT's prepare_model_for_kbit_training.
         double_quantization (bool | Unset): nf4 scales are quantised too.
         optimizer_in_backward (bool | Unset): The optimizer steps inside backward.

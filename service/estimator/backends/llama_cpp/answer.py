@@ -1,15 +1,16 @@
-"""llama.cpp with all layers on one GPU: a GGUF file's tensors, a cache made at the start, one buffer for the graph.
+"""llama.cpp with all layers on one GPU.
 
-llama.cpp, ``src/llama-kv-cache.cpp``, ``llama-kv-cache-iswa.cpp``, ``llama-context.cpp`` (``graph_reserve``).
+It has a GGUF file's tensors, a cache made at the start, and one buffer for the graph: llama.cpp,
+``src/llama-kv-cache.cpp``, ``llama-kv-cache-iswa.cpp``, ``llama-context.cpp`` (``graph_reserve``).
 """
 
-from service.estimator.backends.llama_cpp.gguf import CONVERTED, FILES, FileBytes, file_bytes
-from service.estimator.backends.llama_cpp.parts import Totals, parts_estimate
-from service.estimator.backends.paged_pool.pool import Part, Place, exact
-from service.estimator.memory.kv_cache import engine_elements, window_of
+from service.estimator.backends.llama_cpp.gguf import CONVERTED, MIXTURES, GgufBytes, file_bytes
+from service.estimator.backends.llama_cpp.parts import Totals, build_parts_estimate
+from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart, make_exact_part
+from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.speculative import draft_of, guessed_tokens
-from service.estimator.rules.engines import check_engine, longest_sequence
+from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
+from service.estimator.rules.engines import check_engine, resolve_max_model_len
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
@@ -22,33 +23,57 @@ MICRO_BATCH = 512
 _CELLS = 256
 """Cells of a cache come in multiples of so many (``GGML_PAD``)."""
 _F32, _F16 = 4, 2
-_TOWER = "the vision tower and its projector are a file of their own, which --mmproj loads: neither is counted"
-_KV = "llama.cpp, src/llama-kv-cache-iswa.cpp: pad(window x sequences + micro batch) cells in layers with a window"
+_TOWER = (
+    "the vision tower and its projector are a file of their own, which --mmproj loads: neither is "
+    "counted"
+)
+_KV = (
+    "llama.cpp, src/llama-kv-cache-iswa.cpp: pad(window x sequences + micro batch) cells in layers "
+    "with a window"
+)
 _GRAPH = "llama.cpp, src/llama-context.cpp: one graph of a micro batch, reserved at the start"
 
 
-def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail) -> Estimate:
-    """Return the answer of one llama-server: everything is allocated when it starts."""
-    _check(model, workload, layout)
+def answer(
+    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
+) -> Estimate:
+    """Return the estimate of one llama-server.
+
+    Everything is allocated when it starts.
+    """
+    _check_workload(model, workload, layout)
     tensors = file_bytes(model, workload.quantization, workload.weight_dtype)
     cache, graph = cache_bytes(model, workload), graph_bytes(model, workload)
     weights = tensors.layers + tensors.head
-    draft = draft_of(workload)
+    draft = get_draft_model(workload)
     if draft is not None:
-        beside = file_bytes(draft, workload.quantization, workload.weight_dtype)
-        weights += beside.layers + beside.head
+        draft_tensors = file_bytes(draft, workload.quantization, workload.weight_dtype)
+        weights += draft_tensors.layers + draft_tensors.head
         cache += cache_bytes(draft, workload)
         graph += graph_bytes(draft, workload)
     parts = (
-        exact(
-            "weights", weights, _weights(workload, tensors), "llama.cpp, src/llama-quant.cpp; the token table stays on the host"
+        make_exact_part(
+            "weights",
+            weights,
+            _format_weights(workload, tensors),
+            "llama.cpp, src/llama-quant.cpp; the token table stays on the host",
         ),
-        exact("kv_cache", cache, f"{workload.num_sequences} sequences of {_length(workload)} tokens in f16", _KV),
-        exact("activations", graph, f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds", _GRAPH),
-        _context(),
+        make_exact_part(
+            "kv_cache",
+            cache,
+            f"{workload.num_sequences} sequences of {_get_max_model_len(workload)} tokens in f16",
+            _KV,
+        ),
+        make_exact_part(
+            "activations",
+            graph,
+            f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds",
+            _GRAPH,
+        ),
+        _make_context_part(),
     )
-    tokens = _F16 * sum(engine_elements(block) * count for block, count in model.blocks)
-    return parts_estimate(
+    tokens = _F16 * sum(count_engine_cache_elements(block) * count for block, count in model.blocks)
+    return build_parts_estimate(
         Totals(
             num_gpus=layout.num_gpus,
             parts=parts,
@@ -64,79 +89,118 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
             approximate=model.spec.approximate,
         ),
         detail=detail,
-        warnings=((_TOWER,) if model.images is not None else ()) + device.warnings_for(workload.weight_dtype),
+        warnings=((_TOWER,) if model.images is not None else ())
+        + device.list_warnings(workload.weight_dtype),
     )
 
 
 def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the cells of all sequences, in 16 bits; layers with a window have fewer."""
-    whole = ceil_div(workload.num_sequences * (_length(workload) + guessed_tokens(workload)), _CELLS) * _CELLS
+    """Return the bytes of the cells of all sequences, in 16 bits.
+
+    Layers with a window have fewer cells.
+    """
+    full_cells = (
+        ceil_div(
+            workload.num_sequences * (_get_max_model_len(workload) + count_draft_tokens(workload)),
+            _CELLS,
+        )
+        * _CELLS
+    )
     total = 0
     for block, count in model.blocks:
-        window = window_of(block)
-        cells = whole
+        window = get_cache_window(block)
+        cells = full_cells
         if window is not None:
-            cells = min(whole, ceil_div(window * workload.num_sequences + MICRO_BATCH, _CELLS) * _CELLS)
-        total += engine_elements(block) * count * cells * _F16
+            cells = min(
+                full_cells, ceil_div(window * workload.num_sequences + MICRO_BATCH, _CELLS) * _CELLS
+            )
+        total += count_engine_cache_elements(block) * count * cells * _F16
     return total
 
 
 def graph_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the graph's buffer: fp32 logits and hidden states of a micro batch, or its scores without flash."""
+    """Return the bytes of the graph's buffer.
+
+    It has fp32 logits and hidden states of a micro batch, or its scores without flash.
+    """
     hidden = MICRO_BATCH * model.spec.hidden_size * _F32
     logits = MICRO_BATCH * model.vocab_size * _F32 + hidden
-    widest = max(_widest(model, index) for index in range(len(model.blocks)))
+    widest = max(_count_widest_elements(model, index) for index in range(len(model.blocks)))
     layer = MICRO_BATCH * widest * _F32 + hidden
     scores = 0
     if workload.attention is Attention.EAGER:
-        cells = ceil_div(workload.num_sequences * _length(workload), _CELLS) * _CELLS
+        cells = ceil_div(workload.num_sequences * _get_max_model_len(workload), _CELLS) * _CELLS
         scores = MICRO_BATCH * cells * (model.spec.num_attention_heads * _F32 + _F32) + 2 * hidden
     return max(logits, layer, scores)
 
 
-def _widest(model: Architecture, index: int) -> int:
+def _count_widest_elements(model: Architecture, index: int) -> int:
     block, _ = model.blocks[index]
     hidden = model.spec.hidden_size
-    inner = [layer.out_features for layer in block.linears() if layer.kind == "mlp" and layer.in_features == hidden]
+    inner = [
+        layer.out_features
+        for layer in block.linears()
+        if layer.kind == "mlp" and layer.in_features == hidden
+    ]
     return sum(inner) + hidden
 
 
-def _length(workload: ServeWorkload) -> int:
+def _get_max_model_len(workload: ServeWorkload) -> int:
     return workload.max_model_len or workload.prompt_tokens + workload.output_tokens
 
 
-def _weights(workload: ServeWorkload, tensors: FileBytes) -> str:
-    file = FILES[workload.quantization]
-    mixture = f"{file.base.value} with {file.more.value}" if file.more is not None else file.base.value
+def _format_weights(workload: ServeWorkload, tensors: GgufBytes) -> str:
+    types = MIXTURES[workload.quantization]
+    mixture = (
+        f"{types.base.value} with {types.wide.value}"
+        if types.wide is not None
+        else types.base.value
+    )
     return f"layers in {mixture} {tensors.layers} B + head {tensors.head} B; norms in F32"
 
 
-def _context() -> Part:
-    point = 400 * MIB
-    return Part(
+def _make_context_part() -> MemoryPart:
+    size = 400 * MIB
+    return MemoryPart(
         name="device_context",
-        bytes=point,
+        bytes=size,
         low=200 * MIB,
         high=800 * MIB,
-        place=Place.DEVICE,
+        ledger=MemoryLedger.DEVICE,
         basis=Basis.MEASURED,
         formula="one context, cuBLAS and its pool",
         source="0.35 GiB without tensors on RTX 3090, 0.51 GiB on H100 (vLLM logs)",
     )
 
 
-def _check(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
-    check_engine(model, workload, layout, formats=frozenset(FILES))
-    longest_sequence(model, workload)
+def _check_workload(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
+    check_engine(model, workload, layout, formats=frozenset(MIXTURES))
+    resolve_max_model_len(model, workload)
     if model.quantization is not None and model.quantization.packing not in CONVERTED:
-        message = "llama.cpp reads GGUF files: say their format as quantization, and drop the config's quantization_config"
+        message = (
+            "llama.cpp reads GGUF files: say their format as quantization, and drop the config's "
+            "quantization_config"
+        )
         raise InvalidInputError(message, field="model")
     if workload.quantization is Quantization.MXFP4 and not model.spec.num_experts:
-        what = f"mxfp4 of {model.family}, which has no experts to pack so"
-        raise NotModelledError(what, field="workload.quantization", modelled=["q8_0, which its other tensors get"])
+        feature = f"mxfp4 of {model.family}, which has no experts to pack so"
+        raise NotModelledError(
+            feature, field="workload.quantization", modelled=["q8_0, which its other tensors get"]
+        )
     for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
         if getattr(layout, name) > 1:
-            raise NotModelledError(f"{name} of llama.cpp", field=f"layout.{name}", modelled=["all layers on one GPU"])
-    for name in ("gpu_memory_fraction", "max_num_batched_tokens", "max_num_sequences", "engine_version"):
+            raise NotModelledError(
+                f"{name} of llama.cpp", field=f"layout.{name}", modelled=["all layers on one GPU"]
+            )
+    for name in (
+        "gpu_memory_fraction",
+        "max_num_batched_tokens",
+        "max_num_sequences",
+        "engine_version",
+    ):
         if getattr(workload, name) is not None:
-            raise NotModelledError(f"{name} of llama.cpp", field=f"workload.{name}", modelled=[f"requests without {name}"])
+            raise NotModelledError(
+                f"{name} of llama.cpp",
+                field=f"workload.{name}",
+                modelled=[f"requests without {name}"],
+            )

@@ -1,19 +1,22 @@
-"""One micro-batch through one chunk of a pipeline stage: its highest points, and what it keeps until its backward."""
+"""One micro-batch on one chunk of a pipeline stage.
+
+Its peak candidates, and what it keeps until its backward.
+"""
 
 from dataclasses import dataclass
 from functools import partial
 
-from service.estimator.backends.megatron.layers import layer
+from service.estimator.backends.megatron.layers import record_layer
 from service.estimator.backends.megatron.operations import (
     BF16,
-    kept_bytes,
-    logits_loss,
-    normed,
+    allocate_saved,
+    apply_norm,
+    record_cross_entropy,
     tokens,
 )
-from service.estimator.backends.megatron.shape import Shape, Switches
+from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.stages import StageLayers
-from service.estimator.passes.recorder import Highs
+from service.estimator.passes.recorder import PeakCandidates
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
@@ -22,81 +25,122 @@ from service.estimator.tape.sizes import Size
 from service.estimator.values.workload import Checkpointing
 
 BATCH_BYTES = 8 + 8 + 8 + 4
-"""Per token of a micro-batch: tokens, labels and positions as 64-bit integers, the loss mask in fp32 (pretrain_gpt.py)."""
+"""Per token of a micro-batch: tokens, labels and positions as 64-bit integers, the loss mask in
+fp32 (pretrain_gpt.py).
+"""
 IDS_BYTES = 8 + 1
-"""Per token that the embedding's backward keeps: the rank's own indices, and which of them lie outside its rows."""
+"""Per token that the embedding's backward keeps: the rank's own indices, and which of them lie
+outside its rows.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRecord:
-    """The highest points of each section, and the bytes that stay between forward and backward."""
+    """Peak candidates of each section, and bytes retained for backward.
 
-    highs: Highs
-    kept: Size
+    ``retained`` are the bytes that stay between forward and backward.
+    """
+
+    peak_candidates: PeakCandidates
+    retained: Size
 
 
-def record_chunk(shape: Shape, how: Switches, layers: StageLayers) -> ChunkRecord:
-    """Return what one micro-batch allocates on a chunk; its output's gradient comes from the next one, or from the loss."""
+def record_chunk(shape: RankShape, switches: Switches, layers: StageLayers) -> ChunkRecord:
+    """Record what one micro-batch allocates on a chunk.
+
+    Its output's gradient comes from the next chunk, or from the loss.
+    """
     tape = Tape(Section.FORWARD, Mode.RECORDING)
-    batch = _batch(tape, shape) if layers.first or layers.last else []
-    x = _embedded(tape, shape) if layers.first else _received(tape, shape)
+    batch = _allocate_batch(tape, shape) if layers.first or layers.last else []
+    x = _record_embedding(tape, shape) if layers.first else _receive_input(tape, shape)
     for count, sparse in ((layers.dense, False), (layers.sparse, True)):
         if count:
-            x = tape.repeat(count, partial(_run, tape, shape, how, sparse), x)
+            x = tape.repeat(count, partial(_record_layer, tape, shape, switches, sparse), x)
     if layers.last:
-        x = _loss(tape, x, shape, fused=how.fused_loss)
+        x = _record_loss(tape, x, shape, fused=switches.fused_loss)
         tape.release(*batch)
-        kept = sizes.total(tape.ledger.snapshot().values())
+        retained = sizes.total(tape.ledger.snapshot().values())
         tape.ledger.enter(Section.LOSS_BACKWARD)
     else:
         tape.release(*batch)
         tape.free(x)  # deallocate_pipeline_outputs: what was sent on is dropped
-        kept = sizes.total(tape.ledger.snapshot().values())
+        retained = sizes.total(tape.ledger.snapshot().values())
         tape.ledger.enter(Section.BACKWARD)
     if x.node is not None:
         x.node.grad = tape.scratch(x.numel, x.dtype)
     tape.run_backward()
-    return ChunkRecord(highs=tape.ledger.highest(), kept=kept)
+    return ChunkRecord(peak_candidates=tape.ledger.find_peak_candidates(), retained=retained)
 
 
-def _run(tape: Tape, shape: Shape, how: Switches, sparse: bool, x: Value) -> Value:  # noqa: FBT001 - bound by partial
-    if how.checkpointing is Checkpointing.FULL:
-        return tape.checkpoint(lambda value: layer(tape, value, shape, how, sparse=sparse), x)
-    return layer(tape, x, shape, how, sparse=sparse)
+def _record_layer(
+    tape: Tape,
+    shape: RankShape,
+    switches: Switches,
+    sparse: bool,  # noqa: FBT001 - bound by partial
+    x: Value,
+) -> Value:
+    if switches.checkpointing is Checkpointing.FULL:
+        return tape.checkpoint(
+            lambda value: record_layer(tape, value, shape, switches, sparse=sparse), x
+        )
+    return record_layer(tape, x, shape, switches, sparse=sparse)
 
 
-def _batch(tape: Tape, shape: Shape) -> list[Storage]:
-    """Return the micro-batch with the boolean attention mask that the data loader makes of it."""
+def _allocate_batch(tape: Tape, shape: RankShape) -> list[Storage]:
+    """Allocate the micro-batch and its attention mask.
+
+    The data loader makes the boolean mask of the batch.
+    """
     mask = sizes.per_score(shape.context_parallel)
     return [tape.allocate(Category.ACTIVATIONS, size) for size in (tokens(BATCH_BYTES), mask)]
 
 
-def _received(tape: Tape, shape: Shape) -> Value:
-    """Return the input that came from the stage before; its gradient is sent back."""
-    x = Value(tape.allocate(Category.ACTIVATIONS, tokens(2 * shape.hidden // shape.spread)), _hidden(shape), BF16)
+def _receive_input(tape: Tape, shape: RankShape) -> Value:
+    """Return the input that came from the previous stage.
+
+    Its gradient is sent back.
+    """
+    x = Value(
+        tape.allocate(Category.ACTIVATIONS, tokens(2 * shape.hidden // shape.sequence_shards)),
+        _hidden_elements(shape),
+        BF16,
+    )
     x.node, x.requires_grad = tape.append(Node([], lambda _: None)), True
     return x
 
 
-def _hidden(shape: Shape) -> Size:
-    return tokens(shape.hidden // shape.spread)
+def _hidden_elements(shape: RankShape) -> Size:
+    return tokens(shape.hidden // shape.sequence_shards)
 
 
-def _embedded(tape: Tape, shape: Shape) -> Value:
-    """Return the embeddings: rows of this rank summed over all, positions added, the sequence put first, dropout."""
-    ids = kept_bytes(tape, tokens(IDS_BYTES))
+def _record_embedding(tape: Tape, shape: RankShape) -> Value:
+    """Return the embeddings.
+
+    Rows of this rank are summed over all ranks, positions are added, the sequence is put first, and
+    dropout is applied.
+    """
+    ids = allocate_saved(tape, tokens(IDS_BYTES))
 
     def backward(_: Storage) -> None:
         table = tape.scratch(sizes.constant(shape.vocabulary * shape.hidden), BF16)
         tape.release(table)
 
-    words = Value(tape.allocate(Category.ACTIVATIONS, tokens(2 * shape.hidden)), tokens(shape.hidden), BF16)
-    words.node, words.requires_grad = tape.append(Node([ids.storage] if ids.storage else [], backward)), True
-    arranged = _moved(tape, words, tokens(shape.hidden))
-    placed = _moved(tape, arranged, _hidden(shape)) if shape.spread > 1 else arranged
+    rows = Value(
+        tape.allocate(Category.ACTIVATIONS, tokens(2 * shape.hidden)), tokens(shape.hidden), BF16
+    )
+    rows.node, rows.requires_grad = (
+        tape.append(Node([ids.storage] if ids.storage else [], backward)),
+        True,
+    )
+    arranged = _record_move(tape, rows, tokens(shape.hidden))
+    placed = (
+        _record_move(tape, arranged, _hidden_elements(shape))
+        if shape.sequence_shards > 1
+        else arranged
+    )
     if not shape.hidden_dropout:
         return placed
-    mask = kept_bytes(tape, placed.numel)
+    mask = allocate_saved(tape, placed.numel)
     y = tape.emit(
         placed.numel,
         BF16,
@@ -108,33 +152,41 @@ def _embedded(tape: Tape, shape: Shape) -> Value:
     return y
 
 
-def _moved(tape: Tape, x: Value, numel: Size) -> Value:
-    y = tape.emit(numel, BF16, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, BF16)))
+def _record_move(tape: Tape, x: Value, numel: Size) -> Value:
+    y = tape.emit(
+        numel, BF16, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, BF16))
+    )
     tape.free(x)
     return y
 
 
-def _loss(tape: Tape, x: Value, shape: Shape, *, fused: bool) -> Value:
+def _record_loss(tape: Tape, x: Value, shape: RankShape, *, fused: bool) -> Value:
     """Return the loss over this rank's part of the vocabulary."""
-    normal = normed(tape, x, shape.statistics)
+    normalised = apply_norm(tape, x, shape.statistics)
     tape.free(x)
     tape.ledger.enter(Section.LOSS_FORWARD)
 
     def backward(_: Storage) -> None:
         tape.ledger.enter(Section.BACKWARD)
-        grad = whole = tape.scratch(tokens(shape.hidden), BF16)
-        if shape.spread > 1:
-            grad = tape.scratch(normal.numel, BF16)
-        # The head's own gradient, or what stands in its place where the product adds to the buffer itself.
+        grad = gathered = tape.scratch(tokens(shape.hidden), BF16)
+        if shape.sequence_shards > 1:
+            grad = tape.scratch(normalised.numel, BF16)
+        # The head's own gradient, or what stands in its place where the product adds to the buffer
+        # itself.
         tape.release(tape.scratch(sizes.constant(shape.vocabulary * shape.hidden), BF16))
-        if grad is not whole:
-            tape.release(whole)
-        tape.send(normal, grad)
+        if grad is not gathered:
+            tape.release(gathered)
+        tape.send(normalised, grad)
 
     logits = tape.emit(
-        tokens(shape.vocabulary), BF16, inputs=(normal,), saves=(normal,), category=Category.LOGITS, backward=backward
+        tokens(shape.vocabulary),
+        BF16,
+        inputs=(normalised,),
+        saves=(normalised,),
+        category=Category.LOGITS,
+        backward=backward,
     )
-    tape.free(normal)
-    loss = logits_loss(tape, logits, fused=fused)
+    tape.free(normalised)
+    loss = record_cross_entropy(tape, logits, fused=fused)
     tape.free(logits)
     return loss

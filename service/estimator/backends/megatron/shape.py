@@ -1,4 +1,7 @@
-"""The numbers of a model as one rank of Megatron-LM holds them: heads, inner features and experts of this rank."""
+"""Numbers of a model as one rank of Megatron-LM holds them.
+
+Heads, inner features and experts are those of this rank.
+"""
 
 from dataclasses import dataclass
 
@@ -10,14 +13,19 @@ from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Attention, Checkpointing, Loss, TrainWorkload
 
 VOCABULARY_MULTIPLE = 128
-"""Rows of the embedding are padded to a multiple of this per tensor-parallel rank (``--make-vocab-size-divisible-by``)."""
+"""Rows of the embedding are padded to a multiple of this per tensor-parallel rank
+(``--make-vocab-size-divisible-by``).
+"""
 
 SHARED_GATE = "shared_expert_gate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertShape:
-    """Experts of one rank; ``copies`` are the tensor ranks whose tokens are gathered before a split expert."""
+    """Experts of one rank.
+
+    ``copies`` are the tensor ranks whose tokens are gathered before a split expert.
+    """
 
     num_experts: int
     local_experts: int
@@ -25,24 +33,29 @@ class ExpertShape:
     inner: int
     shared_inner: int
     shared_gate: bool
-    """Whether the shared expert's output is scaled by a gate of its own (``--moe-shared-expert-gate``)."""
+    """Whether the shared expert's output is scaled by a gate of its own
+    (``--moe-shared-expert-gate``).
+    """
     copies: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentShape:
-    """Multi-head latent attention: widths of the latents and of one head's parts (arXiv:2405.04434, section 2.1)."""
+    """Widths of multi-head latent attention.
+
+    They are those of the latents and of one head's parts (arXiv:2405.04434, section 2.1).
+    """
 
     query_latent: int
     key_value_latent: int
-    passed: int
-    turned: int
-    value: int
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """One rank's widths: elements per token unless said otherwise."""
+class RankShape:
+    """Widths on one rank, in elements per token unless noted."""
 
     hidden: int
     heads: int
@@ -66,38 +79,48 @@ class Shape:
     tied: bool
     tensor_parallel: int
     context_parallel: int
-    spread: int
-    """Ranks that the sequence outside of attention and MLP is spread over: 1 without sequence parallelism."""
+    sequence_shards: int
+    """Ranks that share the sequence outside of attention and MLP: 1 without sequence parallelism.
+    """
     experts: ExpertShape | None
     latent: LatentShape | None
 
     @property
     def row_statistics(self) -> int:
-        """Bytes per row that a norm keeps: the inverse deviation in fp32, and the mean of a layer norm."""
+        """Bytes per row that a norm keeps.
+
+        The inverse deviation is in fp32, and so is the mean of a layer norm.
+        """
         return 8 if self.layer_norm else 4
 
     @property
     def statistics(self) -> int:
-        """The same per token, where the rows are spread over the tensor-parallel ranks."""
-        return max(1, self.row_statistics // self.spread)
+        """Bytes per token that a norm keeps.
+
+        The rows are spread over the tensor-parallel ranks under sequence parallelism.
+        """
+        return max(1, self.row_statistics // self.sequence_shards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """What decides which tensors are kept, beside the widths."""
+    """Choices that decide which tensors are kept, beside the widths."""
 
     unfused: bool
     copies_output: bool
-    """Whether flash attention's output is copied to lie sequence first: flash-attn 2 with more than one sequence."""
+    """Whether flash attention's output is copied to lie sequence first: flash-attn 2 with more than
+    one sequence.
+    """
     checkpointing: Checkpointing
     fused_loss: bool
 
 
-def switches_of(workload: TrainWorkload, *, fused_attention: bool) -> Switches:
-    """Return the switches; left to itself Transformer Engine takes cuDNN's ``fused_attention`` where it can.
+def resolve_switches(workload: TrainWorkload, *, fused_attention: bool) -> Switches:
+    """Return the switches of a workload.
 
-    It can from Hopper on (attention/dot_product_attention/utils.py), but for reproducible results on a Blackwell, where both
-    tests of it hold flash-attn 2's copy.
+    Left to itself, Transformer Engine takes cuDNN's ``fused_attention`` where it can. It can from
+    Hopper on (attention/dot_product_attention/utils.py), but for reproducible results on a
+    Blackwell, where both tests of it hold flash-attn 2's copy.
     """
     flash = workload.attention is Attention.FLASH or not fused_attention
     return Switches(
@@ -108,11 +131,14 @@ def switches_of(workload: TrainWorkload, *, fused_attention: bool) -> Switches:
     )
 
 
-def shape_of(model: Architecture, layout: Layout) -> Shape:
-    """Return one rank's shape; key and value heads are replicated where there are more ranks than heads."""
+def build_rank_shape(model: Architecture, layout: Layout) -> RankShape:
+    """Return one rank's shape.
+
+    Key and value heads are replicated where there are more ranks than heads.
+    """
     spec, ranks = model.spec, layout.tensor_parallel
     kv_heads = max(1, spec.num_key_value_heads // ranks)
-    return Shape(
+    return RankShape(
         hidden=spec.hidden_size,
         heads=spec.num_attention_heads // ranks,
         query=spec.num_attention_heads * spec.head_dim // ranks,
@@ -132,24 +158,31 @@ def shape_of(model: Architecture, layout: Layout) -> Shape:
         tied=spec.tie_word_embeddings,
         tensor_parallel=ranks,
         context_parallel=layout.context_parallel,
-        spread=ranks if layout.sequence_parallel else 1,
-        experts=_experts(model, layout),
-        latent=_latent(model),
+        sequence_shards=ranks if layout.sequence_parallel else 1,
+        experts=_build_expert_shape(model, layout),
+        latent=_build_latent_shape(model),
     )
 
 
-def expert_ranks(layout: Layout) -> int:
-    """Return how many ranks split one expert."""
-    return layout.tensor_parallel if layout.expert_tensor_parallel is None else layout.expert_tensor_parallel
+def count_expert_ranks(layout: Layout) -> int:
+    """Count the ranks that split one expert."""
+    return (
+        layout.tensor_parallel
+        if layout.expert_tensor_parallel is None
+        else layout.expert_tensor_parallel
+    )
 
 
-def expert_replicas(layout: Layout) -> int:
-    """Return how many ranks hold the same experts: their states are spread over these (core/parallel_state.py)."""
+def count_expert_replicas(layout: Layout) -> int:
+    """Count the ranks that hold the same experts.
+
+    The experts' states are spread over these (core/parallel_state.py).
+    """
     ranks = layout.data_parallel * layout.context_parallel * layout.tensor_parallel
-    return max(1, ranks // (layout.expert_parallel * expert_ranks(layout)))
+    return max(1, ranks // (layout.expert_parallel * count_expert_ranks(layout)))
 
 
-def _experts(model: Architecture, layout: Layout) -> ExpertShape | None:
+def _build_expert_shape(model: Architecture, layout: Layout) -> ExpertShape | None:
     spec = model.spec
     if not isinstance(spec, MoeSpec) or not spec.num_experts:
         return None
@@ -157,21 +190,23 @@ def _experts(model: Architecture, layout: Layout) -> ExpertShape | None:
         num_experts=spec.num_experts,
         local_experts=spec.num_experts // layout.expert_parallel,
         top_k=spec.num_experts_per_token,
-        inner=spec.expert_intermediate_size // expert_ranks(layout),
+        inner=spec.expert_intermediate_size // count_expert_ranks(layout),
         shared_inner=spec.shared_intermediate_size // layout.tensor_parallel,
-        shared_gate=any(layer.target == SHARED_GATE for block, _ in model.blocks for layer in block.linears()),
-        copies=expert_ranks(layout),
+        shared_gate=any(
+            layer.target == SHARED_GATE for block, _ in model.blocks for layer in block.linears()
+        ),
+        copies=count_expert_ranks(layout),
     )
 
 
-def _latent(model: Architecture) -> LatentShape | None:
+def _build_latent_shape(model: Architecture) -> LatentShape | None:
     spec = model.spec
     if not isinstance(spec, LatentSpec):
         return None
     return LatentShape(
         query_latent=spec.query_latent,
         key_value_latent=spec.key_value_latent,
-        passed=spec.passed_dim,
-        turned=spec.rotary_dim,
-        value=spec.value_dim,
+        nope_dim=spec.passed_dim,
+        rope_dim=spec.rotary_dim,
+        value_dim=spec.value_dim,
     )

@@ -1,20 +1,23 @@
-"""Weights, gradient buffers and optimizer states of one stage (core/distributed, core/optimizer/distrib_optimizer.py)."""
+"""Weights, gradient buffers and optimizer states of one stage.
+
+(core/distributed, core/optimizer/distrib_optimizer.py.)
+"""
 
 from dataclasses import dataclass
 
 from service.estimator.backends.megatron.parameters import StageParameters
-from service.estimator.backends.megatron.shape import expert_replicas
+from service.estimator.backends.megatron.shape import count_expert_replicas
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.units import ceil_div
 
-STATES = {"adamw": 2, "adamw_fused": 2, "sgd": 0, "sgd_momentum": 1}
+STATES_PER_PARAMETER = {"adamw": 2, "adamw_fused": 2, "sgd": 0, "sgd_momentum": 1}
 """Tensors per parameter of the optimizers that Megatron-LM builds itself: fused Adam and SGD."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStates:
-    """Bytes that live from step to step, and those that the step makes."""
+    """Bytes that live across steps, and those that the step makes."""
 
     weights: int
     gradients: int
@@ -28,22 +31,33 @@ class StageStates:
         return self.weights + self.gradients + self.master_weights + self.optimizer_states
 
 
-def stage_states(held: StageParameters, precision: Precision, layout: Layout, optimizer: str) -> StageStates:
-    """Return a stage's states; the distributed optimizer spreads masters and states over data and context ranks.
+def compute_stage_states(
+    parameters: StageParameters, precision: Precision, layout: Layout, optimizer: str
+) -> StageStates:
+    """Compute the states of a stage.
 
-    Experts are spread over the ranks that hold the same ones. Without fp32 gradient buffers the step makes fp32 gradients.
+    The distributed optimizer spreads masters and states over data and context ranks. Experts are
+    spread over the ranks that hold the same ones. Without fp32 gradient buffers the step makes fp32
+    gradients.
     """
     sharded = layout.zero_stage > 0
     shards = layout.data_parallel * layout.context_parallel if sharded else 1
-    expert_shards = expert_replicas(layout) if sharded else 1
-    owned = ceil_div(held.dense, shards) + ceil_div(held.experts, expert_shards)
+    expert_shards = count_expert_replicas(layout) if sharded else 1
+    num_owned = ceil_div(parameters.dense, shards) + ceil_div(parameters.experts, expert_shards)
     master = precision.master_dtype.bytes_per_element if precision.master_dtype is not None else 0
     main = precision.main_grad_bytes_per_param
-    narrow = master and precision.grad_dtype.bytes_per_element < master and not precision.main_grad_persistent
+    makes_fp32_gradients = (
+        master
+        and precision.grad_dtype.bytes_per_element < master
+        and not precision.main_grad_persistent
+    )
     return StageStates(
-        weights=held.total * precision.param_dtype.bytes_per_element,
-        gradients=held.total * (precision.grad_dtype.bytes_per_element + main * precision.main_grad_persistent),
-        master_weights=owned * master,
-        optimizer_states=owned * STATES[optimizer] * precision.optimizer_dtype.bytes_per_element,
-        step_gradients=owned * master if narrow else 0,
+        weights=parameters.total * precision.param_dtype.bytes_per_element,
+        gradients=parameters.total
+        * (precision.grad_dtype.bytes_per_element + main * precision.main_grad_persistent),
+        master_weights=num_owned * master,
+        optimizer_states=num_owned
+        * STATES_PER_PARAMETER[optimizer]
+        * precision.optimizer_dtype.bytes_per_element,
+        step_gradients=num_owned * master if makes_fp32_gradients else 0,
     )

@@ -1,4 +1,7 @@
-"""The moments of one step on each pipeline stage: states, other micro-batches' tensors, and the one that runs."""
+"""Phase peaks of one step on each pipeline stage.
+
+They are states, other micro-batches' tensors, and the micro-batch that runs.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,13 +9,33 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from service.estimator.backends.megatron.chunks import ChunkRecord
-from service.estimator.backends.megatron.parameters import StageParameters, stage_parameters
+from service.estimator.backends.megatron.parameters import StageParameters, count_stage_parameters
 from service.estimator.backends.megatron.placeholders import placeholder_bytes
-from service.estimator.backends.megatron.shape import Shape, Switches, shape_of, switches_of
-from service.estimator.backends.megatron.stages import StageLayers, chunks_by_stage, first_of_alike, in_flight, joined
-from service.estimator.backends.megatron.states import StageStates, stage_states
-from service.estimator.backends.megatron.workspaces import Generation, generation_of, workspace_bytes
-from service.estimator.memory.phase_peaks import Height, Moment, Parts, corrected
+from service.estimator.backends.megatron.shape import (
+    RankShape,
+    Switches,
+    build_rank_shape,
+    resolve_switches,
+)
+from service.estimator.backends.megatron.stages import (
+    StageLayers,
+    count_in_flight,
+    list_distinct_stages,
+    list_stage_chunks,
+    merge_chunks,
+)
+from service.estimator.backends.megatron.states import StageStates, compute_stage_states
+from service.estimator.backends.megatron.workspaces import (
+    Generation,
+    get_generation,
+    workspace_bytes,
+)
+from service.estimator.memory.phase_peaks import (
+    Parts,
+    PhasePeak,
+    PhasePeakBytes,
+    correct_phase_peak,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section
@@ -22,19 +45,22 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, TrainWorkload
 
-MAX_PRICED = 4096
+MAX_EVALUATED = 4096
 Record = Callable[[StageLayers], ChunkRecord]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What is recorded of a shape, and what its chunks hold at batches and sequences that were asked about."""
+class ShapeRecording:
+    """Recordings of a shape's chunks.
+
+    ``evaluated`` are the bytes of its chunks at batches and sequences that were asked about.
+    """
 
     record: Record
-    priced: "dict[tuple[StageLayers, Size], _Chunk]"
+    evaluated: "dict[tuple[StageLayers, Size], _ChunkBytes]"
 
 
-Recorder = Callable[[Shape, Switches], Recorded]
+Recorder = Callable[[RankShape, Switches], ShapeRecording]
 
 _INSTANTS = {
     "forward": (Section.FORWARD,),
@@ -45,43 +71,56 @@ _INSTANTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimeline:
-    """One stage's moments, its bytes between steps, and what it holds; ``flying`` are micro-batches by chunk."""
+    """Phase peaks, steady bytes and parameters of one stage.
+
+    ``in_flight`` are the micro-batches in flight by chunk.
+    """
 
     stage: int
-    moments: tuple[Moment, ...]
+    peaks: tuple[PhasePeak, ...]
     steady_bytes: int
     states: StageStates
-    held: StageParameters
-    flying: tuple[int, ...]
+    parameters: StageParameters
+    in_flight: tuple[int, ...]
 
     @property
-    def peak(self) -> Moment:
-        """The highest moment."""
-        return max(self.moments, key=lambda moment: moment.allocated_bytes)
+    def peak(self) -> PhasePeak:
+        """Highest phase peak."""
+        return max(self.peaks, key=lambda moment: moment.allocated_bytes)
 
     def with_corrections(self, corrections: Corrections, num_tokens: int) -> "StageTimeline":
-        """Return the stage with what was measured added to its moments."""
-        return replace(self, moments=tuple(corrected(moment, corrections, num_tokens) for moment in self.moments))
+        """Return the stage with measured corrections added to its peaks."""
+        return replace(
+            self,
+            peaks=tuple(
+                correct_phase_peak(moment, corrections, num_tokens) for moment in self.peaks
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePeak:
-    """One stage's highest moment and its bytes between steps, for a search that asks for nothing else."""
+    """Highest phase peak and steady bytes of one stage.
+
+    For a search that asks for nothing else.
+    """
 
     stage: int
-    peak: Height
+    peak: PhasePeakBytes
     steady_bytes: int
 
 
-def stage_timelines(
+def build_stage_timelines(
     model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder
 ) -> tuple[StageTimeline, ...]:
     """Return the timeline of each stage."""
-    walk = _walk(model, workload, layout, device, recorder)
-    return tuple([walk.stage(stage, chunks) for stage, chunks in chunks_by_stage(model, layout)])
+    walk = _build_walk(model, workload, layout, device, recorder)
+    return tuple(
+        [walk.build_timeline(stage, chunks) for stage, chunks in list_stage_chunks(model, layout)]
+    )
 
 
-def stage_peaks(
+def compute_stage_peaks(
     model: Architecture,
     workload: TrainWorkload,
     layout: Layout,
@@ -89,128 +128,228 @@ def stage_peaks(
     recorder: Recorder,
     corrections: Corrections | None,
 ) -> tuple[StagePeak, ...]:
-    """Return the peak of each stage that none before it exceeds: of those with the same layers the first keeps the most."""
-    walk = _walk(model, workload, layout, device, recorder)
-    return tuple([walk.peak(stage, chunks, corrections) for stage, chunks in first_of_alike(model, layout)])
+    """Return the peak of each stage that no earlier one exceeds.
+
+    Of the stages with the same layers, the first keeps the most.
+    """
+    walk = _build_walk(model, workload, layout, device, recorder)
+    return tuple(
+        [
+            walk.find_peak(stage, chunks, corrections)
+            for stage, chunks in list_distinct_stages(model, layout)
+        ],
+    )
 
 
-def _walk(model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder) -> "_Walk":
-    generation = generation_of(device)
+def _build_walk(
+    model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder
+) -> "_StageWalk":
+    generation = get_generation(device)
     latest = Generation.HOPPER if workload.deterministic else Generation.BLACKWELL
     fused = Generation.HOPPER <= generation <= latest
-    shape, how = shape_of(model, layout), switches_of(workload, fused_attention=fused)
-    return _Walk(workload, layout, shape, recorder(shape, how), generation)
+    shape, switches = (
+        build_rank_shape(model, layout),
+        resolve_switches(workload, fused_attention=fused),
+    )
+    return _StageWalk(workload, layout, shape, recorder(shape, switches), generation)
 
 
-class _Walk:
-    """The step on each stage."""
+class _StageWalk:
+    """Walk over the step on each stage."""
 
     def __init__(
-        self, workload: TrainWorkload, layout: Layout, shape: Shape, recorded: Recorded, generation: Generation
+        self,
+        workload: TrainWorkload,
+        layout: Layout,
+        shape: RankShape,
+        recording: ShapeRecording,
+        generation: Generation,
     ) -> None:
-        self.workload, self.layout, self.shape, self.recorded, self.generation = workload, layout, shape, recorded, generation
-        self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length // layout.context_parallel)
-        self.held: dict[StageLayers, tuple[StageParameters, StageStates, Parts]] = {}
+        self.workload, self.layout, self.shape, self.recording, self.generation = (
+            workload,
+            layout,
+            shape,
+            recording,
+            generation,
+        )
+        self.values = sizes.evaluate_monomials(
+            workload.micro_batch_size, workload.sequence_length // layout.context_parallel
+        )
+        self.resident_cache: dict[StageLayers, tuple[StageParameters, StageStates, Parts]] = {}
 
-    def stage(self, stage: int, chunks: tuple[StageLayers, ...]) -> StageTimeline:
-        """Return a stage's moments."""
-        held, states, standing = self._held_by(chunks)
-        flying, running = self._running(stage, chunks)
-        moments = [_moment("load", {"weights": states.weights})]
-        moments += [_highest(name, standing, running) for name in _INSTANTS]
-        moments.append(_moment("optimizer_step", _plus(standing, {"gradients": states.step_gradients})))
+    def build_timeline(self, stage: int, chunks: tuple[StageLayers, ...]) -> StageTimeline:
+        """Return the phase peaks of a stage."""
+        parameters, states, resident = self._get_resident(chunks)
+        num_in_flight, running = self._list_running(stage, chunks)
+        peaks = [_make_phase_peak("load", {"weights": states.weights})]
+        peaks += [_build_phase_peak(name, resident, running) for name in _INSTANTS]
+        peaks.append(
+            _make_phase_peak(
+                "optimizer_step", _add_parts(resident, {"gradients": states.step_gradients})
+            ),
+        )
         return StageTimeline(
             stage=stage,
-            moments=tuple(moments),
-            steady_bytes=_between_steps(states, standing),
+            peaks=tuple(peaks),
+            steady_bytes=_sum_steady_bytes(states, resident),
             states=states,
-            held=held,
-            flying=flying,
+            parameters=parameters,
+            in_flight=num_in_flight,
         )
 
-    def peak(self, stage: int, chunks: tuple[StageLayers, ...], corrections: Corrections | None) -> StagePeak:
-        """Return the highest of a stage's moments, the first one of equals."""
-        _, states, standing = self._held_by(chunks)
-        _, running = self._running(stage, chunks)
-        total, gradients = sum(standing.values()), standing["gradients"]
-        heights = [Height("load", states.weights, 0, 0)]
+    def find_peak(
+        self, stage: int, chunks: tuple[StageLayers, ...], corrections: Corrections | None
+    ) -> StagePeak:
+        """Return a stage's highest phase peak, the first of equals."""
+        _, states, resident = self._get_resident(chunks)
+        _, running = self._list_running(stage, chunks)
+        total, gradients = sum(resident.values()), resident["gradients"]
+        peaks = [PhasePeakBytes("load", states.weights, 0, 0)]
         for name in _INSTANTS:
-            top, others = _highest_of(name, running)
+            top, waiting_bytes = _find_highest_point(name, running)
             if top is None:
-                heights.append(Height(name, total, gradients, 0))
+                peaks.append(PhasePeakBytes(name, total, gradients, 0))
             else:
-                heights.append(Height(name, total + top.part_bytes + others, gradients, top.activations + others))
-        heights.append(Height("optimizer_step", total + states.step_gradients, gradients + states.step_gradients, 0))
+                peaks.append(
+                    PhasePeakBytes(
+                        name,
+                        total + top.part_bytes + waiting_bytes,
+                        gradients,
+                        top.activations + waiting_bytes,
+                    ),
+                )
+        peaks.append(
+            PhasePeakBytes(
+                "optimizer_step",
+                total + states.step_gradients,
+                gradients + states.step_gradients,
+                0,
+            ),
+        )
         tokens = self.workload.micro_batch_size * self.workload.sequence_length
-        highest = max((corrected(height, corrections, tokens) for height in heights), key=attrgetter("allocated_bytes"))
-        return StagePeak(stage=stage, peak=highest, steady_bytes=_between_steps(states, standing))
+        highest = max(
+            (correct_phase_peak(height, corrections, tokens) for height in peaks),
+            key=attrgetter("allocated_bytes"),
+        )
+        return StagePeak(
+            stage=stage, peak=highest, steady_bytes=_sum_steady_bytes(states, resident)
+        )
 
-    def _held_by(self, chunks: tuple[StageLayers, ...]) -> tuple[StageParameters, StageStates, Parts]:
+    def _get_resident(
+        self, chunks: tuple[StageLayers, ...]
+    ) -> tuple[StageParameters, StageStates, Parts]:
         """Return what a stage of these chunks holds between steps."""
-        layers = chunks[0] if len(chunks) == 1 else joined(chunks)
-        found = self.held.get(layers)
-        if found is None:
-            found = self.held[layers] = self._standing(layers)
-        return found
+        layers = chunks[0] if len(chunks) == 1 else merge_chunks(chunks)
+        resident = self.resident_cache.get(layers)
+        if resident is None:
+            resident = self.resident_cache[layers] = self._compute_resident(layers)
+        return resident
 
-    def _running(self, stage: int, chunks: tuple[StageLayers, ...]) -> "tuple[tuple[int, ...], _Running]":
-        """Return how many micro-batches of each chunk a stage keeps, and beside each what it keeps of them."""
-        flying = in_flight(self.layout, stage, self.workload.gradient_accumulation_steps)
-        return flying, [(self._chunk(chunk), count) for chunk, count in zip(chunks, flying, strict=True)]
+    def _list_running(
+        self, stage: int, chunks: tuple[StageLayers, ...]
+    ) -> "tuple[tuple[int, ...], _RunningChunks]":
+        """Return the micro-batches in flight of each chunk of a stage.
 
-    def _standing(self, layers: StageLayers) -> tuple[StageParameters, StageStates, Parts]:
+        The second value has, for each chunk, its bytes and how many micro-batches of it are kept.
+        """
+        num_in_flight = count_in_flight(
+            self.layout, stage, self.workload.gradient_accumulation_steps
+        )
+        return num_in_flight, [
+            (self._evaluate_chunk(chunk), count)
+            for chunk, count in zip(chunks, num_in_flight, strict=True)
+        ]
+
+    def _compute_resident(self, layers: StageLayers) -> tuple[StageParameters, StageStates, Parts]:
         """Return what stages of these layers hold between steps."""
-        held = stage_parameters(self.shape, layers)
-        states = stage_states(held, self.workload.precision, self.layout, self.workload.optimizer)
-        unfused, deterministic = self.workload.attention in {Attention.EAGER, Attention.MATH}, self.workload.deterministic
-        standing = {
+        parameters = count_stage_parameters(self.shape, layers)
+        states = compute_stage_states(
+            parameters, self.workload.precision, self.layout, self.workload.optimizer
+        )
+        unfused, deterministic = (
+            self.workload.attention in {Attention.EAGER, Attention.MATH},
+            self.workload.deterministic,
+        )
+        resident = {
             "weights": states.weights,
             "master_weights": states.master_weights,
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
-            "temporaries": workspace_bytes(layers, self.generation, unfused=unfused, deterministic=deterministic)
-            # Reproducible runs add gradients up outside of the products (--no-gradient-accumulation-fusion).
+            "temporaries": workspace_bytes(
+                layers, self.generation, unfused=unfused, deterministic=deterministic
+            )
+            # Reproducible runs add gradients up outside of the products
+            # (--no-gradient-accumulation-fusion).
             + (0 if deterministic else placeholder_bytes(self.shape, layers)),
-            "communication_buffers": self._gather_buffer(layers) + self._received(layers),
+            "communication_buffers": self._gather_buffer_bytes(layers)
+            + self._received_bytes(layers),
         }
-        return held, states, standing
+        return parameters, states, resident
 
-    def _gather_buffer(self, layers: StageLayers) -> int:
-        """Return the global buffer in which the head gathers its input under sequence parallelism (core/utils.py)."""
-        if self.shape.spread == 1 or not layers.last:
+    def _gather_buffer_bytes(self, layers: StageLayers) -> int:
+        """Return the bytes of the head's global gather buffer.
+
+        In it the head gathers its input under sequence parallelism (core/utils.py).
+        """
+        if self.shape.sequence_shards == 1 or not layers.last:
             return 0
         return sizes.evaluate(sizes.per_token(2 * self.shape.hidden), self.values)
 
-    def _received(self, layers: StageLayers) -> int:
-        """Return what chunks were sent last: ``set_input_tensor`` holds it, and ``retain_grad`` its gradient (schedules.py)."""
+    def _received_bytes(self, layers: StageLayers) -> int:
+        """Return the bytes of the last inputs of chunks.
+
+        ``set_input_tensor`` holds what was sent last, and ``retain_grad`` its gradient
+        (schedules.py).
+        """
         chunks = self.layout.virtual_pipeline_stages - layers.first
-        return sizes.evaluate(sizes.per_token(2 * chunks * 2 * self.shape.hidden // self.shape.spread), self.values)
+        return sizes.evaluate(
+            sizes.per_token(2 * chunks * 2 * self.shape.hidden // self.shape.sequence_shards),
+            self.values,
+        )
 
-    def _chunk(self, layers: StageLayers) -> "_Chunk":
-        priced, key = self.recorded.priced, (layers, self.values)
-        found = priced.get(key)
-        if found is None:
-            if len(priced) >= MAX_PRICED:
-                priced.clear()
-            record = self.recorded.record(layers)
-            tops = {name: self._top(record, members) for name, members in _INSTANTS.items()}
-            found = priced[key] = _Chunk(kept=sizes.evaluate(record.kept, self.values), tops=tops)
-        return found
+    def _evaluate_chunk(self, layers: StageLayers) -> "_ChunkBytes":
+        evaluated, key = self.recording.evaluated, (layers, self.values)
+        chunk_bytes = evaluated.get(key)
+        if chunk_bytes is None:
+            if len(evaluated) >= MAX_EVALUATED:
+                evaluated.clear()
+            record = self.recording.record(layers)
+            peaks = {
+                name: self._evaluate_peak(record, members) for name, members in _INSTANTS.items()
+            }
+            chunk_bytes = evaluated[key] = _ChunkBytes(
+                retained=sizes.evaluate(record.retained, self.values), peaks=peaks
+            )
+        return chunk_bytes
 
-    def _top(self, record: ChunkRecord, sections: tuple[Section, ...]) -> "_Top | None":
-        points = [point for section in sections for point in record.highs.get(section, ())]
+    def _evaluate_peak(
+        self, record: ChunkRecord, sections: tuple[Section, ...]
+    ) -> "_ChunkPeak | None":
+        points = [
+            point for section in sections for point in record.peak_candidates.get(section, ())
+        ]
         if not points:
             return None
         top = max(points, key=lambda point: sizes.evaluate(point.bytes, self.values))
         parts: Parts = {}
         for category, size in top.live:
             if category is not Category.GRADIENTS:
-                parts[category.value] = parts.get(category.value, 0) + sizes.evaluate(size, self.values)
-        return _Top(sizes.evaluate(top.bytes, self.values), parts, sum(parts.values()), parts.get("activations", 0))
+                parts[category.value] = parts.get(category.value, 0) + sizes.evaluate(
+                    size, self.values
+                )
+        return _ChunkPeak(
+            sizes.evaluate(top.bytes, self.values),
+            parts,
+            sum(parts.values()),
+            parts.get("activations", 0),
+        )
 
 
-class _Top(NamedTuple):
-    """The highest point of an instant while a chunk runs: its bytes, and its parts with their sum."""
+class _ChunkPeak(NamedTuple):
+    """Highest point of a phase while a chunk runs.
+
+    It has its bytes, and its parts with their sum.
+    """
 
     bytes: int
     parts: Parts
@@ -219,47 +358,58 @@ class _Top(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Chunk:
-    """What a micro-batch keeps of a chunk, and the chunk's highest point of each instant while it runs."""
+class _ChunkBytes:
+    """Bytes of a micro-batch on a chunk.
 
-    kept: int
-    tops: dict[str, _Top | None]
+    What it keeps, and the chunk's highest point of each phase while it runs.
+    """
+
+    retained: int
+    peaks: dict[str, _ChunkPeak | None]
 
 
-_Running = list[tuple[_Chunk, int]]
-"""The chunks of a stage, each with how many micro-batches of it are kept."""
+_RunningChunks = list[tuple[_ChunkBytes, int]]
+"""Chunks of a stage, each with the number of its micro-batches that are kept."""
 
 
-def _highest_of(name: str, running: _Running) -> tuple[_Top | None, int]:
-    """Return the highest point of an instant, whichever of a stage's chunks runs, and what is kept of the others."""
-    total = sum([chunk.kept * count for chunk, count in running])
-    best: tuple[_Top | None, int] = None, 0
-    highest = -1
+def _find_highest_point(name: str, running: _RunningChunks) -> tuple[_ChunkPeak | None, int]:
+    """Return the highest point of a phase over a stage's chunks.
+
+    Any of the chunks may run; the second value is what is kept of the other micro-batches.
+    """
+    total = sum([chunk.retained * count for chunk, count in running])
+    highest_point: tuple[_ChunkPeak | None, int] = None, 0
+    highest_bytes = -1
     for chunk, count in running:
-        top = chunk.tops[name] if count else None
-        if top is not None and total - chunk.kept + top.bytes > highest:
-            best, highest = (top, total - chunk.kept), total - chunk.kept + top.bytes
-    return best
+        top = chunk.peaks[name] if count else None
+        if top is not None and total - chunk.retained + top.bytes > highest_bytes:
+            highest_point, highest_bytes = (
+                (top, total - chunk.retained),
+                total - chunk.retained + top.bytes,
+            )
+    return highest_point
 
 
-def _highest(name: str, standing: Parts, running: _Running) -> Moment:
-    """Return the stage's highest moment of an instant."""
-    top, others = _highest_of(name, running)
+def _build_phase_peak(name: str, resident: Parts, running: _RunningChunks) -> PhasePeak:
+    """Return the stage's peak of a phase."""
+    top, waiting_bytes = _find_highest_point(name, running)
     if top is None:
-        return _moment(name, standing)
-    return _moment(name, _plus(standing, top.parts | {"activations": top.activations + others}))
+        return _make_phase_peak(name, resident)
+    return _make_phase_peak(
+        name, _add_parts(resident, top.parts | {"activations": top.activations + waiting_bytes})
+    )
 
 
-def _between_steps(states: StageStates, standing: Parts) -> int:
-    return states.resident + standing["temporaries"] + standing["communication_buffers"]
+def _sum_steady_bytes(states: StageStates, resident: Parts) -> int:
+    return states.resident + resident["temporaries"] + resident["communication_buffers"]
 
 
-def _plus(standing: Parts, more: Parts) -> Parts:
-    both = dict(standing)
-    for name, bytes_ in more.items():
-        both[name] = both.get(name, 0) + bytes_
-    return both
+def _add_parts(resident: Parts, added: Parts) -> Parts:
+    total = dict(resident)
+    for name, bytes_ in added.items():
+        total[name] = total.get(name, 0) + bytes_
+    return total
 
 
-def _moment(name: str, parts: Parts) -> Moment:
-    return Moment(name=name, allocated_bytes=sum(parts.values()), parts=parts)
+def _make_phase_peak(name: str, parts: Parts) -> PhasePeak:
+    return PhasePeak(name=name, allocated_bytes=sum(parts.values()), parts=parts)

@@ -1,12 +1,20 @@
-"""What engines with one pool per rank have in common: a rank's fixed bytes, the pool of each stage, the one that decides."""
+"""Shared parts of engines with one pool per rank.
+
+A rank has fixed bytes, each stage has a pool, and one pool decides.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from service.estimator.backends.paged_pool.blocks import Pool
-from service.estimator.backends.paged_pool.pool import Filled, Part, Place, exact
+from service.estimator.backends.paged_pool.blocks import KvBlockPool
+from service.estimator.backends.paged_pool.pool import (
+    EngineMemory,
+    MemoryLedger,
+    MemoryPart,
+    make_exact_part,
+)
 from service.estimator.backends.paged_pool.rank_memory import Rank
-from service.estimator.model.families.speculative import guessed_tokens
+from service.estimator.model.families.speculative import count_draft_tokens
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Stage
 from service.estimator.values.workload import ServeWorkload
@@ -15,18 +23,25 @@ _TOWER = ("the engine profiles the model's vision tower as well, whose own work 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """A rank and the pool that it could have; ``parts`` are all but the pool, ``fixed_bytes`` those inside of the budget."""
+class RankMemory:
+    """A rank and the pool that it could have.
+
+    ``parts`` are all but the pool, ``fixed_bytes`` those inside of the budget.
+    """
 
     rank: Rank
     fixed_bytes: int
-    parts: tuple[Part, ...]
-    pool: Pool
+    parts: tuple[MemoryPart, ...]
+    pool: KvBlockPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """Where the pool is told about: its source, the engine's budget of a GPU, and the longest sequence that it accepts."""
+class PoolLimits:
+    """Limits of the pool.
+
+    They are the engine's budget of a GPU, its usable bytes and the longest sequence that it
+    accepts; ``source`` is where the pool is documented.
+    """
 
     source: str
     budget_bytes: int
@@ -34,76 +49,102 @@ class Terms:
     max_model_len: int
 
 
-def held_by(ranks: Sequence[Rank], make: Callable[[Rank], Holder]) -> tuple[Holder, ...]:
-    """Return the holder of each rank; stages that are alike are one object, as their ranks are."""
-    made = {id(rank): make(rank) for rank in {id(rank): rank for rank in ranks}.values()}
-    return tuple(made[id(rank)] for rank in ranks)
+def build_rank_memories(
+    ranks: Sequence[Rank], build: Callable[[Rank], RankMemory]
+) -> tuple[RankMemory, ...]:
+    """Return the memory of each rank.
 
-
-def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, terms: Terms) -> Filled:
-    """Return the stage that holds most, once every rank has as many blocks as the pool that has the fewest.
-
-    Stages that are alike have one holder.
+    Stages that are alike are one object, as their ranks are.
     """
-    apart = {id(holder): holder for holder in holders}
-    distinct = tuple(apart.values())
-    decisive = min(distinct, key=lambda holder: holder.pool.num_blocks).pool
-    held = {key: _held(holder, decisive) for key, holder in apart.items()}
-    stages = tuple(Stage(index, *held[id(holder)]) for index, holder in enumerate(holders))
+    memories = {id(rank): build(rank) for rank in {id(rank): rank for rank in ranks}.values()}
+    return tuple(memories[id(rank)] for rank in ranks)
+
+
+def build_engine_memory(
+    memories: Sequence[RankMemory], workload: ServeWorkload, layout: Layout, limits: PoolLimits
+) -> EngineMemory:
+    """Return the memory of the stage that holds most.
+
+    Every rank gets as many blocks as the pool that has the fewest. Stages that are alike have one
+    memory.
+    """
+    by_id = {id(memory): memory for memory in memories}
+    distinct = tuple(by_id.values())
+    smallest = min(distinct, key=lambda memory: memory.pool.num_blocks).pool
+    stage_bytes = {key: _compute_stage_bytes(memory, smallest) for key, memory in by_id.items()}
+    stages = tuple(Stage(index, *stage_bytes[id(memory)]) for index, memory in enumerate(memories))
     worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
-    worst = holders[worst_stage]
-    pool, model = replace(worst.pool, num_blocks=decisive.num_blocks), worst.rank.model
-    tokens = workload.prompt_tokens + workload.output_tokens + guessed_tokens(workload)
-    states = workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
-    return Filled(
+    largest = memories[worst_stage]
+    pool, model = replace(largest.pool, num_blocks=smallest.num_blocks), largest.rank.model
+    tokens = workload.prompt_tokens + workload.output_tokens + count_draft_tokens(workload)
+    states = (
+        workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
+    )
+    return EngineMemory(
         num_gpus=layout.num_gpus,
-        parts=(*worst.parts, _pool_part(pool, terms.source)),
+        parts=(*largest.parts, _make_pool_part(pool, limits.source)),
         pool_bytes=pool.bytes,
-        pool_tokens=decisive.tokens,
-        token_bytes=_token_bytes(worst.rank, workload),
-        asked_bytes=_asked_bytes(worst, workload.num_sequences, tokens),
-        required=max(_required(holder, workload.num_sequences, tokens) for holder in distinct),
-        longest=decisive.sequences_of(terms.max_model_len),
-        smallest_bytes=max(
-            holder.fixed_bytes + holder.pool.blocks_of(terms.max_model_len) * holder.pool.block_bytes for holder in distinct
+        pool_tokens=smallest.tokens,
+        token_bytes=_count_token_bytes(largest.rank, workload),
+        requested_bytes=_count_requested_bytes(largest, workload.num_sequences, tokens),
+        required_bytes=max(
+            _compute_required(memory, workload.num_sequences, tokens) for memory in distinct
         ),
-        max_num_sequences=int(decisive.sequences_of(tokens)),
-        budget_bytes=terms.budget_bytes,
-        usable_bytes=terms.usable_bytes,
-        max_model_len=terms.max_model_len,
+        max_concurrency=smallest.count_sequences(limits.max_model_len),
+        smallest_bytes=max(
+            memory.fixed_bytes
+            + memory.pool.count_blocks(limits.max_model_len) * memory.pool.block_bytes
+            for memory in distinct
+        ),
+        max_num_sequences=int(smallest.count_sequences(tokens)),
+        budget_bytes=limits.budget_bytes,
+        usable_bytes=limits.usable_bytes,
+        max_model_len=limits.max_model_len,
         stages=stages,
         worst_stage=worst_stage,
-        decode_bytes=worst.rank.weight_bytes + pool.bytes + states,
+        decode_bytes=largest.rank.weight_bytes + pool.bytes + states,
         approximate=model.spec.approximate,
         warnings=_TOWER if model.images is not None else (),
     )
 
 
-def _asked_bytes(holder: Holder, num_sequences: int, tokens: int) -> int:
-    return num_sequences * holder.pool.blocks_of(tokens) * holder.pool.block_bytes
+def _count_requested_bytes(memory: RankMemory, num_sequences: int, tokens: int) -> int:
+    return num_sequences * memory.pool.count_blocks(tokens) * memory.pool.block_bytes
 
 
-def _required(holder: Holder, num_sequences: int, tokens: int) -> tuple[int, int]:
-    """Return what a rank needs of its budget for all sequences, and the upper end of that."""
-    fixed = [part for part in holder.parts if part.budgeted]
-    asked = _asked_bytes(holder, num_sequences, tokens)
-    return asked + sum(part.bytes for part in fixed), asked + sum(part.high for part in fixed)
+def _compute_required(memory: RankMemory, num_sequences: int, tokens: int) -> tuple[int, int]:
+    """Return the budget that a rank needs, and its upper end.
+
+    It is for all sequences.
+    """
+    budgeted = [part for part in memory.parts if part.budgeted]
+    requested = _count_requested_bytes(memory, num_sequences, tokens)
+    return requested + sum(part.bytes for part in budgeted), requested + sum(
+        part.high for part in budgeted
+    )
 
 
-def _held(holder: Holder, decisive: Pool) -> tuple[int, int]:
-    """Return a stage's peak, and what it holds between steps."""
-    held = replace(holder.pool, num_blocks=decisive.num_blocks).bytes + holder.rank.weight_bytes
-    beside = sum(part.bytes for part in holder.parts if part.place is Place.ALLOCATED and part.name != "weights")
-    return held + beside, held
+def _compute_stage_bytes(memory: RankMemory, smallest: KvBlockPool) -> tuple[int, int]:
+    """Return the peak of a stage, and its bytes between steps."""
+    steady = replace(memory.pool, num_blocks=smallest.num_blocks).bytes + memory.rank.weight_bytes
+    transient = sum(
+        part.bytes
+        for part in memory.parts
+        if part.ledger is MemoryLedger.ALLOCATED and part.name != "weights"
+    )
+    return steady + transient, steady
 
 
-def _token_bytes(rank: Rank, workload: ServeWorkload) -> int:
-    """Return what a rank keeps for one token in all of its layers."""
+def _count_token_bytes(rank: Rank, workload: ServeWorkload) -> int:
+    """Return the bytes that a rank caches for one token.
+
+    They are those of all of its layers.
+    """
     elements = sum(cache.elements_per_token * cache.count for cache in rank.caches)
     return elements * workload.kv_cache_dtype.bytes_per_element
 
 
-def _pool_part(pool: Pool, source: str) -> Part:
+def _make_pool_part(pool: KvBlockPool, source: str) -> MemoryPart:
     tokens = pool.paging.block_tokens
     blocks = f"{pool.num_blocks} blocks x {tokens} tokens x {pool.block_bytes // tokens} B"
-    return exact("kv_cache", pool.bytes, blocks, source)
+    return make_exact_part("kv_cache", pool.bytes, blocks, source)

@@ -1,14 +1,29 @@
-"""An answer of an engine that fills a budget: fixed parts, and a pool of keys and values that takes the rest."""
+"""Estimate of an engine that fills a memory budget.
+
+It has fixed parts, and a pool of keys and values that takes the remainder.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.estimator.values.result import Basis, Component, Detail, Estimate, Instant, Interval, Serving, Stage
+from service.estimator.values.result import (
+    Basis,
+    Component,
+    Detail,
+    Estimate,
+    Instant,
+    Interval,
+    Serving,
+    Stage,
+)
 
 
-class Place(StrEnum):
-    """Where a part is counted: by PyTorch's allocator, reserved by it, or by the driver alone."""
+class MemoryLedger(StrEnum):
+    """Ledger in which a part is counted.
+
+    PyTorch's allocator counts it as allocated or as reserved, or the driver alone counts it.
+    """
 
     ALLOCATED = "allocated"
     RESERVED = "reserved"
@@ -16,28 +31,31 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One part of a rank's memory with its 95 % interval; ``budgeted`` parts lie inside of the engine's budget."""
+class MemoryPart:
+    """One part of a rank's memory with its 95 % interval.
+
+    ``budgeted`` parts lie inside of the engine's budget.
+    """
 
     name: str
     bytes: int
     low: int
     high: int
-    place: Place
+    ledger: MemoryLedger
     basis: Basis
     formula: str
     source: str
     budgeted: bool = True
 
 
-def exact(name: str, size: int, formula: str, source: str) -> Part:
+def make_exact_part(name: str, size: int, formula: str, source: str) -> MemoryPart:
     """Return a part of tensors whose shapes are known."""
-    return Part(
+    return MemoryPart(
         name=name,
         bytes=size,
         low=size,
         high=size,
-        place=Place.ALLOCATED,
+        ledger=MemoryLedger.ALLOCATED,
         basis=Basis.EXACT,
         formula=formula,
         source=source,
@@ -45,23 +63,24 @@ def exact(name: str, size: int, formula: str, source: str) -> Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
-    """A rank that an engine has filled: its parts with the pool among them, and what the pool holds.
+class EngineMemory:
+    """Memory of a rank that an engine has filled.
 
-    ``longest`` counts sequences of ``max_model_len`` tokens, as engines print it, ``smallest_bytes`` is what the budget must be
-    for one of them to have room; ``asked_bytes`` is the cache of all sequences
-    that the question has.
+    It has the rank's parts with the pool among them, and what the pool holds. ``max_concurrency``
+    counts sequences of ``max_model_len`` tokens, as engines print it, ``smallest_bytes`` is what
+    the budget must be for one of them to have room; ``requested_bytes`` is the cache of all
+    sequences that the question has.
     """
 
     num_gpus: int
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     pool_bytes: int
     pool_tokens: int
     token_bytes: int
-    asked_bytes: int
-    required: tuple[int, int]
-    """What the stage that needs most of its budget needs, and the upper end of that."""
-    longest: float
+    requested_bytes: int
+    required_bytes: tuple[int, int]
+    """Bytes of the budget that the neediest stage needs, and their upper end."""
+    max_concurrency: float
     smallest_bytes: int
     max_num_sequences: int
     budget_bytes: int
@@ -74,118 +93,161 @@ class Filled:
     warnings: tuple[str, ...] = ()
 
 
-def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]) -> Estimate:
-    """Return the answer: the pool fills the budget, so that the three quantities hardly depend on the workload."""
-    allocated = _span(filled, {Place.ALLOCATED})
-    reserved = _span(filled, {Place.ALLOCATED, Place.RESERVED})
-    device = _of_device(filled)
-    point = _sum(filled, {Place.ALLOCATED})
-    weights = sum(part.bytes for part in filled.parts if part.name == "weights")
-    required, required_high = filled.required
+def build_pool_estimate(
+    memory: EngineMemory, *, detail: Detail, warnings: tuple[str, ...]
+) -> Estimate:
+    """Return the estimate of an engine that fills a pool.
+
+    The pool fills the budget, so that the three quantities hardly depend on the workload.
+    """
+    allocated = _compute_interval(memory, {MemoryLedger.ALLOCATED})
+    reserved = _compute_interval(memory, {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED})
+    device = _compute_device_interval(memory)
+    point = _sum_parts(memory, {MemoryLedger.ALLOCATED})
+    weights = sum(part.bytes for part in memory.parts if part.name == "weights")
+    required, required_high = memory.required_bytes
     return Estimate(
-        num_gpus=filled.num_gpus,
+        num_gpus=memory.num_gpus,
         allocated_bytes=point,
-        reserved_bytes=_sum(filled, {Place.ALLOCATED, Place.RESERVED}),
-        device_bytes=_sum(filled, set(Place)),
-        steady_bytes=weights + filled.pool_bytes,
+        reserved_bytes=_sum_parts(memory, {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED}),
+        device_bytes=_sum_parts(memory, set(MemoryLedger)),
+        steady_bytes=weights + memory.pool_bytes,
         allocated_interval=allocated,
         reserved_interval=reserved,
         device_interval=device,
         peak_instant="prefill",
         interval_kind="engine",
-        components=merged_components(filled.parts) if detail is not Detail.NUMBERS else (),
-        instants=_instants(filled, weights),
-        stages=filled.stages,
-        worst_pipeline_stage=filled.worst_stage,
+        components=merge_components(memory.parts) if detail is not Detail.NUMBERS else (),
+        instants=_build_instants(memory, weights),
+        stages=memory.stages,
+        worst_pipeline_stage=memory.worst_stage,
         serving=Serving(
-            kv_bytes_per_token=filled.token_bytes,
-            kv_cache_bytes=filled.asked_bytes,
+            kv_bytes_per_token=memory.token_bytes,
+            kv_cache_bytes=memory.requested_bytes,
             required_bytes=required,
-            budget_bytes=filled.budget_bytes,
-            kv_pool_bytes=filled.pool_bytes,
-            kv_pool_tokens=filled.pool_tokens,
-            max_num_sequences=filled.max_num_sequences,
-            max_concurrency=filled.longest,
-            smallest_bytes=filled.smallest_bytes,
+            budget_bytes=memory.budget_bytes,
+            kv_pool_bytes=memory.pool_bytes,
+            kv_pool_tokens=memory.pool_tokens,
+            max_num_sequences=memory.max_num_sequences,
+            max_concurrency=memory.max_concurrency,
+            smallest_bytes=memory.smallest_bytes,
             required_high_bytes=required_high,
         ),
-        warnings=(*filled.warnings, *_lacks(filled), *warnings),
+        warnings=(*memory.warnings, *_find_shortfalls(memory), *warnings),
     )
 
 
-def _instants(filled: Filled, weights: int) -> tuple[Instant, ...]:
-    """Return the weights alone, the profiled peak, and what decoding holds: weights, pool, and the hidden states of a step."""
-    pool = filled.pool_bytes
-    decoding = {"weights": weights, "kv_cache": pool, "activations": filled.decode_bytes - weights - pool}
-    prefill = allocated_parts(filled.parts)
+def _build_instants(memory: EngineMemory, weights: int) -> tuple[Instant, ...]:
+    """Return the instants of loading, prefill and decode.
+
+    They are the weights alone, the profiled peak, and what decoding holds: weights, pool, and the
+    hidden states of a step.
+    """
+    pool = memory.pool_bytes
+    decoding = {
+        "weights": weights,
+        "kv_cache": pool,
+        "activations": memory.decode_bytes - weights - pool,
+    }
+    prefill = sum_allocated_parts(memory.parts)
     return (
         Instant("load", weights, {"weights": weights}),
         Instant("prefill", sum(prefill.values()), prefill),
-        Instant("decode", filled.decode_bytes, decoding),
+        Instant("decode", memory.decode_bytes, decoding),
     )
 
 
-def _lacks(filled: Filled) -> tuple[str, ...]:
-    """Return in words what has no room: the longest sequence or those that are asked in the pool, or what stands beside it."""
-    found = []
-    if (missing := filled.smallest_bytes - filled.budget_bytes) > 0:
-        found.append(
-            f"the engine does not start: its pool has no room for one sequence of max_model_len {filled.max_model_len:,} "
-            f"tokens, for which its budget lacks {missing:,} B; a lower max_model_len needs less"
+def _find_shortfalls(memory: EngineMemory) -> tuple[str, ...]:
+    """Return messages about what has no room.
+
+    In the pool it is the longest sequence or those that are requested, else what stands beside the
+    pool.
+    """
+    messages = []
+    if (missing := memory.smallest_bytes - memory.budget_bytes) > 0:
+        messages.append(
+            "the engine does not start: its pool has no room for one sequence of max_model_len "
+            f"{memory.max_model_len:,} tokens, for which its budget lacks {missing:,} B; a lower "
+            "max_model_len needs less",
         )
-    elif (missing := filled.required[0] - filled.budget_bytes) > 0:
-        found.append(f"what is asked needs {missing:,} B more than the engine's budget of {filled.budget_bytes:,} B")
-    if (missing := _sum(filled, set(Place)) - filled.usable_bytes) > 0:
-        found.append(
-            f"the engine's budget of {filled.budget_bytes:,} B leaves {missing:,} B too little for what it holds outside: "
-            "a lower gpu_memory_fraction leaves more"
+    elif (missing := memory.required_bytes[0] - memory.budget_bytes) > 0:
+        messages.append(
+            f"what is asked needs {missing:,} B more than the engine's budget of "
+            f"{memory.budget_bytes:,} B"
         )
-    return tuple(found)
+    if (missing := _sum_parts(memory, set(MemoryLedger)) - memory.usable_bytes) > 0:
+        messages.append(
+            f"the engine's budget of {memory.budget_bytes:,} B leaves {missing:,} B too little for "
+            "what it holds outside: a lower gpu_memory_fraction leaves more",
+        )
+    return tuple(messages)
 
 
-def _sum(filled: Filled, places: set[Place]) -> int:
-    return sum(part.bytes for part in filled.parts if part.place in places)
+def _sum_parts(memory: EngineMemory, ledgers: set[MemoryLedger]) -> int:
+    return sum(part.bytes for part in memory.parts if part.ledger in ledgers)
 
 
-def _of_device(filled: Filled) -> Interval:
-    """Return the interval of everything: a budget that is a share of what its parts leave never takes more than there is."""
-    found = _span(filled, set(Place))
-    if not all(part.budgeted for part in filled.parts):
-        return found
-    return Interval(found.low, max(min(found.high, filled.usable_bytes), _sum(filled, set(Place))))
+def _compute_device_interval(memory: EngineMemory) -> Interval:
+    """Return the interval of all device memory.
+
+    A budget that is a share of what its parts leave never takes more than there is.
+    """
+    interval = _compute_interval(memory, set(MemoryLedger))
+    if not all(part.budgeted for part in memory.parts):
+        return interval
+    return Interval(
+        interval.low,
+        max(min(interval.high, memory.usable_bytes), _sum_parts(memory, set(MemoryLedger))),
+    )
 
 
-def _span(filled: Filled, places: set[Place]) -> Interval:
-    """Return the interval of parts in a budget: what one of them takes more, the pool has less."""
-    inside = [part for part in filled.parts if part.place in places]
-    point = sum(part.bytes for part in inside)
-    loose = [part for part in inside if not part.budgeted] or [part for part in inside if part.name != "kv_cache"]
-    return Interval(point + sum(part.low - part.bytes for part in loose), point + sum(part.high - part.bytes for part in loose))
+def _compute_interval(memory: EngineMemory, ledgers: set[MemoryLedger]) -> Interval:
+    """Return the interval of parts in a budget.
+
+    What one of them takes more, the pool has less.
+    """
+    selected = [part for part in memory.parts if part.ledger in ledgers]
+    point = sum(part.bytes for part in selected)
+    variable = [part for part in selected if not part.budgeted] or [
+        part for part in selected if part.name != "kv_cache"
+    ]
+    return Interval(
+        point + sum(part.low - part.bytes for part in variable),
+        point + sum(part.high - part.bytes for part in variable),
+    )
 
 
-def allocated_parts(parts: Sequence[Part]) -> dict[str, int]:
-    """Return the bytes of what PyTorch's allocator or the engine's own holds, by component."""
-    found: dict[str, int] = {}
+def sum_allocated_parts(parts: Sequence[MemoryPart]) -> dict[str, int]:
+    """Return the allocated bytes by component.
+
+    PyTorch's allocator or the engine's own holds them.
+    """
+    totals: dict[str, int] = {}
     for part in parts:
-        if part.place is Place.ALLOCATED:
-            found[part.name] = found.get(part.name, 0) + part.bytes
-    return found
+        if part.ledger is MemoryLedger.ALLOCATED:
+            totals[part.name] = totals.get(part.name, 0) + part.bytes
+    return totals
 
 
-def merged_components(parts: Sequence[Part]) -> tuple[Component, ...]:
-    """Return the parts as components; parts of one name are one."""
-    found: dict[str, Component] = {}
+def merge_components(parts: Sequence[MemoryPart]) -> tuple[Component, ...]:
+    """Return the parts as components.
+
+    Parts of one name are one component.
+    """
+    components: dict[str, Component] = {}
     for part in parts:
         if part.bytes:
-            known = found.get(part.name)
-            found[part.name] = _component(part) if known is None else _together(known, part)
-    return tuple(found.values())
+            merged = components.get(part.name)
+            components[part.name] = (
+                _make_component(part) if merged is None else _add_part(merged, part)
+            )
+    return tuple(components.values())
 
 
-def _component(part: Part) -> Component:
+def _make_component(part: MemoryPart) -> Component:
     return Component(part.name, part.bytes, part.basis, part.formula, part.source)
 
 
-def _together(known: Component, part: Part) -> Component:
-    formula, source = f"{known.formula} + {part.formula}", f"{known.source}; {part.source}"
-    return Component(known.name, known.bytes + part.bytes, known.basis, formula, source)
+def _add_part(component: Component, part: MemoryPart) -> Component:
+    formula, source = f"{component.formula} + {part.formula}", f"{component.source}; {part.source}"
+    return Component(component.name, component.bytes + part.bytes, component.basis, formula, source)

@@ -1,24 +1,36 @@
-"""SGLang: weights and the token pool together take a fraction of what is free before the weights are loaded.
+"""SGLang: weights and token pool take a fraction of free memory.
 
-0.4.6 and 0.5.5, ``srt/model_executor/model_runner.py`` (``profile_max_num_token``) and ``srt/server_args.py``; start-up logs.
+Both together take a fraction of what is free before the weights are loaded. 0.4.6 and 0.5.5,
+``srt/model_executor/model_runner.py`` (``profile_max_num_token``) and ``srt/server_args.py``;
+start-up logs.
 """
 
 from dataclasses import dataclass
 
-from service.estimator.backends.paged_pool.blocks import Paging, pool_of
-from service.estimator.backends.paged_pool.engine_memory import Holder, Terms, filled, held_by
-from service.estimator.backends.paged_pool.pool import Part, Place, exact, filled_estimate
-from service.estimator.backends.paged_pool.rank_memory import Rank, drafted, ranks_of
-from service.estimator.backends.vllm.answer import weights_formula
-from service.estimator.backends.vllm.overheads import joined_bytes
-from service.estimator.memory.overheads.gpu_properties import chip_of
+from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.engine_memory import (
+    PoolLimits,
+    RankMemory,
+    build_engine_memory,
+    build_rank_memories,
+)
+from service.estimator.backends.paged_pool.pool import (
+    MemoryLedger,
+    MemoryPart,
+    build_pool_estimate,
+    make_exact_part,
+)
+from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.vllm.answer import format_weights_formula
+from service.estimator.backends.vllm.overheads import communicator_bytes
+from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.speculative import draft_of
-from service.estimator.model.quantization.loading import in_engine
-from service.estimator.model.quantization.weights import scheme_of
-from service.estimator.rules.engines import check_engine, longest_sequence
+from service.estimator.model.families.speculative import get_draft_model
+from service.estimator.model.quantization.loading import adapt_to_engine
+from service.estimator.model.quantization.weights import select_scheme
+from service.estimator.rules.engines import check_engine, resolve_max_model_len
 from service.estimator.values.device import Device
-from service.estimator.values.engine_versions import Version, version_of
+from service.estimator.values.engine_versions import Version, resolve_version
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis, Detail, Estimate
@@ -39,8 +51,8 @@ _HOPPER_CONTEXT, _CONTEXT, _COMMUNICATOR = 520 * MIB, 280 * MIB, 450 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The server's arguments, said or defaulted."""
+class SglangSettings:
+    """The server's arguments, requested or defaulted."""
 
     fraction: float
     chunk_tokens: int
@@ -48,54 +60,73 @@ class Settings:
     free_bytes: int
 
 
-def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail) -> Estimate:
-    """Return the answer of one SGLang replica."""
+def answer(
+    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
+) -> Estimate:
+    """Return the estimate of one SGLang replica."""
     check_engine(model, workload, layout)
     if workload.max_num_sequences is not None:
-        what = "max_num_sequences of SGLang, which changes no memory before its pool"
-        raise NotModelledError(what, field="workload.max_num_sequences", modelled=["requests without max_num_sequences"])
-    settings = _settings(model, workload, layout, device)
-    scheme = in_engine(scheme_of(workload.quantization, model))
-    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
-    ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
-    holders = held_by(ranks, lambda rank: _holder(rank, workload, settings, device))
-    terms = Terms(
+        feature = "max_num_sequences of SGLang, which changes no memory before its pool"
+        raise NotModelledError(
+            feature,
+            field="workload.max_num_sequences",
+            modelled=["requests without max_num_sequences"],
+        )
+    settings = _resolve_settings(model, workload, layout, device)
+    scheme = adapt_to_engine(select_scheme(workload.quantization, model))
+    target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    ranks = add_draft(target_ranks, get_draft_model(workload), layout, workload.weight_dtype)
+    memories = build_rank_memories(
+        ranks, lambda rank: _build_rank_memory(rank, workload, settings, device)
+    )
+    limits = PoolLimits(
         source=_SOURCE,
         budget_bytes=int(settings.free_bytes * settings.fraction),
         usable_bytes=device.usable_bytes,
         max_model_len=settings.max_model_len,
     )
-    return filled_estimate(
-        filled(holders, workload, layout, terms),
+    return build_pool_estimate(
+        build_engine_memory(memories, workload, layout, limits),
         detail=detail,
-        warnings=device.warnings_for(workload.weight_dtype),
+        warnings=device.list_warnings(workload.weight_dtype),
     )
 
 
-def _settings(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device) -> Settings:
-    version = version_of(workload.engine_version, engine="sglang", oldest=OLDEST, newest=NEWEST)
+def _resolve_settings(
+    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device
+) -> SglangSettings:
+    version = resolve_version(
+        workload.engine_version, engine="sglang", oldest=OLDEST, newest=NEWEST
+    )
     memory_mib = device.capacity_bytes // MIB
-    chunk = workload.max_num_batched_tokens or _chunk_tokens(memory_mib)
+    chunk = workload.max_num_batched_tokens or _get_chunk_tokens(memory_mib)
     fraction = workload.gpu_memory_fraction
     if fraction is None:
         computed = version >= _COMPUTED_FRACTION
-        fraction = _computed_fraction(memory_mib, chunk, layout) if computed else _tabled_fraction(memory_mib, layout)
+        fraction = (
+            _compute_fraction(memory_mib, chunk, layout)
+            if computed
+            else _get_tabled_fraction(memory_mib, layout)
+        )
     ranks = layout.tensor_parallel * layout.pipeline_parallel
-    joined = joined_bytes(chip_of(device), layout, device.name)
-    return Settings(
+    communicators = communicator_bytes(get_gpu_properties(device), layout, device.name)
+    return SglangSettings(
         fraction=fraction,
-        # Ranks that attend for themselves read a share of a chunk each (0.5, ``_handle_data_parallelism``).
+        # Ranks that attend for themselves read a share of a chunk each (0.5,
+        # ``_handle_data_parallelism``).
         chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
-        max_model_len=longest_sequence(model, workload),
-        free_bytes=device.usable_bytes - _context(device) - (max(_COMMUNICATOR, joined) if ranks > 1 else 0),
+        max_model_len=resolve_max_model_len(model, workload),
+        free_bytes=device.usable_bytes
+        - _get_context_bytes(device)
+        - (max(_COMMUNICATOR, communicators) if ranks > 1 else 0),
     )
 
 
-def _context(device: Device) -> int:
-    return _HOPPER_CONTEXT if chip_of(device).is_hopper_or_later else _CONTEXT
+def _get_context_bytes(device: Device) -> int:
+    return _HOPPER_CONTEXT if get_gpu_properties(device).is_hopper_or_later else _CONTEXT
 
 
-def _chunk_tokens(memory_mib: int) -> int:
+def _get_chunk_tokens(memory_mib: int) -> int:
     """Return ``chunked_prefill_size``'s default."""
     if memory_mib < _MIDDLE_MIB:
         return 2048
@@ -104,17 +135,23 @@ def _chunk_tokens(memory_mib: int) -> int:
     return 8192 if memory_mib < _HUGE_MIB else 16384
 
 
-def _tabled_fraction(memory_mib: int, layout: Layout) -> float:
-    """Return ``mem_fraction_static``'s default until 0.4: by the number of ranks, 13 GiB less on large GPUs."""
+def _get_tabled_fraction(memory_mib: int, layout: Layout) -> float:
+    """Return ``mem_fraction_static``'s default until 0.4.
+
+    It goes by the number of ranks, and is 13 GiB less on large GPUs.
+    """
     if memory_mib > 80 * 1024:
         return (memory_mib - 13 * 1024) / memory_mib
     steps = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
     return next(fraction for ranks, fraction in steps if layout.tensor_parallel >= ranks)
 
 
-def _computed_fraction(memory_mib: int, chunk_tokens: int, layout: Layout) -> float:
-    """Return ``mem_fraction_static``'s default since 0.5: what activations and graphs are estimated at is left out."""
-    batches = _graph_batches(memory_mib, layout)
+def _compute_fraction(memory_mib: int, chunk_tokens: int, layout: Layout) -> float:
+    """Return ``mem_fraction_static``'s default since 0.5.
+
+    What activations and graphs are estimated at is left out.
+    """
+    batches = _get_graph_batches(memory_mib, layout)
     reserved = 512 + max(chunk_tokens, 2048) * 1.5 + batches * 2
     reserved += layout.tensor_parallel * layout.pipeline_parallel / 8 * 1024
     if memory_mib > _LARGE_MIB:
@@ -122,7 +159,7 @@ def _computed_fraction(memory_mib: int, chunk_tokens: int, layout: Layout) -> fl
     return round((memory_mib - reserved) / memory_mib, 3)
 
 
-def _graph_batches(memory_mib: int, layout: Layout) -> int:
+def _get_graph_batches(memory_mib: int, layout: Layout) -> int:
     """Return ``cuda_graph_max_bs``'s default."""
     few = layout.tensor_parallel < _FEW_RANKS
     if memory_mib < _SMALL_MIB:
@@ -134,25 +171,54 @@ def _graph_batches(memory_mib: int, layout: Layout) -> int:
     return 256 if few and memory_mib < _HUGE_MIB else 512
 
 
-def _holder(rank: Rank, workload: ServeWorkload, settings: Settings, device: Device) -> Holder:
-    width, chip = workload.weight_dtype.bytes_per_element, chip_of(device)
+def _build_rank_memory(
+    rank: Rank, workload: ServeWorkload, settings: SglangSettings, device: Device
+) -> RankMemory:
+    bytes_per_element, gpu = workload.weight_dtype.bytes_per_element, get_gpu_properties(device)
     tokens = settings.chunk_tokens
-    logits = workload.num_sequences * rank.model.vocab_size * (width + 4) if rank.is_last else 0
-    peak = max(tokens * width * rank.widest(flash=chip.flash), logits) + chip.workspace_bytes
+    logits = (
+        workload.num_sequences * rank.model.vocab_size * (bytes_per_element + 4)
+        if rank.is_last
+        else 0
+    )
+    peak = (
+        max(tokens * bytes_per_element * rank.get_peak_elements(flash=gpu.supports_flash), logits)
+        + gpu.workspace_bytes
+    )
     fixed = rank.weight_bytes + _LOADED
     graphs = 0 if workload.enforce_eager else _GRAPHS
-    return Holder(
+    return RankMemory(
         rank=rank,
         fixed_bytes=fixed,
         parts=(
-            exact("weights", rank.weight_bytes, weights_formula(rank, workload), _SOURCE),
-            _measured("device_context", _LOADED, "libraries that loading brings", Place.DEVICE, budgeted=True),
-            _beside("activations", peak, f"widest layer of a chunk of {tokens} tokens"),
-            _measured("cuda_graphs", graphs, "decode batches captured", Place.RESERVED, budgeted=False),
-            _measured("device_context", _context(device), "one context per process", Place.DEVICE, budgeted=False),
-            _links(device, settings),
+            make_exact_part(
+                "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
+            ),
+            _make_measured_part(
+                "device_context",
+                _LOADED,
+                "libraries that loading brings",
+                MemoryLedger.DEVICE,
+                budgeted=True,
+            ),
+            _make_free_part("activations", peak, f"widest layer of a chunk of {tokens} tokens"),
+            _make_measured_part(
+                "cuda_graphs",
+                graphs,
+                "decode batches captured",
+                MemoryLedger.RESERVED,
+                budgeted=False,
+            ),
+            _make_measured_part(
+                "device_context",
+                _get_context_bytes(device),
+                "one context per process",
+                MemoryLedger.DEVICE,
+                budgeted=False,
+            ),
+            _make_communicator_part(device, settings),
         ),
-        pool=pool_of(
+        pool=build_pool(
             rank.caches,
             workload.kv_cache_dtype.bytes_per_element,
             int(settings.free_bytes * settings.fraction) - fixed,
@@ -161,19 +227,21 @@ def _holder(rank: Rank, workload: ServeWorkload, settings: Settings, device: Dev
     )
 
 
-def _links(device: Device, settings: Settings) -> Part:
-    size = device.usable_bytes - _context(device) - settings.free_bytes
-    return _measured("communication_buffers", size, "one communicator", Place.DEVICE, budgeted=False)
+def _make_communicator_part(device: Device, settings: SglangSettings) -> MemoryPart:
+    size = device.usable_bytes - _get_context_bytes(device) - settings.free_bytes
+    return _make_measured_part(
+        "communication_buffers", size, "one communicator", MemoryLedger.DEVICE, budgeted=False
+    )
 
 
-def _beside(name: str, size: int, formula: str) -> Part:
+def _make_free_part(name: str, size: int, formula: str) -> MemoryPart:
     """Return tensors that live in what the fraction leaves free."""
-    return Part(
+    return MemoryPart(
         name=name,
         bytes=size,
         low=size,
         high=size * 3 // 2,
-        place=Place.ALLOCATED,
+        ledger=MemoryLedger.ALLOCATED,
         basis=Basis.FORMULA,
         formula=formula,
         source="SGLang 0.5.5, srt/managers/schedule_policy.py: chunks of chunked_prefill_size",
@@ -181,13 +249,15 @@ def _beside(name: str, size: int, formula: str) -> Part:
     )
 
 
-def _measured(name: str, size: int, formula: str, place: Place, *, budgeted: bool) -> Part:
-    return Part(
+def _make_measured_part(
+    name: str, size: int, formula: str, ledger: MemoryLedger, *, budgeted: bool
+) -> MemoryPart:
+    return MemoryPart(
         name=name,
         bytes=size,
         low=size // 2,
         high=size + min(size, GIB),
-        place=place,
+        ledger=ledger,
         basis=Basis.MEASURED,
         formula=formula,
         source=_LOGS,

@@ -1,22 +1,33 @@
-"""The answer of framework ``torchtitan``: its own blocks on FSDP2, and the pools of FSDP2's streams."""
+"""Estimate of framework ``torchtitan``.
+
+Its own blocks on FSDP2, and the pools of FSDP2's streams.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from service.estimator.backends.torchtitan.model import in_torchtitan
-from service.estimator.backends.torchtitan.support import check_torchtitan, compiles_loss, local_tokens
+from service.estimator.backends.torchtitan.model import build_torchtitan_model
+from service.estimator.backends.torchtitan.support import (
+    check_torchtitan,
+    is_loss_compiled,
+    split_to_rank,
+)
 from service.estimator.backends.transformers.training import explain_training, outline_training
 from service.estimator.memory.answer.assemble import assemble
-from service.estimator.memory.fsdp_buffers import gathering
+from service.estimator.memory.fsdp_buffers import resolve_gathering
 from service.estimator.memory.intervals.ends import LEVEL
-from service.estimator.memory.phase_peaks import Height, all_corrected
-from service.estimator.memory.static import Footing, footing_of
-from service.estimator.memory.timeline import heights_on, peak_of, timeline_on
-from service.estimator.memory.training_pass import fixed_words, shape_of, training_pass
+from service.estimator.memory.phase_peaks import PhasePeakBytes, correct_phase_peaks
+from service.estimator.memory.static import StaticMemory, build_static_memory
+from service.estimator.memory.timeline import build_timeline, list_phase_peaks, select_peak
+from service.estimator.memory.training_pass import (
+    build_training_pass,
+    get_fixed_fields,
+    resolve_batch_shape,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.losses import LossPass
-from service.estimator.passes.recorder import Highs, record_training
+from service.estimator.passes.recorder import PeakCandidates, record_training
 from service.estimator.rules.training import check_shape, check_training
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
@@ -39,91 +50,163 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     detail: Detail = Detail.FULL,
     level: float = LEVEL,
 ) -> Estimate:
-    """Return the memory of a rank in the steady state; ``memory`` keeps what was recorded for other questions."""
+    """Estimate the memory of a rank in the steady state.
+
+    ``memory`` keeps what was recorded for other questions.
+    """
     check_torchtitan(workload, layout)
-    ranks = layout.context_parallel
+    context_ranks = layout.context_parallel
     memory = {} if memory is None else memory
-    local, shared = local_tokens(workload, layout)
-    footing = _footing(memory, model, local, shared, ranks)
+    local, shared = split_to_rank(workload, layout)
+    static_memory = _get_static_memory(memory, model, local, shared, context_ranks)
     check_shape(model, local)
-    highs = _highs(memory, _recorded(model, workload, ranks), footing, local, shared)
-    heights = heights_on(footing, local, highs)
+    candidates = _get_candidates(
+        memory, _build_model_key(model, workload, context_ranks), static_memory, local, shared
+    )
+    peaks = list_phase_peaks(static_memory, local, candidates)
     if detail is Detail.NUMBERS:
         tokens = local.micro_batch_size * local.sequence_length
-        peak = peak_of(footing, local, all_corrected(heights, corrections, tokens))
-        draft = outline_training(footing, local, shared, peak)
+        peak = select_peak(static_memory, local, correct_phase_peaks(peaks, corrections, tokens))
+        partial_estimate = outline_training(static_memory, local, shared, peak)
     else:
-        timeline = timeline_on(footing, local, highs)
-        draft = explain_training(footing.model, local, shared, timeline, corrections)
-    streams = _stream_bytes(footing, local, shared, heights)
-    draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=streams)
-    warnings = device.warnings_for(workload.precision.compute_dtype)
-    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail, level=level)
+        timeline = build_timeline(static_memory, local, candidates)
+        partial_estimate = explain_training(
+            static_memory.model, local, shared, timeline, corrections
+        )
+    stream_bytes = _stream_bytes(static_memory, local, shared, peaks)
+    partial_estimate = replace(
+        partial_estimate, gathers=False, kind="torchtitan", stream_bytes=stream_bytes
+    )
+    warnings = device.list_warnings(workload.precision.compute_dtype)
+    return assemble(
+        partial_estimate,
+        corrections=corrections,
+        device=device,
+        warnings=warnings,
+        detail=detail,
+        level=level,
+    )
 
 
-def _recorded(model: Architecture, workload: TrainWorkload, ranks: int) -> tuple[object, ...]:
-    """Return what decides torchtitan's own form of a model."""
-    return model.spec, workload.compile, workload.activation_checkpointing, workload.selective_every, ranks
+def _build_model_key(
+    model: Architecture, workload: TrainWorkload, context_ranks: int
+) -> tuple[object, ...]:
+    """Return the values that decide torchtitan's form of a model."""
+    return (
+        model.spec,
+        workload.compile,
+        workload.activation_checkpointing,
+        workload.selective_every,
+        context_ranks,
+    )
 
 
-def _footing(memory: dict[object, Any], model: Architecture, workload: TrainWorkload, layout: Layout, ranks: int) -> Footing:
-    """Return what a step stands on, checked and made once for every batch and sequence; raises what checks do."""
-    key = _recorded(model, workload, ranks)
+def _get_static_memory(
+    memory: dict[object, Any],
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    context_ranks: int,
+) -> StaticMemory:
+    """Return the static memory of a step.
 
-    def make() -> Footing:
-        plain = replace(workload, framework=Framework.TRANSFORMERS, compile=False, float8=False, framework_version=None)
-        check_training(model, plain, replace(layout, tensor_parallel=1, sequence_parallel=False), per_operation=True)
-        shares = layout.tensor_parallel
-        titan = _remembered(memory, (*key, shares, "titan"), lambda: in_torchtitan(model, workload, ranks=ranks, shares=shares))
-        return footing_of(titan, workload, layout)
+    It is checked and made once for every batch and sequence; raises what checks do.
+    """
+    key = _build_model_key(model, workload, context_ranks)
 
-    kept: dict[object, Any] = memory.setdefault("footings", {})
-    found: Footing = _remembered(kept, (model.quantization, *key, fixed_words(workload), layout), make)
-    return found
+    def make() -> StaticMemory:
+        plain = replace(
+            workload,
+            framework=Framework.TRANSFORMERS,
+            compile=False,
+            float8=False,
+            framework_version=None,
+        )
+        check_training(
+            model,
+            plain,
+            replace(layout, tensor_parallel=1, sequence_parallel=False),
+            per_operation=True,
+        )
+        tensor_ranks = layout.tensor_parallel
+        local_model = _get_or_make(
+            memory,
+            (*key, tensor_ranks, "titan"),
+            lambda: build_torchtitan_model(
+                model, workload, context_ranks=context_ranks, tensor_ranks=tensor_ranks
+            ),
+        )
+        return build_static_memory(local_model, workload, layout)
+
+    static_memories: dict[object, Any] = memory.setdefault("footings", {})
+    static_memory: StaticMemory = _get_or_make(
+        static_memories, (model.quantization, *key, get_fixed_fields(workload), layout), make
+    )
+    return static_memory
 
 
-def _highs(
-    memory: dict[object, Any], key: tuple[object, ...], footing: Footing, workload: TrainWorkload, layout: Layout
-) -> Highs:
-    """Return the recording that a question is priced on."""
+def _get_candidates(
+    memory: dict[object, Any],
+    key: tuple[object, ...],
+    static_memory: StaticMemory,
+    workload: TrainWorkload,
+    layout: Layout,
+) -> PeakCandidates:
+    """Return the peak candidates on which a question is evaluated."""
 
-    def make() -> Highs:
-        how = training_pass(footing.model, replace(workload, framework_version=None), layout)
-        loss = LossPass(kind=workload.loss, compiled=compiles_loss(workload))
-        how = replace(how, loss=None if loss == _PLAIN else loss)
-        highs: Highs = _remembered(memory, (*key, how), lambda: record_training(footing.model, how))
-        return highs
+    def make() -> PeakCandidates:
+        config = build_training_pass(
+            static_memory.model, replace(workload, framework_version=None), layout
+        )
+        loss = LossPass(kind=workload.loss, compiled=is_loss_compiled(workload))
+        config = replace(config, loss=None if loss == _PLAIN else loss)
+        candidates: PeakCandidates = _get_or_make(
+            memory, (*key, config), lambda: record_training(static_memory.model, config)
+        )
+        return candidates
 
-    kept: dict[object, Any] = memory.setdefault("highs", {})
-    found: Highs = _remembered(kept, (footing, shape_of(footing.model, workload)), make)
-    return found
+    all_candidates: dict[object, Any] = memory.setdefault("highs", {})
+    candidates: PeakCandidates = _get_or_make(
+        all_candidates, (static_memory, resolve_batch_shape(static_memory.model, workload)), make
+    )
+    return candidates
 
 
-def _remembered(memory: dict[object, Any], key: object, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - models and recordings
-    found = memory.get(key)
-    if found is None:
+def _get_or_make(memory: dict[object, Any], key: object, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - models and recordings
+    value = memory.get(key)
+    if value is None:
         if len(memory) >= MAX_RECORDINGS:
             memory.clear()
-        found = memory[key] = make()
-    return found
+        value = memory[key] = make()
+    return value
 
 
-def _stream_bytes(footing: Footing, workload: TrainWorkload, layout: Layout, heights: tuple[Height, ...]) -> int:
-    """Return what the pools of FSDP2's own streams hold beside the highest moment of the compute stream's pool.
+def _stream_bytes(
+    static_memory: StaticMemory,
+    workload: TrainWorkload,
+    layout: Layout,
+    peaks: tuple[PhasePeakBytes, ...],
+) -> int:
+    """Return the bytes in the memory pools of FSDP2's own streams.
 
-    The caching allocator keeps a pool per stream: sharded gradients come out of the reduce-scatter stream, all-gather outputs
-    out of the copy-in stream, where the root's is followed by a block's (torch 2.13 ``_fully_shard/_fsdp_collectives.py``).
+    They come beside the highest point of the compute stream's pool. The caching allocator keeps a
+    pool per stream: sharded gradients come out of the reduce-scatter stream, all-gather outputs out
+    of the copy-in stream, where the root's is followed by a block's (torch 2.13
+    ``_fully_shard/_fsdp_collectives.py``).
     """
-    how = gathering(workload.precision, layout)
-    if how is None or layout.shards == 1:
+    fsdp = resolve_gathering(workload.precision, layout)
+    if fsdp is None or layout.shards == 1:
         return 0
-    model = footing.model
+    model = static_memory.model
     counts = model.parameter_counts()
-    block = counts.largest_block * how.gather_bytes
-    head = model.head_unit_elements if how.separate else 0
-    gathered = max(counts.outside_blocks - head, head) * how.gather_bytes + block
-    peak = max(height.allocated_bytes for height in heights)
+    block = counts.largest_block * fsdp.gather_bytes
+    head = model.head_unit_elements if fsdp.splits_root else 0
+    gathered = max(counts.outside_blocks - head, head) * fsdp.gather_bytes + block
+    peak = max(height.allocated_bytes for height in peaks)
     computing = max(
-        height.allocated_bytes - height.gradients - (0 if height.name == "optimizer_step" else block) for height in heights
+        height.allocated_bytes
+        - height.gradients
+        - (0 if height.name == "optimizer_step" else block)
+        for height in peaks
     )
-    return max(computing + footing.states.gradients + gathered - peak, 0)
+    return max(computing + static_memory.states.gradients + gathered - peak, 0)

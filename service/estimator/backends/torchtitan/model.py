@@ -1,4 +1,7 @@
-"""A model as torchtitan runs it: the same weights, its own forward."""
+"""Model as torchtitan runs it.
+
+It has the same weights and its own forward.
+"""
 
 from dataclasses import fields, replace
 from typing import Any, Protocol, TypeGuard, TypeVar, cast
@@ -18,56 +21,99 @@ from service.estimator.values.errors import NotModelledError
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
-"""Families of torchtitan's own models that are read here: ``models/llama3`` and the dense ones of ``models/qwen3``."""
+"""Families of torchtitan's own models that are read here: ``models/llama3`` and the dense ones of
+``models/qwen3``.
+"""
 _ROTATES_HALVES = frozenset({"qwen3"})
-"""Those that rotate by cosine and sine of their own, not by complex exponentials (``models/qwen3/model/model.py``)."""
+"""Families that rotate by cosine and sine of their own, not by complex exponentials
+(``models/qwen3/model/model.py``).
+"""
 _PROJECTIONS = 3
 _M = TypeVar("_M", Attention, SelfAttention, Attention | SelfAttention, GatedFeedForward)
 
 
-def in_torchtitan(model: Architecture, workload: TrainWorkload, *, ranks: int = 1, shares: int = 1) -> Architecture:
-    """Return a rank's share of the model with torchtitan's blocks; raise NotModelledError for one that it has none of here.
+def build_torchtitan_model(
+    model: Architecture, workload: TrainWorkload, *, context_ranks: int = 1, tensor_ranks: int = 1
+) -> Architecture:
+    """Return a rank's shard of the model with torchtitan's blocks.
 
-    ``ranks``: context-parallel ranks that a sequence is split over; ``shares``: tensor-parallel ones.
+    ``context_ranks`` split a sequence in context parallelism, ``tensor_ranks`` the weights in
+    tensor parallelism. Raises NotModelledError for a model that torchtitan has not, or that is not
+    modelled here.
     """
     if model.family not in FAMILIES:
-        raise NotModelledError(f"{model.family} in torchtitan", field="workload.framework", modelled=FAMILIES)
-    if shares > 1 and model.tied:
+        raise NotModelledError(
+            f"{model.family} in torchtitan", field="workload.framework", modelled=FAMILIES
+        )
+    if tensor_ranks > 1 and model.tied:
         what = "tensor_parallel of a head that is the embedding's table"
         raise NotModelledError(what, field=FIELD, modelled=["1", "models with a head of their own"])
-    per_operation = workload.activation_checkpointing is Checkpointing.SELECTIVE and workload.selective_every is None
+    per_operation = (
+        workload.activation_checkpointing is Checkpointing.SELECTIVE
+        and workload.selective_every is None
+    )
     halves = model.family in _ROTATES_HALVES
-    share = local_architecture(model, shares, TORCHTITAN)
+    local_model = local_architecture(model, tensor_ranks, TORCHTITAN)
     blocks = tuple(
-        (_block(share, block, workload, selects=per_operation, ranks=ranks, halves=halves, shares=shares), count)
-        for block, count in share.blocks
+        (
+            _build_block(
+                local_model,
+                block,
+                workload,
+                selects=per_operation,
+                context_ranks=context_ranks,
+                halves=halves,
+                tensor_ranks=tensor_ranks,
+            ),
+            count,
+        )
+        for block, count in local_model.blocks
     )
     tables = (model.spec.head_dim,) * (2 if halves else 1)
-    walker = ("backends.torchtitan.step", "RankStep") if shares > 1 else None
-    return replace(share, blocks=blocks, masks=(), rotary_tables=tables, rotary_dtype=DType.FP32, walker=walker)
+    walker = ("backends.torchtitan.step", "RankStep") if tensor_ranks > 1 else None
+    return replace(
+        local_model,
+        blocks=blocks,
+        masks=(),
+        rotary_tables=tables,
+        rotary_dtype=DType.FP32,
+        walker=walker,
+    )
 
 
-def _block(  # noqa: PLR0913 - each a choice of one block
-    model: Architecture, block: object, workload: TrainWorkload, *, selects: bool, ranks: int, halves: bool, shares: int
+def _build_block(  # noqa: PLR0913 - each a choice of one block
+    model: Architecture,
+    block: object,
+    workload: TrainWorkload,
+    *,
+    selects: bool,
+    context_ranks: int,
+    halves: bool,
+    tensor_ranks: int,
 ) -> TitanBlock:
-    if not _is_plain(block):
+    if not _is_supported(block):
         what = f"a {model.family} with biases, windows or norms that torchtitan's has not"
-        raise NotModelledError(what, field="model", modelled=["full attention and layers without biases"])
+        raise NotModelledError(
+            what, field="model", modelled=["full attention and layers without biases"]
+        )
     return TitanBlock(
         attention_norm=block.attention_norm,
-        attention=_plainly(block.attention),
+        attention=_unsplit_linears(block.attention),
         feed_forward_norm=block.feed_forward_norm,
-        feed_forward=_plainly(block.feed_forward),
+        feed_forward=_unsplit_linears(block.feed_forward),
         selects=selects,
         compiled=workload.compile,
-        ranks=ranks,
-        shares=shares,
+        context_ranks=context_ranks,
+        tensor_ranks=tensor_ranks,
         rotates_halves=halves,
     )
 
 
-def _plainly(module: _M) -> _M:
-    """Return a module whose layers are products alone: the block gathers what they read, and adds up what they make."""
+def _unsplit_linears(module: _M) -> _M:
+    """Return a module whose layers are plain products.
+
+    The block gathers their inputs, and reduces their outputs.
+    """
     changes: dict[str, object] = {}
     for field in fields(module):
         part = getattr(module, field.name)
@@ -78,8 +124,8 @@ def _plainly(module: _M) -> _M:
     return cast("_M", replace(cast("Any", module), **changes))
 
 
-class _Plain(Protocol):
-    """A layer with the parts that torchtitan's have."""
+class _SupportedLayer(Protocol):
+    """Interface of a layer with the parts of torchtitan's."""
 
     attention_norm: Norm
     attention: Attention | SelfAttention
@@ -87,8 +133,8 @@ class _Plain(Protocol):
     feed_forward: GatedFeedForward
 
 
-def _is_plain(block: object) -> TypeGuard[_Plain]:
-    """Tell whether a layer has the parts that torchtitan's have, and no others."""
+def _is_supported(block: object) -> TypeGuard[_SupportedLayer]:
+    """Return whether a layer has exactly the parts of torchtitan's."""
     if not isinstance(block, (Block, SequentialLayer)):
         return False
     attention, feed_forward = block.attention, block.feed_forward

@@ -1,4 +1,7 @@
-"""Outputs that selective checkpointing keeps of a block that is computed again (torchtitan ``activation_checkpoint.py``)."""
+"""Outputs that selective checkpointing saves of a recomputed block.
+
+(torchtitan ``activation_checkpoint.py``.)
+"""
 
 from collections.abc import Callable
 
@@ -9,37 +12,50 @@ from service.estimator.tape.sizes import Size
 
 
 class SavedOutputs:
-    """Keeps attention's outputs and those of every second product, the first one included; the second forward takes them.
+    """Outputs saved for the recomputation of a block.
 
-    ``kept`` belongs to one block and outlives the call: the first forward fills it, the recomputation empties it.
+    They are attention's outputs and those of every second product, the first one included; the
+    second forward takes them. ``saved`` belongs to one block and outlives the call: the first
+    forward fills it, the recomputation empties it.
     """
 
-    def __init__(self, tape: Tape, kept: list[list[Storage]], *, selects: bool) -> None:
-        """Start a forward of a block; without ``selects`` nothing is kept."""
-        self.tape, self.kept, self.selects = tape, kept, selects
+    def __init__(self, tape: Tape, saved: list[list[Storage]], *, selects: bool) -> None:
+        """Start a forward of a block; without ``selects`` nothing is saved."""
+        self.tape, self.saved, self.selects = tape, saved, selects
         self._products = 0
 
-    def product(self, make: Callable[[], Value]) -> Value:
-        """Return a matrix product, kept if it is an odd one of its block."""
+    def save_product(self, make: Callable[[], Value]) -> Value:
+        """Return a matrix product, saved if its number is odd.
+
+        The products of a block are counted from 1.
+        """
         self._products += 1
-        return self._saved(make) if self._products % 2 else make()
+        return self._save(make) if self._products % 2 else make()
 
-    def attention(self, make: Callable[[], Value], statistics: Size) -> Value:
-        """Return attention, kept with its ``statistics``, the bytes of one fp32 per row."""
-        return self._saved(make, statistics)
+    def save_attention(self, make: Callable[[], Value], statistics: Size) -> Value:
+        """Return attention, saved with its ``statistics``.
 
-    def reduced(self, make: Callable[[], Value]) -> Value:
-        """Return the output of a reduce-scatter, kept."""
-        return self._saved(make)
+        These are the bytes of one fp32 per row.
+        """
+        return self._save(make, statistics)
 
-    def _saved(self, make: Callable[[], Value], *before: Size) -> Value:
+    def save_reduced(self, make: Callable[[], Value]) -> Value:
+        """Return the output of a reduce-scatter, saved."""
+        return self._save(make)
+
+    def _save(self, make: Callable[[], Value], *statistics: Size) -> Value:
         tape = self.tape
         if not self.selects:
             return make()
         if tape.mode is Mode.RECOMPUTING:
-            tape.reused.extend(self.kept.pop(0))
+            tape.reusable_storages.extend(self.saved.pop(0))
             return make()
         result = make()
         if tape.mode is Mode.DISCARDING and result.storage is not None:
-            self.kept.append([*(tape.allocate(Category.ACTIVATIONS, size) for size in before), tape.hold(result.storage)])
+            self.saved.append(
+                [
+                    *(tape.allocate(Category.ACTIVATIONS, size) for size in statistics),
+                    tape.hold(result.storage),
+                ],
+            )
         return result

@@ -1,7 +1,9 @@
-"""Sequences that tensor-parallel ranks share: what gathering one and adding up its shares allocate.
+"""Sequences split over tensor-parallel ranks.
 
-(torch 2.13 ``distributed/_functional_collectives.py``: a gather along the sequence stacks the ranks' parts along the first
-dimension and concatenates them; a reduce-scatter along it first makes a copy whose parts lie one after another.)
+What gathering a sequence and reducing its parts allocate (torch 2.13
+``distributed/_functional_collectives.py``: a gather along the sequence stacks the ranks' parts
+along the first dimension and concatenates them; a reduce-scatter along it first makes a copy whose
+parts lie one after another).
 """
 
 from collections.abc import Iterator
@@ -13,13 +15,16 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.pass_shape import Extent
+from service.estimator.tape.pass_shape import PassShape
 from service.estimator.tape.sizes import Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeSequence(Extent):
-    """The extent of all ranks' tokens, where a recording's own token is one rank's."""
+class FullSequenceShape(PassShape):
+    """Pass shape of all ranks' tokens.
+
+    A recording's own token is one rank's.
+    """
 
     ranks: int
 
@@ -37,32 +42,44 @@ class WholeSequence(Extent):
 
 
 @contextmanager
-def whole_sequence(run: Recording, ranks: int) -> Iterator[None]:
+def use_full_sequence(ctx: Recording, ranks: int) -> Iterator[None]:
     """Record with all ranks' tokens meanwhile."""
-    own = run.extent
-    run.extent = WholeSequence(ranks=ranks) if ranks > 1 else own
+    shape = ctx.shape
+    ctx.shape = FullSequenceShape(ranks=ranks) if ranks > 1 else shape
     yield
-    run.extent = own
+    ctx.shape = shape
 
 
-def gathered_sequence(tape: Tape, x: Value, ranks: int) -> Value:
-    """Return all ranks' tokens; each rank gets the sum of all gradients of its own. ``x`` stays; of one rank it is the same."""
+def gather_sequence(tape: Tape, x: Value, ranks: int) -> Value:
+    """Return all ranks' tokens.
+
+    Each rank gets the sum of all gradients of its own tokens. ``x`` stays with the caller; of one
+    rank it is the same.
+    """
     if ranks == 1:
         return tape.alias(x)
-    whole = sizes.scale(x.numel, ranks)
-    stacked = tape.scratch(whole, x.dtype)
+    numel = sizes.scale(x.numel, ranks)
+    stacked = tape.scratch(numel, x.dtype)
 
     def backward(_: Storage) -> None:
-        parts = tape.scratch(whole, x.dtype)
+        parts = tape.scratch(numel, x.dtype)
         grad = tape.scratch(x.numel, x.dtype)
         tape.release(parts)
         tape.send(x, grad)
 
-    y = tape.emit(whole, x.dtype, inputs=(x,), backward=backward)
+    y = tape.emit(numel, x.dtype, inputs=(x,), backward=backward)
     tape.release(stacked)
     return y
 
 
-def in_parts(tape: Tape, x: Value) -> Value:
-    """Return a copy of ``x`` whose ranks' parts lie one after another; ``x`` stays."""
-    return tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True))
+def split_by_rank(tape: Tape, x: Value) -> Value:
+    """Return a copy of ``x`` with the ranks' parts in order.
+
+    The parts lie one after another; ``x`` stays with the caller.
+    """
+    return tape.emit(
+        x.numel,
+        x.dtype,
+        inputs=(x,),
+        backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True),
+    )

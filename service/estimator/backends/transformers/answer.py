@@ -1,9 +1,12 @@
-"""The answer to a serving question of the transformers library: checked, shared out to ranks, walked."""
+"""Estimates of serving on the transformers library.
+
+A question is checked, sharded over ranks and walked.
+"""
 
 from collections.abc import Callable
 
-from service.estimator.backends.transformers.serving import Host, Recorder, explain
-from service.estimator.memory.answer.assemble import Draft
+from service.estimator.backends.transformers.serving import Recorder, ReplicaSetup, explain
+from service.estimator.memory.answer.assemble import PartialEstimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS, SplitPlan
 from service.estimator.rules.serving import check_serving
@@ -12,7 +15,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload
 
-Share = Callable[[Architecture, int, SplitPlan], Architecture]
+ShardModel = Callable[[Architecture, int, SplitPlan], Architecture]
 
 
 def answer_serving(  # noqa: PLR0913 - what is asked, where, with what is known, and who keeps what is made for it
@@ -23,9 +26,11 @@ def answer_serving(  # noqa: PLR0913 - what is asked, where, with what is known,
     *,
     corrections: Corrections | None,
     record: Recorder,
-    share: Share,
-) -> Draft:
-    """Return the answer of one rank's replica."""
+    share: ShardModel,
+) -> PartialEstimate:
+    """Return the partial estimate of one rank's replica."""
     check_serving(model, workload, layout)
     rank = share(model, layout.tensor_parallel, TRANSFORMERS)
-    return explain(rank, workload, Host(layout=layout, device=device, corrections=corrections), record)
+    return explain(
+        rank, workload, ReplicaSetup(layout=layout, device=device, corrections=corrections), record
+    )

@@ -1,30 +1,42 @@
-"""vLLM: a fraction of the GPU's total, less weights, the profiled peak and what lies outside of PyTorch, is the pool.
+"""vLLM: a fraction of GPU memory, less fixed parts, is the pool.
 
-0.19.0, ``v1/worker/gpu_worker.py`` (``determine_available_memory``); 0.7.3, ``worker/worker.py``.
+The fraction is of the total; weights, the profiled peak and what lies outside of PyTorch are taken
+off. 0.19.0, ``v1/worker/gpu_worker.py`` (``determine_available_memory``); 0.7.3,
+``worker/worker.py``.
 """
 
 from dataclasses import dataclass
 
-from service.estimator.backends.paged_pool.blocks import Paging, pool_of
-from service.estimator.backends.paged_pool.engine_memory import Holder, Terms, filled, held_by
-from service.estimator.backends.paged_pool.pool import exact, filled_estimate
-from service.estimator.backends.paged_pool.rank_memory import Rank, drafted, ranks_of
-from service.estimator.backends.vllm.overheads import context, graphs, joined_bytes, non_torch
-from service.estimator.backends.vllm.profile import Batch, profile
+from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.engine_memory import (
+    PoolLimits,
+    RankMemory,
+    build_engine_memory,
+    build_rank_memories,
+)
+from service.estimator.backends.paged_pool.pool import build_pool_estimate, make_exact_part
+from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.vllm.overheads import (
+    communicator_bytes,
+    estimate_context,
+    estimate_cuda_graphs,
+    estimate_non_torch,
+)
+from service.estimator.backends.vllm.profile import ProfilingBatch, profile_rank
 from service.estimator.backends.vllm.release import (
     BLOCK_TOKENS,
     FRACTION_PER_MILLE,
     LATENT_BLOCK_TOKENS,
-    Release,
-    release_of,
+    VllmRelease,
+    resolve_release,
 )
-from service.estimator.memory.overheads.gpu_properties import chip_of
+from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
-from service.estimator.model.families.speculative import draft_of
-from service.estimator.model.quantization.loading import in_engine
-from service.estimator.model.quantization.weights import scheme_of
-from service.estimator.rules.engines import check_engine, longest_sequence
+from service.estimator.model.families.speculative import get_draft_model
+from service.estimator.model.quantization.loading import adapt_to_engine
+from service.estimator.model.quantization.weights import select_scheme
+from service.estimator.rules.engines import check_engine, resolve_max_model_len
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -32,16 +44,16 @@ from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
 
-_WITHOUT_A_MODEL = frozenset({"codegen", "gpt_neo"})
+_UNSUPPORTED_FAMILIES = frozenset({"codegen", "gpt_neo"})
 """Decoders of the hub that ``model_executor/models/registry.py`` does not list."""
 _SOURCE = "vLLM 0.19.0, v1/worker/gpu_worker.py, determine_available_memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The engine's arguments, said or defaulted."""
+class VllmSettings:
+    """The engine's arguments, requested or defaulted."""
 
-    release: Release
+    release: VllmRelease
     max_model_len: int
     batched_tokens: int
     max_num_sequences: int
@@ -49,65 +61,94 @@ class Settings:
     paging: Paging
 
 
-def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail) -> Estimate:
-    """Return the answer of one vLLM replica: of the rank whose pool is smallest, which decides for all."""
+def answer(
+    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
+) -> Estimate:
+    """Return the estimate of one vLLM replica.
+
+    The rank whose pool is smallest decides for all.
+    """
     check_engine(model, workload, layout)
-    if model.family in _WITHOUT_A_MODEL:
+    if model.family in _UNSUPPORTED_FAMILIES:
         message = f"vLLM has no model of {model.family}: ask for engine transformers"
         raise InvalidInputError(message, field="workload.engine")
     _check_whole_experts(layout)
-    settings = _settings(model, workload, device)
-    scheme = in_engine(scheme_of(workload.quantization, model))
-    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True)
-    ranks = drafted(target, _draft(model, workload), layout, workload.weight_dtype)
-    holders = held_by(ranks, lambda rank: _holder(rank, workload, layout, settings, device))
-    terms = Terms(
+    settings = _resolve_settings(model, workload, device)
+    scheme = adapt_to_engine(select_scheme(workload.quantization, model))
+    target_ranks = build_ranks(
+        model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True
+    )
+    ranks = add_draft(target_ranks, _resolve_draft(model, workload), layout, workload.weight_dtype)
+    memories = build_rank_memories(
+        ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, device)
+    )
+    limits = PoolLimits(
         source="vLLM, v1/core/kv_cache_utils.py",
         budget_bytes=settings.budget_bytes,
         usable_bytes=device.usable_bytes,
         max_model_len=settings.max_model_len,
     )
-    return filled_estimate(
-        filled(holders, workload, layout, terms),
+    return build_pool_estimate(
+        build_engine_memory(memories, workload, layout, limits),
         detail=detail,
-        warnings=device.warnings_for(workload.weight_dtype),
+        warnings=device.list_warnings(workload.weight_dtype),
     )
 
 
 def _check_whole_experts(layout: Layout) -> None:
-    """Refuse experts that are spread and split as well: vLLM does one or the other (``FusedMoEParallelConfig.make``)."""
-    if layout.expert_parallel == 1 or (layout.expert_tensor_parallel or layout.tensor_parallel) == 1:
+    """Refuse experts that are both spread and split.
+
+    vLLM does one or the other (``FusedMoEParallelConfig.make``).
+    """
+    if (
+        layout.expert_parallel == 1
+        or (layout.expert_tensor_parallel or layout.tensor_parallel) == 1
+    ):
         return
     ranks = layout.tensor_parallel * layout.data_parallel
-    message = f"vLLM spreads whole experts over all tensor x data ranks: expert_parallel is 1 or {ranks}"
+    message = (
+        f"vLLM spreads whole experts over all tensor x data ranks: expert_parallel is 1 or {ranks}"
+    )
     raise InvalidInputError(message, field="layout.expert_parallel")
 
 
-def _draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:
-    """Return the draft model; vLLM refuses one of another vocabulary (``verify_equal_vocab_size_if_draft_model``)."""
-    draft = draft_of(workload)
+def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:
+    """Return the draft model.
+
+    vLLM refuses one of another vocabulary (``verify_equal_vocab_size_if_draft_model``).
+    """
+    draft = get_draft_model(workload)
     if draft is not None and draft.vocab_size != model.vocab_size:
         message = (
-            f"vLLM verifies drafts of its model's vocabulary: it has {model.vocab_size} tokens, the draft {draft.vocab_size}"
+            f"vLLM verifies drafts of its model's vocabulary: it has {model.vocab_size} tokens, "
+            f"the draft {draft.vocab_size}"
         )
         raise InvalidInputError(message, field=DRAFT_FIELD)
     return draft
 
 
-def _settings(model: Architecture, workload: ServeWorkload, device: Device) -> Settings:
-    release = release_of(workload.engine_version, chip_of(device))
-    longest = longest_sequence(model, workload)
-    tokens = workload.max_num_batched_tokens or release.batched_tokens(device, longest)
+def _resolve_settings(model: Architecture, workload: ServeWorkload, device: Device) -> VllmSettings:
+    release = resolve_release(workload.engine_version, get_gpu_properties(device))
+    max_model_len = resolve_max_model_len(model, workload)
+    tokens = workload.max_num_batched_tokens or release.get_batched_tokens(device, max_model_len)
     # Asked sequences run at once only if the engine may schedule so many.
-    default = max(release.max_num_sequences(device), workload.num_sequences)
-    fraction = FRACTION_PER_MILLE / 1000 if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
-    latent = any(hasattr(getattr(block, "attention", None), "latent_size") for block, _ in model.blocks)
-    paging = Paging(
-        block_tokens=LATENT_BLOCK_TOKENS if latent else BLOCK_TOKENS, batched_tokens=tokens, hybrid=release.frees_windows
+    default = max(release.get_max_num_sequences(device), workload.num_sequences)
+    fraction = (
+        FRACTION_PER_MILLE / 1000
+        if workload.gpu_memory_fraction is None
+        else workload.gpu_memory_fraction
     )
-    return Settings(
+    latent = any(
+        hasattr(getattr(block, "attention", None), "latent_size") for block, _ in model.blocks
+    )
+    paging = Paging(
+        block_tokens=LATENT_BLOCK_TOKENS if latent else BLOCK_TOKENS,
+        batched_tokens=tokens,
+        hybrid=release.frees_windows,
+    )
+    return VllmSettings(
         release=release,
-        max_model_len=longest,
+        max_model_len=max_model_len,
         batched_tokens=tokens,
         max_num_sequences=workload.max_num_sequences or default,
         budget_bytes=int(device.usable_bytes * fraction),
@@ -115,39 +156,77 @@ def _settings(model: Architecture, workload: ServeWorkload, device: Device) -> S
     )
 
 
-def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, settings: Settings, device: Device) -> Holder:
-    """Return one rank of one pipeline stage: its fixed parts and the pool that it could have."""
-    chip, release = chip_of(device), settings.release
-    batch = Batch(
+def _build_rank_memory(
+    rank: Rank, workload: ServeWorkload, layout: Layout, settings: VllmSettings, device: Device
+) -> RankMemory:
+    """Return the memory of one rank of one pipeline stage.
+
+    It has the rank's fixed parts and the pool that it could have.
+    """
+    gpu, release = get_gpu_properties(device), settings.release
+    batch = ProfilingBatch(
         num_tokens=settings.batched_tokens,
         num_sequences=settings.max_num_sequences,
-        width=workload.weight_dtype.bytes_per_element,
-        samples=release.samples(settings.max_model_len),
+        bytes_per_element=workload.weight_dtype.bytes_per_element,
+        samples=release.is_sampling_profiled(settings.max_model_len),
     )
-    run = profile(rank, batch, release, chip, eager=workload.enforce_eager)
-    peak = f"{run.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} sequences"
-    own_context = context(release, chip, joined_bytes(chip, layout, device.name) if release.compiles else 0)
-    outside = non_torch(release, chip, layout, device.name)
-    fixed = rank.weight_bytes + run.peak_bytes + outside.bytes + (own_context.bytes if own_context.budgeted else 0)
-    return Holder(
+    profiling = profile_rank(rank, batch, release, gpu, eager=workload.enforce_eager)
+    peak = (
+        f"{profiling.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} "
+        "sequences"
+    )
+    context_part = estimate_context(
+        release, gpu, communicator_bytes(gpu, layout, device.name) if release.compiles else 0
+    )
+    outside = estimate_non_torch(release, gpu, layout, device.name)
+    fixed = (
+        rank.weight_bytes
+        + profiling.peak_bytes
+        + outside.bytes
+        + (context_part.bytes if context_part.budgeted else 0)
+    )
+    return RankMemory(
         rank=rank,
         fixed_bytes=fixed,
         parts=(
-            exact("weights", rank.weight_bytes, weights_formula(rank, workload), _SOURCE),
-            exact("activations", run.peak_bytes, peak, "vLLM, v1/worker/gpu_model_runner.py, profile_run"),
-            graphs(release, rank, layout, eager=workload.enforce_eager),
+            make_exact_part(
+                "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
+            ),
+            make_exact_part(
+                "activations",
+                profiling.peak_bytes,
+                peak,
+                "vLLM, v1/worker/gpu_model_runner.py, profile_run",
+            ),
+            estimate_cuda_graphs(release, rank, layout, eager=workload.enforce_eager),
             outside,
-            own_context,
+            context_part,
         ),
-        pool=pool_of(rank.caches, workload.kv_cache_dtype.bytes_per_element, settings.budget_bytes - fixed, settings.paging),
+        pool=build_pool(
+            rank.caches,
+            workload.kv_cache_dtype.bytes_per_element,
+            settings.budget_bytes - fixed,
+            settings.paging,
+        ),
     )
 
 
-def weights_formula(rank: Rank, workload: ServeWorkload) -> str:
-    """Return how a rank's weights are counted, in numbers."""
-    word = workload.quantization.value
-    tables, total = format_bytes(rank.table_bytes), format_count(rank.model.parameter_counts().total)
-    draft = "" if draft_of(workload) is None else "; and those of the draft model"
-    own = rank.model.quantization
-    named = word if word != "none" else workload.weight_dtype.value if own is None else own.packing.value
-    return f"{total} params of a rank's share, {named}, and {tables} of rotary tables{draft}"
+def format_weights_formula(rank: Rank, workload: ServeWorkload) -> str:
+    """Return the formula of a rank's weights, in numbers."""
+    quantization = workload.quantization.value
+    tables, total = (
+        format_bytes(rank.table_bytes),
+        format_count(rank.model.parameter_counts().total),
+    )
+    draft = "" if get_draft_model(workload) is None else "; and those of the draft model"
+    scheme = rank.model.quantization
+    weight_format = (
+        quantization
+        if quantization != "none"
+        else workload.weight_dtype.value
+        if scheme is None
+        else scheme.packing.value
+    )
+    return (
+        f"{total} params of a rank's share, {weight_format}, and {tables} of rotary tables{draft}"
+    )

@@ -1,10 +1,12 @@
-"""PyTorch's caching allocator: which block a request gets, what is split, merged, and asked of the GPU.
+"""PyTorch's caching allocator.
 
-The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on one stream: no limit on
-splitting, no garbage collection, memory enough. Sizes and addresses are counted in blocks of 512 bytes, the smallest that
-there are. A pool keeps its free blocks sorted by size and address, packed into one number each, so that the best fit is one
-bisection; neighbours are found by their addresses. A job is tens of thousands of requests, so ``run`` writes out what
-``allocate`` and ``free`` say.
+It decides which block a request gets, and when blocks are split, merged, and requested from the
+GPU. The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings
+on one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
+counted in blocks of 512 bytes, the smallest that there are. A pool keeps its free blocks sorted by
+size and address, packed into one number each, so that the best fit is one bisection; neighbours are
+found by their addresses. A job is tens of thousands of requests, so ``run`` writes out the code of
+``allocate`` and ``free``.
 """
 
 from bisect import bisect_left, insort
@@ -21,22 +23,25 @@ _LARGE = 20480
 """Requests from 10 MiB on get a segment of their own size (kMinLargeAlloc)."""
 _LARGE_SEGMENT = 40960
 """Requests between 1 and 10 MiB get a segment of 20 MiB (kLargeBuffer)."""
-_ROUND = 4096
+_ROUND_SIZE = 4096
 """Larger segments are rounded up to 2 MiB (kRoundLarge)."""
 ADDRESS_BITS = 40
 _ADDRESS = (1 << ADDRESS_BITS) - 1
 
-_BETWEEN_CHECKS = 2048
+_EVENTS_PER_CHECK = 2048
 """Events of a pass that are run at once: some two milliseconds."""
 
 Block = tuple[int, int, "Pool"]
 """Address, size and pool of a block that is in use."""
-Check = Callable[[], None]
+CancelCheck = Callable[[], None]
 """Raises once nobody waits any more for what is worked out."""
 
 
 class Pool:
-    """Free blocks of one kind, packed: by size, by where they begin, and by where they end."""
+    """Free blocks of one kind, packed.
+
+    They are indexed by size, by begin and by end.
+    """
 
     __slots__ = ("by_size", "end", "ends", "small", "starts")
 
@@ -55,14 +60,20 @@ class Pool:
         insort(self.by_size, packed)
 
     def take(self, index: int) -> tuple[int, int]:
-        """Remove the free block at an index and return its address and size."""
+        """Remove the free block at an index.
+
+        Returns its address and size.
+        """
         packed = self.by_size.pop(index)
         address, size = packed & _ADDRESS, packed >> ADDRESS_BITS
         del self.starts[address], self.ends[address + size]
         return address, size
 
     def drop(self, packed: int) -> tuple[int, int]:
-        """Remove a free block that is known and return its address and size."""
+        """Remove a packed free block.
+
+        Returns its address and size.
+        """
         return self.take(bisect_left(self.by_size, packed))
 
 
@@ -71,27 +82,32 @@ class CachingAllocator:
 
     def __init__(self) -> None:
         """Start with nothing reserved."""
-        self.large, self.small = self._pools()
+        self.large, self.small = self._make_pools()
         self.reserved = 0
         self.allocated = 0
         self.highest = 0
         self._next = 0
 
-    def _pools(self) -> tuple[Pool, Pool]:
+    def _make_pools(self) -> tuple[Pool, Pool]:
         return Pool(small=False), Pool(small=True)
 
     def allocate(self, size: int) -> Block:
-        """Return a block of at least ``size``: the smallest that is free, else a part of a new segment."""
+        """Return a block of at least ``size``.
+
+        It is the smallest that is free, else a part of a new segment.
+        """
         pool = self.small if size <= _SMALL else self.large
         index = bisect_left(pool.by_size, size << ADDRESS_BITS)
-        address, found = pool.take(index) if index < len(pool.by_size) else self._segment(pool, size)
-        rest = found - size
-        if rest and (rest > _SMALL or pool.small):
-            pool.put(address + size, rest)
-            found = size
-        self.allocated += found
+        address, block_size = (
+            pool.take(index) if index < len(pool.by_size) else self._reserve_segment(pool, size)
+        )
+        remainder = block_size - size
+        if remainder and (remainder > _SMALL or pool.small):
+            pool.put(address + size, remainder)
+            block_size = size
+        self.allocated += block_size
         self.highest = max(self.highest, self.allocated)
-        return address, found, pool
+        return address, block_size, pool
 
     def free(self, block: Block) -> None:
         """Take a block back, and merge it with its neighbours."""
@@ -105,21 +121,32 @@ class CachingAllocator:
             size += more
         pool.put(address, size)
 
-    def run(self, order: Sequence[int], sizes: Sequence[int], check: Check = lambda: None) -> dict[int, Block]:
-        """Allocate ``sizes[i]`` where an event is ``i``, free it where one is ``~i``; return what stays, in order.
+    def run(
+        self, order: Sequence[int], sizes: Sequence[int], check: CancelCheck = lambda: None
+    ) -> dict[int, Block]:
+        """Allocate and free blocks in order; return the live ones.
 
-        What has no size, and what is freed and not there, is passed over. ``check`` is called now and then, and may raise.
+        An event ``i`` allocates ``sizes[i]``, an event ``~i`` frees it. Events without a size, and
+        frees of blocks that are not live, are skipped. ``check`` is called now and then, and may
+        raise.
         """
         live: dict[int, int] = {}
-        for begin in range(0, len(order), _BETWEEN_CHECKS):
+        for begin in range(0, len(order), _EVENTS_PER_CHECK):
             check()
-            self._run(order[begin : begin + _BETWEEN_CHECKS], sizes, live)
-        return {event: self._block(packed) for event, packed in live.items()}
+            self._run(order[begin : begin + _EVENTS_PER_CHECK], sizes, live)
+        return {event: self._unpack_block(packed) for event, packed in live.items()}
 
     def _run(self, events: Sequence[int], sizes: Sequence[int], live: dict[int, int]) -> None:  # noqa: PLR0915 - see the module
-        """Run a part of a pass; ``live`` are the blocks in use, packed."""
+        """Run a part of a pass; ``live`` packs the blocks in use."""
         large, small = ((pool.by_size, pool.starts, pool.ends) for pool in (self.large, self.small))
-        bits, mask, edge, bisect, insert, drop = ADDRESS_BITS, _ADDRESS, _SMALL, bisect_left, insort, live.pop
+        bits, mask, edge, bisect, insert, drop = (
+            ADDRESS_BITS,
+            _ADDRESS,
+            _SMALL,
+            bisect_left,
+            insort,
+            live.pop,
+        )
         allocated, highest = self.allocated, self.highest
         for event in events:
             if event < 0:
@@ -145,34 +172,37 @@ class CachingAllocator:
                 packed = size << bits
                 index = bisect(by_size, packed)
                 if index == len(by_size):
-                    self._open(size)
+                    self._open_segment(size)
                     index = bisect(by_size, packed)
                 free = by_size.pop(index)
-                address, found = free & mask, free >> bits
+                address, block_size = free & mask, free >> bits
                 del starts[address]
-                if found > size and (found - size > edge or size <= edge):
-                    rest = free - packed + size
-                    starts[address + size] = ends[address + found] = rest
-                    insert(by_size, rest)
-                    live[event], found = packed | address, size
+                if block_size > size and (block_size - size > edge or size <= edge):
+                    remainder = free - packed + size
+                    starts[address + size] = ends[address + block_size] = remainder
+                    insert(by_size, remainder)
+                    live[event], block_size = packed | address, size
                 else:
-                    del ends[address + found]
+                    del ends[address + block_size]
                     live[event] = free
-                allocated += found
+                allocated += block_size
                 highest = max(highest, allocated)
         self.allocated, self.highest = allocated, highest
 
-    def _open(self, size: int) -> None:
+    def _open_segment(self, size: int) -> None:
         pool = self.small if size <= _SMALL else self.large
-        pool.put(*self._segment(pool, size))
+        pool.put(*self._reserve_segment(pool, size))
 
-    def _block(self, packed: int) -> Block:
+    def _unpack_block(self, packed: int) -> Block:
         size = packed >> ADDRESS_BITS
         return packed & _ADDRESS, size, self.small if size <= _SMALL else self.large
 
-    def _segment(self, pool: Pool, size: int) -> tuple[int, int]:
-        """Return a new segment; none touches another, so that blocks merge within one only."""
-        segment = _LARGE_SEGMENT if size < _LARGE else -(-size // _ROUND) * _ROUND
+    def _reserve_segment(self, pool: Pool, size: int) -> tuple[int, int]:
+        """Return a new segment.
+
+        None touches another, so that blocks merge within one only.
+        """
+        segment = _LARGE_SEGMENT if size < _LARGE else -(-size // _ROUND_SIZE) * _ROUND_SIZE
         segment = _SMALL_SEGMENT if pool.small else segment
         address, self._next = self._next, self._next + segment + 1
         self.reserved += segment
@@ -180,30 +210,40 @@ class CachingAllocator:
 
 
 class ExpandableAllocator(CachingAllocator):
-    """The allocator with one segment per pool that grows page by page, and splits down to 512 bytes."""
+    """Allocator with one expandable segment per pool.
 
-    def _pools(self) -> tuple[Pool, Pool]:
+    The segment grows page by page, and splits down to 512 bytes.
+    """
+
+    def _make_pools(self) -> tuple[Pool, Pool]:
         return Pool(small=False, end=0), Pool(small=True, end=1 << (ADDRESS_BITS - 1))
 
     def allocate(self, size: int) -> Block:
-        """Return a block of exactly ``size``; the one that could grow is taken last."""
+        """Return a block of exactly ``size``.
+
+        The one that could grow is taken last.
+        """
         pool = self.small if size <= _SMALL else self.large
         index = bisect_left(pool.by_size, size << ADDRESS_BITS)
         free = len(pool.by_size)
         if index + 1 < free and pool.by_size[index] == pool.ends.get(pool.end):
             index += 1
-        address, found = pool.take(index) if index < free else self._segment(pool, size)
-        if found > size:
-            pool.put(address + size, found - size)
+        address, block_size = (
+            pool.take(index) if index < free else self._reserve_segment(pool, size)
+        )
+        if block_size > size:
+            pool.put(address + size, block_size - size)
         self.allocated += size
         self.highest = max(self.highest, self.allocated)
         return address, size, pool
 
-    def run(self, order: Sequence[int], sizes: Sequence[int], check: Check = lambda: None) -> dict[int, Block]:
+    def run(
+        self, order: Sequence[int], sizes: Sequence[int], check: CancelCheck = lambda: None
+    ) -> dict[int, Block]:
         """Run a pass request by request."""
         live: dict[int, Block] = {}
-        for place, event in enumerate(order):
-            if not place % _BETWEEN_CHECKS:
+        for index, event in enumerate(order):
+            if not index % _EVENTS_PER_CHECK:
                 check()
             if event >= 0:
                 if sizes[event]:
@@ -212,8 +252,11 @@ class ExpandableAllocator(CachingAllocator):
                 self.free(live.pop(~event))
         return live
 
-    def _segment(self, pool: Pool, size: int) -> tuple[int, int]:
-        """Grow the pool's segment by whole pages, from its last block on when that is free."""
+    def _reserve_segment(self, pool: Pool, size: int) -> tuple[int, int]:
+        """Grow the pool's segment by whole pages.
+
+        It grows from its last block on when that is free.
+        """
         page = _SMALL_SEGMENT if pool.small else _LARGE_SEGMENT
         last = pool.ends.get(pool.end)
         address, free = (pool.end, 0) if last is None else pool.drop(last)
@@ -223,6 +266,6 @@ class ExpandableAllocator(CachingAllocator):
         return address, free + grown
 
 
-def allocator_of(kind: Allocator) -> CachingAllocator:
+def make_allocator(kind: Allocator) -> CachingAllocator:
     """Return an empty allocator of a kind."""
     return ExpandableAllocator() if kind is Allocator.EXPANDABLE_SEGMENTS else CachingAllocator()

@@ -1,14 +1,17 @@
-"""Replays that their owner keeps, so that the same question is replayed once."""
+"""Cache of replays.
+
+Its owner keeps it, so that the same question is replayed once.
+"""
 
 from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 
-from service.estimator.memory.allocator.caching_allocator import Check
-from service.estimator.memory.allocator.replay import Replayed, replay
-from service.estimator.memory.allocator.tensors import training_tensors
+from service.estimator.memory.allocator.caching_allocator import CancelCheck
+from service.estimator.memory.allocator.replay import ReplayResult, replay
+from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
-from service.estimator.memory.training_pass import training_pass
+from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.recorder import TrainingPass, log_training
 from service.estimator.tape import sizes
@@ -24,64 +27,99 @@ MAX_REPLAYS = 1024
 MAX_BYTES = 2**44
 """Nobody needs to know what is reserved beyond 16 TiB on one GPU, and addresses end somewhere."""
 _LOWEST_PER_MILLE, _HIGHEST_PER_MILLE = 995, 1060
-"""A replay is believed when its blocks add up to the peak that the timeline knows, rounding up included."""
+"""A replay is believed when its blocks add up to the peak that the timeline knows, rounding up
+included.
+"""
 
 
-def least_replay(kind: Allocator, timeline: Timeline) -> Replayed:
-    """Return what no replay is below: segments without a hole, and blocks as large as what is in them."""
-    peak = _peak_of(timeline)
-    return Replayed(kind=kind, reserved_bytes=peak, allocated_bytes=peak, peak_bytes=peak)
+def make_minimal_replay(kind: Allocator, timeline: Timeline) -> ReplayResult:
+    """Return the lower bound of all replays.
+
+    Its segments have no hole, and its blocks are as large as the tensors in them.
+    """
+    peak = _find_peak(timeline)
+    return ReplayResult(kind=kind, reserved_bytes=peak, allocated_bytes=peak, peak_bytes=peak)
 
 
 class ReplayCache:
-    """Replays of questions, and the logs of the passes that they stand on; the oldest are dropped first."""
+    """Cache of replays of questions, and of the logs of their passes.
+
+    The oldest are dropped first.
+    """
 
     def __init__(self) -> None:
         """Start empty."""
         self._logs: dict[object, Events] = {}
-        self._replays: dict[object, Replayed | None] = {}
-        self._check: Check = lambda: None
+        self._replays: dict[object, ReplayResult | None] = {}
+        self._check: CancelCheck = lambda: None
 
-    def given_up_by(self, check: Check) -> "ReplayCache":
-        """Return the same cache for a question whose replays end, with what ``check`` raises, once nobody waits for them."""
+    def with_cancellation(self, check: CancelCheck) -> "ReplayCache":
+        """Return the same cache with replays that can be cancelled.
+
+        A replay ends, with the exception that ``check`` raises, once nobody waits for its question
+        any more.
+        """
         shared = copy(self)
         shared._check = check  # noqa: SLF001 - of its own kind
         return shared
 
-    def training(self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Replayed | None:
-        """Return what the allocator makes of a training job; None where the order of its allocations is not known."""
+    def replay_training(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+    ) -> ReplayResult | None:
+        """Return the allocator's replay of a training job.
+
+        None where the order of its allocations is not known.
+        """
         key = (model.spec, model.quantization, workload, layout)
         if key not in self._replays:
-            _keep(self._replays, key, self._replayed(model, workload, layout, timeline), MAX_REPLAYS)
+            _store(self._replays, key, self._replay(model, workload, layout, timeline), MAX_REPLAYS)
         return self._replays[key]
 
-    def _replayed(self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Replayed | None:
-        peak = _peak_of(timeline)
+    def _replay(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+    ) -> ReplayResult | None:
+        peak = _find_peak(timeline)
         if peak > MAX_BYTES:
             return None
-        how = training_pass(model, workload, layout)
-        first = replace(how, accumulating=False)
-        passes = [first, how] if how.accumulating and workload.gradient_accumulation_steps > 1 else [how]
-        tensors = training_tensors(model, workload, layout, timeline.trained, timeline.states, timeline.footing.buckets)
-        values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
-        kind, logs = workload.allocator, [self._log(model, each) for each in passes]
+        config = build_training_pass(model, workload, layout)
+        first = replace(config, accumulating=False)
+        passes = (
+            [first, config]
+            if config.accumulating and workload.gradient_accumulation_steps > 1
+            else [config]
+        )
+        tensors = list_training_tensors(
+            model,
+            workload,
+            layout,
+            timeline.trained,
+            timeline.states,
+            timeline.static_memory.buckets,
+        )
+        values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+        kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
         reserved, allocated = replay(kind, tensors, logs, values, self._check)
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
             return None
-        return Replayed(kind=kind, reserved_bytes=max(reserved, peak), allocated_bytes=allocated, peak_bytes=peak)
+        return ReplayResult(
+            kind=kind,
+            reserved_bytes=max(reserved, peak),
+            allocated_bytes=allocated,
+            peak_bytes=peak,
+        )
 
-    def _log(self, model: Architecture, how: TrainingPass) -> Events:
-        key = (model.spec, how)
+    def _log(self, model: Architecture, config: TrainingPass) -> Events:
+        key = (model.spec, config)
         if key not in self._logs:
-            _keep(self._logs, key, log_training(model, how), MAX_LOGS)
+            _store(self._logs, key, log_training(model, config), MAX_LOGS)
         return self._logs[key]
 
 
-def _peak_of(timeline: Timeline) -> int:
-    return max(moment.allocated_bytes for moment in timeline.moments)
+def _find_peak(timeline: Timeline) -> int:
+    return max(moment.allocated_bytes for moment in timeline.peaks)
 
 
-def _keep(kept: dict[object, V], key: object, value: V, most: int) -> None:
-    for oldest in list(kept)[: len(kept) - most + 1]:
-        kept.pop(oldest, None)
-    kept[key] = value
+def _store(entries: dict[object, V], key: object, value: V, capacity: int) -> None:
+    for oldest in list(entries)[: len(entries) - capacity + 1]:
+        entries.pop(oldest, None)
+    entries[key] = value

@@ -1,22 +1,35 @@
-"""Puts an answer together: moments, components, and the three quantities with their intervals."""
+"""Assemble an estimate from peaks, components and overheads.
+
+It states the three quantities (allocated, reserved and device bytes), each with its interval.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.allocator.pressure import under_pressure
-from service.estimator.memory.allocator.replay import Replayed
-from service.estimator.memory.allocator.slack import beside_streams, ratio_slack, replayed_slack, serving_slack
-from service.estimator.memory.answer.corrections import (
-    corrected_context,
-    corrected_slack,
-    error_at,
-    measured_interval,
-    raised_context,
+from service.estimator.memory.allocator.pressure import limit_slack
+from service.estimator.memory.allocator.replay import ReplayResult
+from service.estimator.memory.allocator.slack import (
+    add_stream_pools,
+    estimate_ratio_slack,
+    estimate_serving_slack,
+    get_replayed_slack,
 )
-from service.estimator.memory.intervals.ends import LEVEL, PER_MILLION, index_of, widened
+from service.estimator.memory.answer.corrections import (
+    apply_measured_error,
+    correct_context,
+    correct_slack,
+    increase_context,
+    select_error,
+)
+from service.estimator.memory.intervals.ends import LEVEL, PER_MILLION, get_level_index, widen
 from service.estimator.memory.intervals.table import ROUNDING
-from service.estimator.memory.overheads.overheads import Share, communicators, device_context, interval
-from service.estimator.values.corrections import LEAST_PER_MILLE, MOST_PER_MILLE, Corrections
+from service.estimator.memory.overheads.overheads import (
+    Overhead,
+    add_overheads,
+    estimate_communicators,
+    get_context_overhead,
+)
+from service.estimator.values.corrections import MAX_PER_MILLE, MIN_PER_MILLE, Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.result import (
     Basis,
@@ -33,14 +46,15 @@ from service.estimator.values.workload import Allocator
 
 _REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
 """Kinds whose residuals are those of replays."""
-APPROXIMATE_PER_MILLE = (LEAST_PER_MILLE, MOST_PER_MILLE)
+APPROXIMATE_PER_MILLE = (MIN_PER_MILLE, MAX_PER_MILLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What a task knows before the bytes outside of the allocator are added.
+class PartialEstimate:
+    """Estimate of a task before the bytes outside of the allocator.
 
-    ``linked_gpus`` share communicators; ``components`` is called when the answer is to explain itself.
+    ``linked_gpus`` share communicators; ``components`` is called when the answer is to explain
+    itself.
     """
 
     num_gpus: int
@@ -57,15 +71,15 @@ class Draft:
     kind: str = "training"
     """The kind of answer whose residuals make the intervals."""
     allocator: Allocator = Allocator.DEFAULT
-    replayed: Replayed | None = None
+    replayed: ReplayResult | None = None
     host_bytes_per_node: int = 0
     host_memory_bytes: int | None = None
-    """What a node's memory is, where the question says so."""
+    """Memory of a node, where the question states it."""
     nvme_bytes_per_node: int = 0
     nvme_bytes: int | None = None
-    """What a node's NVMe is, where the question says so."""
+    """NVMe of a node, where the question states it."""
     stream_bytes: int = 0
-    """What the allocator's pools of streams beside the one that computes hold beyond the peak."""
+    """Bytes beyond the peak in the allocator's pools of streams other than the computing one."""
     stages: tuple[Stage, ...] = ()
     """Every pipeline stage; empty where there is only one."""
     worst_stage: int = 0
@@ -74,7 +88,7 @@ class Draft:
 
 
 def assemble(
-    draft: Draft,
+    partial_estimate: PartialEstimate,
     *,
     corrections: Corrections | None,
     device: Device | None = None,
@@ -82,182 +96,281 @@ def assemble(
     detail: Detail = Detail.FULL,
     level: float = LEVEL,
 ) -> Estimate:
-    """Return the answer: allocated, reserved and device bytes of the peak, each with an interval of the level.
+    """Return the estimate with its intervals of the given level.
 
-    ``warnings`` are about the device; those of the draft and of its model stand before them.
+    Allocated, reserved and device bytes are those of the peak. ``warnings`` are about the device;
+    those of the partial estimate and of its model stand before them.
     """
-    allocated = draft.peak.allocated_bytes
-    context, links = device_context(device.name if device is not None else ""), communicators(draft.linked_gpus)
-    context = corrected_context(context, links, corrections, level)
-    full = corrected_slack(_slack(draft, level), allocated, corrections)
-    room = None if device is None else device.usable_bytes - context.point - links.point
-    slack = full if room is None else under_pressure(full, allocated, room, draft.allocator)
-    inside = _allocated_interval(draft, corrections, level)
+    allocated = partial_estimate.peak.allocated_bytes
+    context, links = (
+        get_context_overhead(device.name if device is not None else ""),
+        estimate_communicators(partial_estimate.linked_gpus),
+    )
+    context = correct_context(context, links, corrections, level)
+    unlimited_slack = correct_slack(_compute_slack(partial_estimate, level), allocated, corrections)
+    free_bytes = None if device is None else device.usable_bytes - context.point - links.point
+    slack = (
+        unlimited_slack
+        if free_bytes is None
+        else limit_slack(unlimited_slack, allocated, free_bytes, partial_estimate.allocator)
+    )
+    allocated_interval = _compute_allocated_interval(partial_estimate, corrections, level)
     reserved = allocated + slack.point
-    taken = _reserved_interval(draft, inside, full, slack, corrections, level)
-    beside = context
+    reserved_interval = _compute_reserved_interval(
+        partial_estimate, allocated_interval, unlimited_slack, slack, corrections, level
+    )
+    analytic_context = context
     if corrections is not None and corrections.device_at_least_bytes and device is not None:
         # What was seen on a GPU that a job filled is no more than what it could have had.
-        least = min(corrections.device_at_least_bytes, device.usable_bytes)
-        context = raised_context(context, reserved + context.point + links.point, least)
-    raised = context is not beside
-    rested = _rested(corrections, raised=raised)
+        seen_bytes = min(corrections.device_at_least_bytes, device.usable_bytes)
+        context = increase_context(context, reserved + context.point + links.point, seen_bytes)
+    raised = context is not analytic_context
+    evidence = _select_evidence(corrections, raised=raised)
     return Estimate(
-        num_gpus=draft.num_gpus,
+        num_gpus=partial_estimate.num_gpus,
         allocated_bytes=allocated,
         reserved_bytes=reserved,
         device_bytes=reserved + context.point + links.point,
-        steady_bytes=draft.steady_bytes,
-        allocated_interval=inside,
-        reserved_interval=taken,
-        device_interval=interval(taken, (context, links)),
+        steady_bytes=partial_estimate.steady_bytes,
+        allocated_interval=allocated_interval,
+        reserved_interval=reserved_interval,
+        device_interval=add_overheads(reserved_interval, (context, links)),
         interval_level=level,
-        interval_kind=draft.kind,
-        peak_instant=draft.peak.name,
-        components=() if detail is Detail.NUMBERS else _explained(draft, slack, links, context),
-        instants=draft.instants,
-        phases=draft.phases,
-        stages=draft.stages or (Stage(0, allocated, draft.steady_bytes),),
-        worst_pipeline_stage=draft.worst_stage,
-        assumptions=draft.assumptions,
-        host_bytes_per_node=draft.host_bytes_per_node,
-        host_memory_bytes=draft.host_memory_bytes,
-        nvme_bytes_per_node=draft.nvme_bytes_per_node,
-        nvme_bytes=draft.nvme_bytes,
-        checkpoint=draft.checkpoint,
-        serving=draft.serving,
-        warnings=(*draft.warnings, *_warnings(draft), *warnings, *_imported(corrections), *_seen(corrections, raised=raised)),
-        basis=rested.basis if rested is not None else "analytic",
-        calibration=rested.calibration if rested is not None else None,
-        calibration_level=rested.level if rested is not None else "none",
-        num_measurements=rested.num_measurements if rested is not None else 0,
+        interval_kind=partial_estimate.kind,
+        peak_instant=partial_estimate.peak.name,
+        components=()
+        if detail is Detail.NUMBERS
+        else _build_components(partial_estimate, slack, links, context),
+        instants=partial_estimate.instants,
+        phases=partial_estimate.phases,
+        stages=partial_estimate.stages or (Stage(0, allocated, partial_estimate.steady_bytes),),
+        worst_pipeline_stage=partial_estimate.worst_stage,
+        assumptions=partial_estimate.assumptions,
+        host_bytes_per_node=partial_estimate.host_bytes_per_node,
+        host_memory_bytes=partial_estimate.host_memory_bytes,
+        nvme_bytes_per_node=partial_estimate.nvme_bytes_per_node,
+        nvme_bytes=partial_estimate.nvme_bytes,
+        checkpoint=partial_estimate.checkpoint,
+        serving=partial_estimate.serving,
+        warnings=(
+            *partial_estimate.warnings,
+            *_list_memory_warnings(partial_estimate),
+            *warnings,
+            *_list_import_warnings(corrections),
+            *_list_reading_warnings(corrections, raised=raised),
+        ),
+        basis=evidence.basis if evidence is not None else "analytic",
+        calibration=evidence.calibration if evidence is not None else None,
+        calibration_level=evidence.level if evidence is not None else "none",
+        num_measurements=evidence.num_measurements if evidence is not None else 0,
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
     )
 
 
-def _slack(draft: Draft, level: float) -> Share:
-    allocated, kind = draft.peak.allocated_bytes, draft.allocator
-    if draft.stream_bytes:
-        return beside_streams(ratio_slack(allocated, kind, gathers=False, level=level), draft.stream_bytes)
-    if draft.kind == "inference":
-        return serving_slack(allocated, kind, level=level)
-    if draft.replayed is None:
-        return ratio_slack(allocated, kind, gathers=draft.gathers, level=level)
-    return replayed_slack(draft.replayed)
+def _compute_slack(partial_estimate: PartialEstimate, level: float) -> Overhead:
+    allocated, kind = partial_estimate.peak.allocated_bytes, partial_estimate.allocator
+    if partial_estimate.stream_bytes:
+        return add_stream_pools(
+            estimate_ratio_slack(allocated, kind, gathers=False, level=level),
+            partial_estimate.stream_bytes,
+        )
+    if partial_estimate.kind == "inference":
+        return estimate_serving_slack(allocated, kind, level=level)
+    if partial_estimate.replayed is None:
+        return estimate_ratio_slack(allocated, kind, gathers=partial_estimate.gathers, level=level)
+    return get_replayed_slack(partial_estimate.replayed)
 
 
-def _allocated_interval(draft: Draft, corrections: Corrections | None, level: float) -> Interval:
-    allocated = draft.peak.allocated_bytes
-    if draft.approximate:
+def _compute_allocated_interval(
+    partial_estimate: PartialEstimate, corrections: Corrections | None, level: float
+) -> Interval:
+    allocated = partial_estimate.peak.allocated_bytes
+    if partial_estimate.approximate:
         low, high = APPROXIMATE_PER_MILLE
         return Interval(allocated * low // 1000, allocated * high // 1000)
-    error, carried = None, True
+    error, covered = None, True
     if corrections is not None:
-        error, carried = error_at(corrections.relative_error, corrections.allocated_errors, level)
-    residual = widened(allocated, allocated + _rounding(draft, level), draft.kind, "allocated", level)
+        error, covered = select_error(
+            corrections.relative_error, corrections.allocated_errors, level
+        )
+    residual = widen(
+        allocated,
+        allocated + _compute_rounding(partial_estimate, level),
+        partial_estimate.kind,
+        "allocated",
+        level,
+    )
     # What is there between steps is counted tensor by tensor: no reading of the peak is below it.
-    analytic = Interval(max(residual.low, min(draft.steady_bytes, allocated)), residual.high)
+    analytic = Interval(
+        max(residual.low, min(partial_estimate.steady_bytes, allocated)), residual.high
+    )
     if corrections is None or error is None:
         return analytic
     learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))
-    if corrections.basis == "measured" or (corrections.conformal and carried):
+    if corrections.basis == "measured" or (corrections.conformal and covered):
         return learnt
     return Interval(min(learnt.low, analytic.low), max(learnt.high, analytic.high))
 
 
-def _rounding(draft: Draft, level: float) -> int:
-    """Return by how much the allocator's blocks exceed the tensors in them: at most, where no replay counted them."""
-    if draft.replayed is None:
-        return draft.peak.allocated_bytes * ROUNDING[index_of(level)] // PER_MILLION
-    return max(draft.replayed.allocated_bytes - draft.replayed.peak_bytes, 0)
+def _compute_rounding(partial_estimate: PartialEstimate, level: float) -> int:
+    """Return by how much the allocator's blocks exceed their tensors.
 
-
-def _reserved_interval(
-    draft: Draft, inside: Interval, slack: Share, pressed: Share, corrections: Corrections | None, level: float
-) -> Interval:
-    """Return the interval of the reserved bytes, which are never fewer than the allocated ones.
-
-    A ratio has quantiles of its own; where the kind is never replayed, its residuals stand beside them. A job on a full GPU
-    reserves what there is, however much more it would have reserved with room (``pressed``).
+    It is an upper bound where no replay counted them.
     """
-    point = draft.peak.allocated_bytes + slack.point
-    residual = widened(point, point, draft.kind, "reserved", level)
+    if partial_estimate.replayed is None:
+        return (
+            partial_estimate.peak.allocated_bytes * ROUNDING[get_level_index(level)] // PER_MILLION
+        )
+    return max(partial_estimate.replayed.allocated_bytes - partial_estimate.replayed.peak_bytes, 0)
+
+
+def _compute_reserved_interval(
+    partial_estimate: PartialEstimate,
+    allocated_interval: Interval,
+    slack: Overhead,
+    limited_slack: Overhead,
+    corrections: Corrections | None,
+    level: float,
+) -> Interval:
+    """Return the interval of the reserved bytes.
+
+    They are never fewer than the allocated ones. A ratio has quantiles of its own; where the kind
+    is never replayed, its residuals stand beside them. A job on a full GPU reserves what there is,
+    however much more it would have reserved with room (``limited_slack``).
+    """
+    point = partial_estimate.peak.allocated_bytes + slack.point
+    residual = widen(point, point, partial_estimate.kind, "reserved", level)
     low, high = residual.low, residual.high
-    if draft.replayed is None:
-        base = _base(draft, inside)
-        least, most = base.low + slack.low, base.high + slack.high
-        low, high = (least, most) if draft.kind in _REPLAYED_KINDS else (min(low, least), max(high, most))
-    error, carried = None, True
+    if partial_estimate.replayed is None:
+        base = _get_base_interval(partial_estimate, allocated_interval)
+        ratio_low, ratio_high = base.low + slack.low, base.high + slack.high
+        low, high = (
+            (ratio_low, ratio_high)
+            if partial_estimate.kind in _REPLAYED_KINDS
+            else (min(low, ratio_low), max(high, ratio_high))
+        )
+    error, covered = None, True
     if corrections is not None:
-        error, carried = error_at(corrections.reserved_error, corrections.reserved_errors, level)
-    taken = measured_interval(point, error, Interval(low, high), carried=carried)
-    low = min(max(taken.low, inside.low), draft.peak.allocated_bytes + pressed.point)
-    return Interval(low, max(taken.high, inside.high))
+        error, covered = select_error(
+            corrections.reserved_error, corrections.reserved_errors, level
+        )
+    measured = apply_measured_error(point, error, Interval(low, high), covered=covered)
+    low = min(
+        max(measured.low, allocated_interval.low),
+        partial_estimate.peak.allocated_bytes + limited_slack.point,
+    )
+    return Interval(low, max(measured.high, allocated_interval.high))
 
 
-def _warnings(draft: Draft) -> tuple[str, ...]:
-    host = draft.host_memory_bytes
-    if host is not None and draft.host_bytes_per_node > host:
-        return (f"the host is too small: {draft.host_bytes_per_node:,} B are kept on a node of {host:,} B",)
-    nvme = draft.nvme_bytes
-    if nvme is not None and draft.nvme_bytes_per_node > nvme:
-        return (f"the NVMe is too small: {draft.nvme_bytes_per_node:,} B are swapped to a node's {nvme:,} B",)
-    if not draft.approximate:
+def _list_memory_warnings(partial_estimate: PartialEstimate) -> tuple[str, ...]:
+    host = partial_estimate.host_memory_bytes
+    if host is not None and partial_estimate.host_bytes_per_node > host:
+        return (
+            (
+                f"the host is too small: {partial_estimate.host_bytes_per_node:,} B are kept on a "
+                f"node of {host:,} B"
+            ),
+        )
+    nvme = partial_estimate.nvme_bytes
+    if nvme is not None and partial_estimate.nvme_bytes_per_node > nvme:
+        return (
+            (
+                f"the NVMe is too small: {partial_estimate.nvme_bytes_per_node:,} B are swapped to "
+                f"a node's {nvme:,} B"
+            ),
+        )
+    if not partial_estimate.approximate:
         return ()
-    return ("only the number of parameters is known: the shape is a stand-in of that size, and the interval says so",)
+    return (
+        (
+            "only the number of parameters is known: the shape is a stand-in of that size, and the "
+            "interval says so"
+        ),
+    )
 
 
-def _imported(corrections: Corrections | None) -> tuple[str, ...]:
+def _list_import_warnings(corrections: Corrections | None) -> tuple[str, ...]:
     count = corrections.num_imported if corrections is not None else 0
     if not count:
         return ()
-    return (f"rests on {count} imported measurement{'s' if count > 1 else ''}: that this is what ran there is only claimed",)
+    return (
+        (
+            f"rests on {count} imported measurement{'s' if count > 1 else ''}: that this is what "
+            "ran there is only claimed"
+        ),
+    )
 
 
-def _seen(corrections: Corrections | None, *, raised: bool) -> tuple[str, ...]:
+def _list_reading_warnings(corrections: Corrections | None, *, raised: bool) -> tuple[str, ...]:
     if corrections is None or not raised:
         return ()
     count = corrections.num_seen
     readings = f"{count} imported reading{'s' if count > 1 else ''}"
-    return (f"device_bytes are raised to {corrections.device_at_least_bytes:,} B, which {readings} saw on such a GPU in use",)
+    return (
+        (
+            f"device_bytes are raised to {corrections.device_at_least_bytes:,} B, which {readings} "
+            "saw on such a GPU in use"
+        ),
+    )
 
 
-def _rested(corrections: Corrections | None, *, raised: bool) -> Corrections | None:
-    """Return what the answer rests on: what was only seen counts where it raised something."""
+def _select_evidence(corrections: Corrections | None, *, raised: bool) -> Corrections | None:
+    """Return the corrections that count as evidence for the answer.
+
+    Readings that were only seen count where they raised something.
+    """
     if corrections is None or corrections.basis != "analytic":
         return corrections
-    return replace(corrections, basis="calibrated", level="key", num_measurements=corrections.num_seen) if raised else None
-
-
-def _base(draft: Draft, inside: Interval) -> Interval:
-    """Return the allocated bytes that the outer quantities rest on: a point, unless the model itself is only roughly known."""
-    return inside if draft.approximate else Interval(draft.peak.allocated_bytes, draft.peak.allocated_bytes)
-
-
-def _explained(draft: Draft, slack: Share, links: Share, context: Share) -> tuple[Component, ...]:
-    outside = (
-        _component("allocator_slack", slack),
-        _component("communication_buffers", links),
-        _component("device_context", context),
+    return (
+        replace(corrections, basis="calibrated", level="key", num_measurements=corrections.num_seen)
+        if raised
+        else None
     )
-    return _merged((*draft.components(), *outside))
 
 
-def _component(name: str, share: Share) -> Component:
-    return Component(name, share.point, Basis.FORMULA, share.formula, share.source)
+def _get_base_interval(partial_estimate: PartialEstimate, allocated_interval: Interval) -> Interval:
+    """Return the allocated bytes below the outer quantities.
+
+    They are a point, unless the model itself is only roughly known.
+    """
+    return (
+        allocated_interval
+        if partial_estimate.approximate
+        else Interval(partial_estimate.peak.allocated_bytes, partial_estimate.peak.allocated_bytes)
+    )
 
 
-def _merged(components: tuple[Component, ...]) -> tuple[Component, ...]:
-    """Return the components with equal names added up, in order; empty ones are left out."""
+def _build_components(
+    partial_estimate: PartialEstimate, slack: Overhead, links: Overhead, context: Overhead
+) -> tuple[Component, ...]:
+    overheads = (
+        _build_component("allocator_slack", slack),
+        _build_component("communication_buffers", links),
+        _build_component("device_context", context),
+    )
+    return _merge_components((*partial_estimate.components(), *overheads))
+
+
+def _build_component(name: str, overhead: Overhead) -> Component:
+    return Component(name, overhead.point, Basis.FORMULA, overhead.formula, overhead.source)
+
+
+def _merge_components(components: tuple[Component, ...]) -> tuple[Component, ...]:
+    """Return the components in order, equal names added up.
+
+    Empty components are left out.
+    """
     merged: dict[str, Component] = {}
     for component in components:
         if component.bytes == 0:
             continue
-        known = merged.get(component.name)
-        merged[component.name] = component if known is None else _sum(known, component)
+        previous = merged.get(component.name)
+        merged[component.name] = (
+            component if previous is None else _add_components(previous, component)
+        )
     return tuple(merged.values())
 
 
-def _sum(left: Component, right: Component) -> Component:
+def _add_components(left: Component, right: Component) -> Component:
     formula, source = f"{left.formula} + {right.formula}", f"{left.source}; {right.source}"
     return Component(left.name, left.bytes + right.bytes, Basis.FORMULA, formula, source)

@@ -1,58 +1,81 @@
-"""What measurements add to the bytes beyond the allocated ones: to the allocator's slack, and to what lies beside it."""
+"""Corrections of the bytes beyond the allocated ones.
+
+Measurements correct the allocator's slack, and everything on the device outside of the allocator.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from service.estimator.memory.intervals.ends import LEVEL, smallest_holding
-from service.estimator.memory.overheads.overheads import Share
-from service.estimator.values.corrections import NOTHING, Corrections, require_plausible
+from service.estimator.memory.intervals.ends import LEVEL, find_conformal_width
+from service.estimator.memory.overheads.overheads import Overhead
+from service.estimator.values.corrections import NO_CORRECTION, Corrections, check_plausible
 from service.estimator.values.result import Interval, Throughput
 
 
-def corrected_slack(slack: Share, allocated_bytes: int, corrections: Corrections | None) -> Share:
-    """Return the slack with what was measured of reserved bytes; nothing is reserved that is less than what is allocated."""
-    if corrections is None or (corrections.reserved == NOTHING and corrections.reserved_at_most_bytes is None):
+def correct_slack(
+    slack: Overhead, allocated_bytes: int, corrections: Corrections | None
+) -> Overhead:
+    """Return the slack corrected by measured reserved bytes.
+
+    Reserved bytes never fall below the allocated ones.
+    """
+    if corrections is None or (
+        corrections.reserved == NO_CORRECTION and corrections.reserved_at_most_bytes is None
+    ):
         return slack
     reserved = allocated_bytes + slack.point
-    asked = reserved + corrections.reserved.at(0, reserved)
-    require_plausible(corrections, "reserved bytes", reserved, asked)
-    reserved = asked
+    corrected = reserved + corrections.reserved.compute_bytes(0, reserved)
+    check_plausible(corrections, "reserved bytes", reserved, corrected)
+    reserved = corrected
     if corrections.reserved_at_most_bytes is not None:
         reserved = min(reserved, corrections.reserved_at_most_bytes)
-    return _moved(slack, max(reserved - allocated_bytes, 0) - slack.point)
+    return _shift_overhead(slack, max(reserved - allocated_bytes, 0) - slack.point)
 
 
-def error_at(error: float | None, errors: Sequence[float], level: float) -> tuple[float | None, bool]:
-    """Return the share by which answers may be off at a level, and whether so many errors carry it; else their largest.
+def select_error(
+    error: float | None, errors: Sequence[float], level: float
+) -> tuple[float | None, bool]:
+    """Return a level's relative error, and whether the errors cover it.
 
-    ``error`` is that of the 0.95 level, and of every level where no ``errors`` stand beside it.
+    Where too few errors cover the level it is their largest. ``error`` is that of the 0.95 level,
+    and of every level where no ``errors`` stand beside it.
     """
     if error is None or not errors or level == LEVEL:
         return error, True
-    held = smallest_holding(errors, level)
-    return (max(errors), False) if held is None else (held, True)
+    width = find_conformal_width(errors, level)
+    return (max(errors), False) if width is None else (width, True)
 
 
-def corrected_context(context: Share, beside: Share, corrections: Corrections | None, level: float = LEVEL) -> Share:
-    """Return the context with what was measured of all that lies outside of the allocator, communicators (``beside``) too."""
-    if corrections is None or (corrections.outside == NOTHING and corrections.outside_error is None):
+def correct_context(
+    context: Overhead, links: Overhead, corrections: Corrections | None, level: float = LEVEL
+) -> Overhead:
+    """Return the context corrected by measured bytes outside the allocator.
+
+    The measurement includes communicators (``links``).
+    """
+    if corrections is None or (
+        corrections.outside == NO_CORRECTION and corrections.outside_error is None
+    ):
         return context
-    everything = context.point + beside.point
-    added = max(corrections.outside.at(0, everything), -context.point)
-    moved = _moved(context, added)
-    error, carried = error_at(corrections.outside_error, corrections.outside_errors, level)
+    total_bytes = context.point + links.point
+    added = max(corrections.outside.compute_bytes(0, total_bytes), -context.point)
+    shifted = _shift_overhead(context, added)
+    error, covered = select_error(corrections.outside_error, corrections.outside_errors, level)
     if error is None:
-        return moved
-    doubt = round((everything + added) * error)
-    low, high = max(moved.point - doubt, 0), moved.point + doubt
-    if not carried:
-        low, high = min(low, moved.low), max(high, moved.high)
-    return replace(moved, low=low, high=high)
+        return shifted
+    margin = round((total_bytes + added) * error)
+    low, high = max(shifted.point - margin, 0), shifted.point + margin
+    if not covered:
+        low, high = min(low, shifted.low), max(high, shifted.high)
+    return replace(shifted, low=low, high=high)
 
 
-def raised_context(context: Share, device_bytes: int, least_bytes: int) -> Share:
-    """Return the context with what is missing to what was seen on such a GPU: nothing tells what of it is whose."""
-    missing = least_bytes - device_bytes
+def increase_context(context: Overhead, device_bytes: int, seen_bytes: int) -> Overhead:
+    """Return the context raised to the bytes seen on such a GPU.
+
+    Nothing tells which process those bytes belong to.
+    """
+    missing = seen_bytes - device_bytes
     if missing <= 0:
         return context
     return replace(
@@ -65,16 +88,28 @@ def raised_context(context: Share, device_bytes: int, least_bytes: int) -> Share
     )
 
 
-def measured_interval(point: int, error: float | None, otherwise: Interval, *, carried: bool = True) -> Interval:
-    """Return the interval that measurements give; where too few carry the level it holds the other one as well."""
+def apply_measured_error(
+    point: int, error: float | None, analytic: Interval, *, covered: bool = True
+) -> Interval:
+    """Return the interval that a measured error gives.
+
+    Where too few errors cover the level it holds the analytic one as well.
+    """
     if error is None:
-        return otherwise
+        return analytic
     low, high = max(0, round(point * (1 - error))), round(point * (1 + error))
-    return Interval(low, high) if carried else Interval(min(low, otherwise.low), max(high, otherwise.high))
+    return (
+        Interval(low, high)
+        if covered
+        else Interval(min(low, analytic.low), max(high, analytic.high))
+    )
 
 
-def as_timed(throughput: Throughput | None, ratio: float) -> Throughput | None:
-    """Return how long a step takes, with what was measured of steps like it."""
+def correct_throughput(throughput: Throughput | None, ratio: float) -> Throughput | None:
+    """Return the step's throughput scaled by a measured ratio.
+
+    ``ratio`` is measured over analytic time of steps like it.
+    """
     if throughput is None or ratio == 1.0:
         return throughput
     hours = throughput.hours_for_tokens
@@ -89,14 +124,14 @@ def as_timed(throughput: Throughput | None, ratio: float) -> Throughput | None:
     )
 
 
-def _moved(share: Share, added: int) -> Share:
+def _shift_overhead(overhead: Overhead, added: int) -> Overhead:
     if not added:
-        return share
+        return overhead
     return replace(
-        share,
-        point=share.point + added,
-        low=max(share.low + added, 0),
-        high=max(share.high + added, 0),
-        formula=f"{share.formula} {added:+,} B measured",
-        source=f"{share.source}; calibration",
+        overhead,
+        point=overhead.point + added,
+        low=max(overhead.low + added, 0),
+        high=max(overhead.high + added, 0),
+        formula=f"{overhead.formula} {added:+,} B measured",
+        source=f"{overhead.source}; calibration",
     )

@@ -1,23 +1,33 @@
-"""Components of the deciding moment: each with its formula in numbers and where the formula comes from."""
+"""Components of the peak, with their formulas in numbers and sources."""
 
-from service.estimator.memory.adapter_bases import BaseWeights, base_of
-from service.estimator.memory.lengths import stacks_of
-from service.estimator.memory.optimizers.table import optimizer_named
-from service.estimator.memory.phase_peaks import Moment
+from service.estimator.memory.adapter_bases import BaseWeights, resolve_base_weights
+from service.estimator.memory.lengths import list_stacks
+from service.estimator.memory.optimizers.table import get_optimizer
+from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.states import Shards, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import weight_bytes
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis, Component
 from service.estimator.values.units import format_count
-from service.estimator.values.workload import Checkpointing, OffloadTarget, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import (
+    Checkpointing,
+    OffloadTarget,
+    ServeWorkload,
+    TrainWorkload,
+)
 
-_TRACED = "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on torch 2.13"
+_TRACED = (
+    "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on "
+    "torch 2.13"
+)
 _ZERO = "arXiv:1910.02054, section 5"
 _ADAPTERS = "arXiv:2106.09685, section 4.1"
 _KEPT = {
     Checkpointing.NONE: "every tensor kept",
-    Checkpointing.SELECTIVE: "what selective checkpointing keeps, and what is recomputed of one block",
+    Checkpointing.SELECTIVE: (
+        "what selective checkpointing keeps, and what is recomputed of one block"
+    ),
     Checkpointing.FULL: "one block recomputed",
 }
 _ORDER = (
@@ -36,35 +46,50 @@ _ORDER = (
 )
 
 
-def ordered(parts: dict[str, int]) -> list[tuple[str, int]]:
-    """Return the parts that are there, in the order of an answer."""
+def sort_parts(parts: dict[str, int]) -> list[tuple[str, int]]:
+    """Return the nonzero parts in the order of an answer."""
     return [(name, parts[name]) for name in _ORDER if parts.get(name)]
 
 
-def training_components(
-    model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, moment: Moment
+def build_training_components(
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    trained: TrainedParameters,
+    peak: PhasePeak,
 ) -> list[Component]:
-    """Return the components of a training moment."""
-    formulas = _Formulas(model, workload, layout, trained, moment)
-    return [Component(name, bytes_, *formulas.of(name)) for name, bytes_ in ordered(moment.parts)]
+    """Return the components of a training peak."""
+    formulas = _Formulas(model, workload, layout, trained, peak)
+    return [
+        Component(name, bytes_, *formulas.describe(name)) for name, bytes_ in sort_parts(peak.parts)
+    ]
 
 
 class _Formulas:
-    """The formulas of one question, in numbers."""
+    """Formulas of one question, in numbers."""
 
     def __init__(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, moment: Moment
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        layout: Layout,
+        trained: TrainedParameters,
+        peak: PhasePeak,
     ) -> None:
-        self.steps, self.parts = moment.name == "optimizer_step", moment.parts
+        self.steps, self.parts = peak.name == "optimizer_step", peak.parts
         self.model, self.workload, self.layout = model, workload, layout
-        self.trained, self.shards = trained, Shards.of(layout)
+        self.trained, self.shards = trained, Shards.from_layout(layout)
         self.precision = workload.precision
 
-    def of(self, name: str) -> tuple[Basis, str, str]:
+    def describe(self, name: str) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component."""
         if name == "optimizer_states" or (name == "temporaries" and self.steps):
-            source = optimizer_named(self.workload.optimizer).source
-            return Basis.EXACT, self._optimizer() if name == "optimizer_states" else self._step(), source
+            source = get_optimizer(self.workload.optimizer).source
+            return (
+                Basis.EXACT,
+                self._optimizer() if name == "optimizer_states" else self._step(),
+                source,
+            )
         if name in {"activations", "logits", "temporaries"}:
             return Basis.EXACT, self._tokens(name), _TRACED
         exact = {
@@ -75,90 +100,143 @@ class _Formulas:
         }
         if name in exact:
             return Basis.EXACT, exact[name](), _ADAPTERS if name == "adapters" else _ZERO
-        return Basis.FORMULA, self._sharding(name), "torch/distributed/fsdp and deepspeed/runtime/zero, read"
+        return (
+            Basis.FORMULA,
+            self._sharding(name),
+            "torch/distributed/fsdp and deepspeed/runtime/zero, read",
+        )
 
     def _adapters(self) -> str:
         width = self.trained.trained_dtype.bytes_per_element
-        return _per_rank(f"{format_count(self.trained.trained)} adapter params x {width} B", self.shards.weights)
+        return _format_per_rank(
+            f"{format_count(self.trained.trained)} adapter params x {width} B", self.shards.weights
+        )
 
     def _masters(self) -> str:
         dtype = self.precision.master_dtype
         width = dtype.bytes_per_element if dtype is not None else 0
-        return _per_rank(f"{format_count(self.trained.trained)} params x {width} B", self.shards.optimizer)
+        return _format_per_rank(
+            f"{format_count(self.trained.trained)} params x {width} B", self.shards.optimizer
+        )
 
     def _weights(self) -> str:
         if self.workload.offload.parameters is not OffloadTarget.NONE:
             return "buffers alone; the weights are on the host"
         total = self.model.parameter_counts().total
-        if self.workload.lora is not None and (base := base_of(self.model, self.workload)).scheme is not None:
-            return _packed(self.model, base, self.shards.weights)
-        return _per_rank(
-            f"{format_count(total)} params x {self.precision.param_dtype.bytes_per_element} B", self.shards.weights
+        if (
+            self.workload.lora is not None
+            and (base := resolve_base_weights(self.model, self.workload)).scheme is not None
+        ):
+            return _describe_packed_weights(self.model, base, self.shards.weights)
+        return _format_per_rank(
+            f"{format_count(total)} params x {self.precision.param_dtype.bytes_per_element} B",
+            self.shards.weights,
         )
 
     def _gradients(self) -> str:
         width = self.trained.grad_dtype.bytes_per_element
-        return "up to " + _per_rank(f"{format_count(self.trained.trained)} params x {width} B", self.shards.gradients)
+        return "up to " + _format_per_rank(
+            f"{format_count(self.trained.trained)} params x {width} B", self.shards.gradients
+        )
 
     def _optimizer(self) -> str:
-        optimizer, count = optimizer_named(self.workload.optimizer), format_count(self.trained.trained)
+        optimizer, count = (
+            get_optimizer(self.workload.optimizer),
+            format_count(self.trained.trained),
+        )
         if optimizer.num_states is None:
-            each = self.parts["optimizer_states"] * self.shards.optimizer / self.trained.trained
-            return _per_rank(f"{optimizer.name} states of {count} params, {each:.3f} B each", self.shards.optimizer)
+            bytes_per_param = (
+                self.parts["optimizer_states"] * self.shards.optimizer / self.trained.trained
+            )
+            return _format_per_rank(
+                f"{optimizer.name} states of {count} params, {bytes_per_param:.3f} B each",
+                self.shards.optimizer,
+            )
         width = self.trained.optimizer_dtype.bytes_per_element
-        states = f"{optimizer.name}: {optimizer.num_states} states of {count} params x {width} B each"
-        return _per_rank(states, self.shards.optimizer)
+        states = (
+            f"{optimizer.name}: {optimizer.num_states} states of {count} params x {width} B each"
+        )
+        return _format_per_rank(states, self.shards.optimizer)
 
     def _step(self) -> str:
-        return optimizer_named(self.workload.optimizer).step_formula
+        return get_optimizer(self.workload.optimizer).step_formula
 
     def _tokens(self, name: str) -> str:
         workload = self.workload
-        stacks = stacks_of(self.model, workload)
+        stacks = list_stacks(self.model, workload)
         if name == "logits":
             tokens = f"{workload.micro_batch_size} x {stacks[-1].length} tokens"
             return (
-                f"{tokens} x {self.model.vocab_size} vocabulary: logits, their fp32 copies and gradients alive at this instant"
+                f"{tokens} x {self.model.vocab_size} vocabulary: logits, their fp32 copies and "
+                "gradients alive at this instant"
             )
-        kept = _KEPT[workload.activation_checkpointing]
-        passes = (f"{workload.micro_batch_size} x {one.length} tokens through {one.layers} layers" for one in stacks)
-        return f"{' + '.join(passes)}, {kept}, {workload.attention.value} attention"
+        retained = _KEPT[workload.activation_checkpointing]
+        passes = (
+            f"{workload.micro_batch_size} x {stack.length} tokens through {stack.layers} layers"
+            for stack in stacks
+        )
+        return f"{' + '.join(passes)}, {retained}, {workload.attention.value} attention"
 
     def _sharding(self, name: str) -> str:
         if name == "gathered_weights":
-            return f"weights gathered or cast to {self.precision.compute_dtype.value} for this instant"
+            return (
+                f"weights gathered or cast to {self.precision.compute_dtype.value} for this instant"
+            )
         return f"{self.layout.sharding.value} buckets over {self.layout.shards} ranks"
 
 
-def _packed(model: Architecture, base: BaseWeights, shards: int) -> str:
-    """Return the parts of quantised weights in numbers: codes, scales, and what stays in its dtype."""
+def _describe_packed_weights(model: Architecture, base: BaseWeights, shards: int) -> str:
+    """Return a formula of quantised weights in numbers.
+
+    Its terms are codes, scales, and weights that stay in their dtype.
+    """
     assert base.scheme is not None  # noqa: S101 - the caller asked for quantised weights
-    found = weight_bytes(model, base.scheme, base.dtype)
-    held = _per_rank(f"({found.quantised} B of codes + {found.kept} B in {base.dtype.value})", shards)
-    return f"{base.scheme.packing.value}: {held} + {found.scales} B of scales"
+    weights = weight_bytes(model, base.scheme, base.dtype)
+    codes = _format_per_rank(
+        f"({weights.quantised} B of codes + {weights.unquantised} B in {base.dtype.value})", shards
+    )
+    return f"{base.scheme.packing.value}: {codes} + {weights.scales} B of scales"
 
 
-def _per_rank(formula: str, shards: int) -> str:
+def _format_per_rank(formula: str, shards: int) -> str:
     return f"{formula} / {shards} ranks" if shards > 1 else formula
 
 
-def _served_weights(model: Architecture, workload: ServeWorkload, width: int) -> str:
-    total, word = format_count(model.parameter_counts().total), workload.quantization.value
-    scheme = word if word != "none" else model.quantization.packing.value if model.quantization is not None else None
-    return f"{total} params x {width} B" if scheme is None else f"{total} params, linear layers in {scheme}, others x {width} B"
+def _describe_served_weights(model: Architecture, workload: ServeWorkload, width: int) -> str:
+    total, quantization = format_count(model.parameter_counts().total), workload.quantization.value
+    scheme = (
+        quantization
+        if quantization != "none"
+        else model.quantization.packing.value
+        if model.quantization is not None
+        else None
+    )
+    return (
+        f"{total} params x {width} B"
+        if scheme is None
+        else f"{total} params, linear layers in {scheme}, others x {width} B"
+    )
 
 
-def serving_components(model: Architecture, workload: ServeWorkload, parts: dict[str, int]) -> list[Component]:
-    """Return the components of a serving moment."""
+def build_serving_components(
+    model: Architecture, workload: ServeWorkload, parts: dict[str, int]
+) -> list[Component]:
+    """Return the components of a serving peak."""
     width = workload.weight_dtype.bytes_per_element
     batch = f"{workload.num_sequences} sequences"
     tokens = f"{batch} x {workload.prompt_tokens} + {workload.output_tokens} tokens"
     cached = sum(block.cache_elements_per_token * count for block, count in model.blocks)
     formulas = {
-        "weights": _served_weights(model, workload, width),
+        "weights": _describe_served_weights(model, workload, width),
         "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",
         "logits": f"{batch} x {model.vocab_size} vocabulary",
-        "recurrent_state": f"{batch} x the last positions of convolutions in {width} B and the states of scans in 4 B",
+        "recurrent_state": (
+            f"{batch} x the last positions of convolutions in {width} B and the states of scans in "
+            "4 B"
+        ),
     }
     other = f"{batch} through one layer, {workload.attention.value} attention"
-    return [Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _TRACED) for name, bytes_ in ordered(parts)]
+    return [
+        Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _TRACED)
+        for name, bytes_ in sort_parts(parts)
+    ]

@@ -1,9 +1,10 @@
-"""How far readings lie from answers: the relative ends of intervals, by level, kind of answer and quantity.
+"""Relative ends of intervals, by level, kind of answer and quantity.
 
-The ends are residuals on cases that no rule was chosen by (split conformal prediction, arXiv:1604.04173), written down in
-``table`` by ``python -m tests.accuracy.intervals --write`` for every hundredth of a level. A level between two has the
-wider one. Contexts, communicators and the fixed parts of engines are known by the ends of their readings alone, which stand at
-every level.
+The ends are residuals on cases that no rule was chosen by (split conformal prediction,
+arXiv:1604.04173), written down in ``interval_table`` by ``python -m tests.accuracy.intervals
+--write`` for every hundredth of a level. A level between two has the wider one. Contexts,
+communicators and the fixed parts of engines are known by the ends of their readings alone, which
+stand at every level.
 """
 
 from collections.abc import Sequence
@@ -19,28 +20,37 @@ LOWEST, HIGHEST = LOWEST_PERCENT / 100, HIGHEST_PERCENT / 100
 
 
 @lru_cache(256)
-def index_of(level: float) -> int:
-    """Return where a level, or the next hundredth above it, stands in the table; the highest stands for all above."""
+def get_level_index(level: float) -> int:
+    """Return the index of a level in the table.
+
+    A level between two hundredths has the next one above it; the highest stands for all above.
+    """
     # A hundredth that is read from text is no whole number of hundredths to the last bit.
     percent = ceil(round(level * 100, 6))
     return min(max(percent, LOWEST_PERCENT), HIGHEST_PERCENT) - LOWEST_PERCENT
 
 
 @lru_cache(1024)
-def width_of(kind: str, quantity: str, level: float = LEVEL) -> tuple[int, int]:
-    """Return the lowest and highest reading over the answer, in parts per million; of all kinds where one has no cases."""
+def get_residual_ends(kind: str, quantity: str, level: float = LEVEL) -> tuple[int, int]:
+    """Return the lowest and highest reading over the answer.
+
+    They are in parts per million; those of all kinds where a kind has no cases.
+    """
     lows, highs = WIDTHS.get((kind, quantity), POOLED[quantity])
-    index = index_of(level)
+    index = get_level_index(level)
     return lows[index], highs[index]
 
 
-def widened(low: int, high: int, kind: str, quantity: str, level: float = LEVEL) -> Interval:
-    """Return what lies between two figures, with the residuals of its kind around it."""
-    below, above = width_of(kind, quantity, level)
-    return Interval(low * below // PER_MILLION, -(-high * above // PER_MILLION))
+def widen(low: int, high: int, kind: str, quantity: str, level: float = LEVEL) -> Interval:
+    """Return the interval of two figures with the residuals around it."""
+    low_ratio, high_ratio = get_residual_ends(kind, quantity, level)
+    return Interval(low * low_ratio // PER_MILLION, -(-high * high_ratio // PER_MILLION))
 
 
-def smallest_holding(sizes: Sequence[float], level: float = LEVEL) -> float | None:
-    """Return the width that holds ``level`` of what comes next, ``None`` where there are too few residuals to say."""
+def find_conformal_width(sizes: Sequence[float], level: float = LEVEL) -> float | None:
+    """Return the width that holds ``level`` of the next residuals.
+
+    ``None`` where there are too few residuals to say.
+    """
     rank = ceil(round((len(sizes) + 1) * level, 6))
     return sorted(sizes)[rank - 1] if 0 < rank <= len(sizes) else None

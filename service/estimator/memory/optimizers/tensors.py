@@ -1,4 +1,7 @@
-"""The trained tensors of a rank, by shape: what an optimizer that looks at shapes keeps and needs."""
+"""Trained tensors of a rank, by shape.
+
+Some optimizers keep and need bytes that depend on shapes.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +15,10 @@ _OUTSIDE = frozenset({"embedding", "lm_head"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedTensor:
-    """A trained tensor of ``shape`` that occurs ``count`` times; ``hidden`` ones are neither a table nor the head."""
+    """Trained tensor of a shape that occurs ``count`` times.
+
+    ``hidden`` ones are neither a table nor the head.
+    """
 
     shape: tuple[int, ...]
     count: int
@@ -27,36 +33,51 @@ class TrainedTensor:
 
     @property
     def is_hidden_matrix(self) -> bool:
-        """Whether it is a matrix between embedding and head, which low-rank and orthogonal updates are for."""
+        """Whether it is a matrix between embedding and head.
+
+        Low-rank and orthogonal updates are for such matrices.
+        """
         return self.hidden and len(self.shape) == 2  # noqa: PLR2004 - a matrix has two dimensions
 
 
-def tensors_of(weights: Iterable[tuple[Weight, int]]) -> tuple[TrainedTensor, ...]:
+def list_tensors(weights: Iterable[tuple[Weight, int]]) -> tuple[TrainedTensor, ...]:
     """Return the tensors of a tree's weights, in their order."""
     return tuple(
-        TrainedTensor(shape=weight.shape, count=count, hidden=weight.kind not in _OUTSIDE, split=weight.split)
+        TrainedTensor(
+            shape=weight.shape, count=count, hidden=weight.kind not in _OUTSIDE, split=weight.split
+        )
         for weight, count in weights
     )
 
 
 def split_rows(tensors: Sequence[TrainedTensor], shards: int) -> tuple[TrainedTensor, ...]:
-    """Return the local tensors of the first rank, which holds the most: FSDP2 splits the first dimension, rounded up.
+    """Return the local tensors of the first rank, which holds the most.
 
-    (torch 2.13, ``distributed/fsdp/_fully_shard/_fsdp_param.py``, ``_chunk_with_empty``.)
+    FSDP2 splits the first dimension, rounded up (torch 2.13,
+    ``distributed/fsdp/_fully_shard/_fsdp_param.py``, ``_chunk_with_empty``).
     """
     if shards == 1:
         return tuple(tensors)
     return tuple(
-        replace(tensor, shape=(ceil_div(tensor.shape[0], shards), *tensor.shape[1:]) if tensor.shape else ())
+        replace(
+            tensor,
+            shape=(ceil_div(tensor.shape[0], shards), *tensor.shape[1:]) if tensor.shape else (),
+        )
         for tensor in tensors
     )
 
 
-def row_elements(weights: Iterable[tuple[Weight, int]], shards: int) -> int:
+def count_row_elements(weights: Iterable[tuple[Weight, int]], shards: int) -> int:
     """Return the elements that the first rank of ``split_rows`` holds."""
-    return sum(weight.numel // weight.shape[0] * ceil_div(weight.shape[0], shards) * count for weight, count in weights)
+    return sum(
+        weight.numel // weight.shape[0] * ceil_div(weight.shape[0], shards) * count
+        for weight, count in weights
+    )
 
 
-def flattened(num_elements: int, shards: int) -> tuple[TrainedTensor, ...]:
-    """Return the one flat tensor of a rank: ZeRO cuts the joint buffer of all parameters, not each of them."""
+def flatten(num_elements: int, shards: int) -> tuple[TrainedTensor, ...]:
+    """Return the one flat tensor of a rank.
+
+    ZeRO cuts the joint buffer of all parameters, not each of them.
+    """
     return (TrainedTensor(shape=(ceil_div(num_elements, shards),), count=1, hidden=True),)

@@ -1,7 +1,8 @@
-"""What the caching allocator counts for large tensors beyond their own bytes.
+"""Bytes that the caching allocator adds to large tensors.
 
-A segment of 10 MiB and more is a multiple of 2 MiB, and what is left of it is only split off when it is more than 1 MiB
-(PyTorch, ``CUDACachingAllocator.cpp``: ``get_allocation_size``, ``should_split``).
+A segment of 10 MiB and more is a multiple of 2 MiB, and what is left of it is only split off when
+it is more than 1 MiB (PyTorch, ``CUDACachingAllocator.cpp``: ``get_allocation_size``,
+``should_split``).
 """
 
 from collections.abc import Iterable
@@ -14,12 +15,15 @@ _SPLIT_ABOVE = 1 * MIB
 
 
 def rounding_bytes(tensors: Iterable[tuple[int, int]]) -> int:
-    """Return the bytes on top of tensors, each given as its bytes and how often it occurs."""
-    return sum(_rest(size) * count for size, count in tensors)
+    """Return the bytes on top of tensors.
+
+    Each tensor is given as its bytes and how often it occurs.
+    """
+    return sum(_compute_unsplit_bytes(size) * count for size, count in tensors)
 
 
-def _rest(size: int) -> int:
+def _compute_unsplit_bytes(size: int) -> int:
     if size < _LARGE_TENSOR:
         return 0
-    rest = ceil_div(size, _SEGMENT_STEP) * _SEGMENT_STEP - size
-    return rest if rest <= _SPLIT_ABOVE else 0
+    remainder = ceil_div(size, _SEGMENT_STEP) * _SEGMENT_STEP - size
+    return remainder if remainder <= _SPLIT_ABOVE else 0

@@ -1,8 +1,10 @@
-"""What a process takes on a GPU before its first tensor, and what libraries and kernels add while it runs: readings, by GPU.
+"""Measured CUDA context sizes, by GPU.
 
-A context grows with the multiprocessors of a chip and with the CUDA release; since CUDA 11.7 kernels are loaded when they are
-first used (pytorch/pytorch pull request 86509: 274 MiB instead of 636 with a tensor of 20 MiB). A chip without a reading gets
-the middle of those that have one, and an interval that holds nearly all of them.
+They include what libraries and kernels add while a process runs. A context grows with the
+multiprocessors of a chip and with the CUDA release; since CUDA 11.7 kernels are loaded when they
+are first used (pytorch/pytorch pull request 86509: 274 MiB instead of 636 with a tensor of 20 MiB).
+A chip without a reading gets the middle of those that have one, and an interval that holds nearly
+all of them.
 """
 
 from collections.abc import Mapping
@@ -13,8 +15,11 @@ from service.estimator.values.units import MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """Bytes of a context with what is loaded into it: the middle of the readings, and the ends of what is plausible."""
+class CudaContext:
+    """Bytes of a CUDA context with its loaded libraries.
+
+    ``point`` is the middle of the readings, ``low`` and ``high`` are the ends of what is plausible.
+    """
 
     point: int
     low: int
@@ -23,21 +28,27 @@ class Context:
     source: str
 
 
-_KERNELS = "kernels and libraries that a run loads: 0.24 to 0.46 GiB in 40 logs of vLLM 0.18 and 0.19 on H100"
+_KERNELS = (
+    "kernels and libraries that a run loads: 0.24 to 0.46 GiB in 40 logs of vLLM 0.18 and 0.19 on "
+    "H100"
+)
 _T4 = "T4: 133 to 147 MiB when empty (fitcheck), 0.01 GiB more in a run (vLLM 0.7 log)"
-_ADA = "RTX 6000 Ada: 426 MiB when empty (torch 2.10, CUDA 13.0; unslothai/unsloth-zoo pull request 1053)"
+_ADA = (
+    "RTX 6000 Ada: 426 MiB when empty (torch 2.10, CUDA 13.0; unslothai/unsloth-zoo pull request "
+    "1053)"
+)
 _HOPPER = "H100: 79.19 GiB in all, 78.66 to 78.68 free with a context (vLLM 0.19 logs)"
-_UNKNOWN = "no reading of this GPU: between 133 MiB (T4) and 528 MiB (H100) when empty"
-UNKNOWN = Context(
+_DEFAULT_SOURCE = "no reading of this GPU: between 133 MiB (T4) and 528 MiB (H100) when empty"
+DEFAULT_CONTEXT = CudaContext(
     point=512 * MIB,
     low=256 * MIB,
     high=1000 * MIB,
     formula="512 MiB per process",
-    source=f"{_UNKNOWN}; {_KERNELS}",
+    source=f"{_DEFAULT_SOURCE}; {_KERNELS}",
 )
-_KNOWN: Mapping[str, Context] = MappingProxyType(
+_CONTEXTS: Mapping[str, CudaContext] = MappingProxyType(
     {
-        "T4": Context(
+        "T4": CudaContext(
             point=150 * MIB,
             low=133 * MIB,
             high=400 * MIB,
@@ -46,7 +57,7 @@ _KNOWN: Mapping[str, Context] = MappingProxyType(
         ),
         **dict.fromkeys(
             ("L4", "L40S", "RTX-4090"),
-            Context(
+            CudaContext(
                 point=682 * MIB,
                 low=426 * MIB,
                 high=1000 * MIB,
@@ -56,7 +67,7 @@ _KNOWN: Mapping[str, Context] = MappingProxyType(
         ),
         **dict.fromkeys(
             ("H100", "H200", "H20"),
-            Context(
+            CudaContext(
                 point=784 * MIB,
                 low=528 * MIB,
                 high=1012 * MIB,
@@ -64,12 +75,14 @@ _KNOWN: Mapping[str, Context] = MappingProxyType(
                 source=f"{_HOPPER}; {_KERNELS}",
             ),
         ),
-    }
+    },
 )
-"""By the family of a GPU, the part of its name before the form of its board; Ada and Hopper have one reading each."""
+"""By the family of a GPU, the part of its name before the form of its board; Ada and Hopper have
+one reading each.
+"""
 
 
-def context_of(gpu: str) -> Context:
+def find_context(gpu: str) -> CudaContext:
     """Return the context on a GPU of this name."""
     names = (gpu, gpu.partition("-")[0])
-    return next((_KNOWN[name] for name in names if name in _KNOWN), UNKNOWN)
+    return next((_CONTEXTS[name] for name in names if name in _CONTEXTS), DEFAULT_CONTEXT)

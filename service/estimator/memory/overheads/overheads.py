@@ -1,16 +1,19 @@
-"""What lies beyond the allocated bytes: the allocator's slack, the CUDA context, communicators. Each is an interval."""
+"""Overheads beyond the allocated bytes, each with an interval.
+
+They are the allocator's slack, the CUDA context and communicators.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from service.estimator.memory.overheads.cuda_context import context_of
+from service.estimator.memory.overheads.cuda_context import find_context
 from service.estimator.values.result import Interval
 from service.estimator.values.units import GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """A point value and its 95 % interval, in bytes."""
+class Overhead:
+    """Overhead in bytes: a point value and its 95 % interval."""
 
     point: int
     low: int
@@ -20,19 +23,31 @@ class Share:
 
 
 @lru_cache(maxsize=256)
-def device_context(gpu: str = "") -> Share:
-    """Return the CUDA context with its libraries and loaded kernels, on a GPU of this name."""
-    found = context_of(gpu)
-    return Share(point=found.point, low=found.low, high=found.high, formula=found.formula, source=found.source)
+def get_context_overhead(gpu: str = "") -> Overhead:
+    """Return the CUDA context on a GPU of this name.
+
+    Its libraries and loaded kernels are included.
+    """
+    context = find_context(gpu)
+    return Overhead(
+        point=context.point,
+        low=context.low,
+        high=context.high,
+        formula=context.formula,
+        source=context.source,
+    )
 
 
 @lru_cache(maxsize=64)
-def communicators(num_gpus: int) -> Share:
-    """Return NCCL's buffers outside the allocator; a job on one GPU has none."""
+def estimate_communicators(num_gpus: int) -> Overhead:
+    """Return NCCL's buffers outside the allocator.
+
+    A job on one GPU has none.
+    """
     if num_gpus == 1:
-        return Share(point=0, low=0, high=0, formula="one GPU, no communicator", source="NCCL")
+        return Overhead(point=0, low=0, high=0, formula="one GPU, no communicator", source="NCCL")
     point = 342_000_000 if num_gpus == 2 else 392_000_000  # noqa: PLR2004 - the table's own rows
-    return Share(
+    return Overhead(
         point=point,
         low=point // 2,
         high=GIB,
@@ -41,9 +56,9 @@ def communicators(num_gpus: int) -> Share:
     )
 
 
-def interval(base: Interval, shares: tuple[Share, ...]) -> Interval:
-    """Return the interval of a base and of what lies on top of it."""
+def add_overheads(base: Interval, overheads: tuple[Overhead, ...]) -> Interval:
+    """Return the interval of a base with overheads on top of it."""
     low, high = base.low, base.high
-    for share in shares:
-        low, high = low + share.low, high + share.high
+    for overhead in overheads:
+        low, high = low + overhead.low, high + overhead.high
     return Interval(low, high)

@@ -1,7 +1,9 @@
-"""Products with a quantised, frozen weight: what they keep for backward and what they allocate for a moment.
+"""Products with a quantised, frozen weight.
 
-bitsandbytes 0.50 (``autograd/_functions.py``, ``backends/cuda/ops.py``), AutoAWQ (``WQLinearMMFunction``), the Triton kernels
-of AutoGPTQ (``QuantLinearFunction``, dequantising as ``tritonv2`` does) and transformers 5.23 (``FP8LinearFunction``).
+They differ in what they keep for backward and what they allocate for a moment: bitsandbytes 0.50
+(``autograd/_functions.py``, ``backends/cuda/ops.py``), AutoAWQ (``WQLinearMMFunction``), the Triton
+kernels of AutoGPTQ (``QuantLinearFunction``, dequantising as ``tritonv2`` does) and transformers
+5.23 (``FP8LinearFunction``).
 """
 
 from collections.abc import Callable, Mapping
@@ -29,62 +31,82 @@ TRAINABLE: Mapping[Packing, str] = MappingProxyType(
         Packing.GPTQ: "GPTQ",
         Packing.AWQ: "AWQ",
         Packing.FP8: "fp8",
-    }
+    },
 )
 """Formats whose product has a backward for its input."""
 
 
-def frozen_linear(site: Site, x: Value, *, category: Category = Category.ACTIVATIONS) -> Value:
-    """Return the product with a quantised weight, in the dtype of ``x``; the weight itself gets no gradient, nor a bias."""
+def apply_frozen_linear(
+    site: Site, x: Value, *, category: Category = Category.ACTIVATIONS
+) -> Value:
+    """Return the product with a quantised weight, in the dtype of ``x``.
+
+    Neither the weight itself nor a bias gets a gradient.
+    """
     assert site.scheme is not None  # noqa: S101 - the caller asked whether the weight is quantised
     return _PRODUCTS[site.scheme.packing](site, x, category)
 
 
-def _dequantising(site: Site, x: Value, category: Category) -> Value:
-    """Record a product with the whole weight dequantised, in forward and again in backward."""
-    tape, compute = site.tape, site.compute
+def _multiply_dequantised(site: Site, x: Value, category: Category) -> Value:
+    """Record a product that dequantises the full weight.
+
+    It does so in forward and again in backward.
+    """
+    tape, compute = site.tape, site.compute_dtype
     source = cast(tape, x, compute)
-    whole = _dequantised(site)
+    weight = _dequantise_weight(site)
     y = tape.emit(
-        site.outs, compute, inputs=(source,), saves=_kept(site, source), category=category, backward=_into(site, source)
+        site.output_numel,
+        compute,
+        inputs=(source,),
+        saves=_get_saved_inputs(site, source),
+        category=category,
+        backward=_make_input_backward(site, source),
     )
-    tape.release(*whole)
+    tape.release(*weight)
     returned = cast(tape, y, x.dtype)
     tape.free(y, source)
     return returned
 
 
-def _kept(site: Site, source: Value) -> tuple[Value, ...]:
-    """Return what the product keeps: AWQ's its input, though it has no weight to train, the others nothing."""
-    return (source,) if site.packed_as(Packing.AWQ) else ()
+def _get_saved_inputs(site: Site, source: Value) -> tuple[Value, ...]:
+    """Return the inputs that the product keeps.
+
+    AWQ's keeps its input, though it has no weight to train, the others nothing.
+    """
+    return (source,) if site.is_packed_as(Packing.AWQ) else ()
 
 
-def _into(site: Site, source: Value) -> Callable[[Storage], None]:
+def _make_input_backward(site: Site, source: Value) -> Callable[[Storage], None]:
     """Return the backward of a product for its input alone."""
 
     def backward(_: Storage) -> None:
-        whole = _dequantised(site)
+        weight = _dequantise_weight(site)
         grad = site.tape.scratch(source.numel, source.dtype)
-        site.tape.release(*whole)
+        site.tape.release(*weight)
         site.tape.send(source, grad)
 
     return backward
 
 
-def _dequantised(site: Site) -> list[Storage]:
-    """Return the weight in the compute dtype, with its fp32 scales where those are quantised themselves."""
-    made = []
+def _dequantise_weight(site: Site) -> list[Storage]:
+    """Return the storages of the weight in the compute dtype.
+
+    Its fp32 scales are among them where those are quantised themselves.
+    """
+    storages = []
     if site.scheme is not None and site.scheme.double:
         blocks = ceil_div(site.elements, BLOCK_4BIT)
-        made.append(site.tape.scratch(sizes.constant(blocks), DType.FP32))
-    made.append(site.tape.scratch(sizes.constant(site.elements), site.compute))
-    return made
+        storages.append(site.tape.scratch(sizes.constant(blocks), DType.FP32))
+    storages.append(site.tape.scratch(sizes.constant(site.elements), site.compute_dtype))
+    return storages
 
 
-def _int8(site: Site, x: Value, category: Category) -> Value:
-    """Record LLM.int8 without outlier features: the input is quantised, the product a 32-bit integer, then 16 bits.
+def _multiply_int8(site: Site, x: Value, category: Category) -> Value:
+    """Record LLM.int8 without outlier features.
 
-    Its autograd function hangs the input on its context rather than saving it: no checkpoint drops it, and it stays until the
+    The input is quantised, the product a 32-bit integer, then 16 bits. Its autograd function hangs
+    the input on its context rather than saving it: no checkpoint drops it, and it stays until the
     graph does (``MatMul8bitLt``).
     """
     tape, rows = site.tape, site.tokens(1)
@@ -92,29 +114,47 @@ def _int8(site: Site, x: Value, category: Category) -> Value:
     codes, scales = tape.scratch(x.numel, DType.FP8), tape.scratch(rows, DType.FP32)
     magnitudes, outliers = tape.scratch(x.numel, DType.FP16), tape.scratch(x.numel, DType.FP8)
     tape.release(magnitudes, outliers, *half)
-    integers = tape.scratch(site.outs, DType.FP32)
-    product = tape.scratch(site.outs, DType.FP16)
-    y = tape.emit(site.outs, x.dtype, inputs=(x,), category=category, backward=_into(site, x))
+    integers = tape.scratch(site.output_numel, DType.FP32)
+    product = tape.scratch(site.output_numel, DType.FP16)
+    y = tape.emit(
+        site.output_numel,
+        x.dtype,
+        inputs=(x,),
+        category=category,
+        backward=_make_input_backward(site, x),
+    )
     tape.release(integers, product, codes, scales)
     if tape.mode in {Mode.RECORDING, Mode.DISCARDING} and x.requires_grad:
         tape.hold_value(x)
     return y
 
 
-def _fp8(site: Site, x: Value, category: Category) -> Value:
-    """Record a product in fp8: the input is quantised in groups of 128; backward dequantises the weight."""
+def _multiply_fp8(site: Site, x: Value, category: Category) -> Value:
+    """Record a product in fp8.
+
+    The input is quantised in groups of 128; backward dequantises the weight.
+    """
     tape = site.tape
     groups = ceil_div(site.layer.in_features, FP8_GROUP)
-    quantised = [tape.scratch(x.numel, DType.FP8), tape.allocate(Category.TEMPORARIES, site.tokens(groups * FP32_BYTES))]
-    y = tape.emit(site.outs, x.dtype, inputs=(x,), category=category, backward=_into(site, x))
+    quantised = [
+        tape.scratch(x.numel, DType.FP8),
+        tape.allocate(Category.TEMPORARIES, site.tokens(groups * FP32_BYTES)),
+    ]
+    y = tape.emit(
+        site.output_numel,
+        x.dtype,
+        inputs=(x,),
+        category=category,
+        backward=_make_input_backward(site, x),
+    )
     tape.release(*quantised)
     return y
 
 
 _PRODUCTS: dict[Packing, Callable[[Site, Value, Category], Value]] = {
-    Packing.BLOCKS_4BIT: _dequantising,
-    Packing.INT8_ROWS: _int8,
-    Packing.GPTQ: _dequantising,
-    Packing.AWQ: _dequantising,
-    Packing.FP8: _fp8,
+    Packing.BLOCKS_4BIT: _multiply_dequantised,
+    Packing.INT8_ROWS: _multiply_int8,
+    Packing.GPTQ: _multiply_dequantised,
+    Packing.AWQ: _multiply_dequantised,
+    Packing.FP8: _multiply_fp8,
 }

@@ -1,4 +1,4 @@
-"""The tensors of an adapter on a linear layer."""
+"""Tensors of an adapter on a linear layer."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,22 @@ from service.estimator.values.workload import Lora
 
 KIND = "adapter"
 _SCALED_INPUT = frozenset({"down_proj", "dense_4h_to_h", "fc2", "fc_out"})
-"""Layers whose input IA3 scales (PEFT's ``TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING``)."""
+"""Layers whose input IA3 scales (PEFT's
+``TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING``).
+"""
 
 
-def factors_of(layer: Linear, lora: Lora) -> Iterator[Weight]:
-    """Yield an adapter's tensors: A is rank x in, B is out x rank (arXiv:2106.09685); DoRA has a magnitude per output."""
+def iter_linear_factors(layer: Linear, lora: Lora) -> Iterator[Weight]:
+    """Yield an adapter's tensors.
+
+    A is rank x in, B is out x rank (arXiv:2106.09685); DoRA has a magnitude per output.
+    """
     if lora.variant == "ia3":
-        yield Weight(f"{layer.name}.ia3_l", KIND, (layer.in_features if scales_input(layer) else layer.out_features,))
+        yield Weight(
+            f"{layer.name}.ia3_l",
+            KIND,
+            (layer.in_features if has_scaled_input(layer) else layer.out_features,),
+        )
         return
     if lora.variant == "miss":
         yield Weight(f"{layer.name}.miss_block", KIND, (lora.rank, layer.out_features))
@@ -26,9 +35,12 @@ def factors_of(layer: Linear, lora: Lora) -> Iterator[Weight]:
 
 def adapter_elements(layer: Linear, lora: Lora) -> int:
     """Return the elements of an adapter."""
-    return sum(weight.numel for weight in factors_of(layer, lora))
+    return sum(weight.numel for weight in iter_linear_factors(layer, lora))
 
 
-def scales_input(layer: Linear) -> bool:
-    """Tell whether IA3 scales a layer's input rather than its output: so it does with the last layer of a feed-forward."""
+def has_scaled_input(layer: Linear) -> bool:
+    """Return whether IA3 scales a layer's input, not its output.
+
+    So it does with the last layer of a feed-forward.
+    """
     return layer.target in _SCALED_INPUT

@@ -1,4 +1,4 @@
-"""A linear layer in one pass: what adapters and quantised weights need to know about it."""
+"""A linear layer in one pass, for adapters and quantised weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,9 +13,11 @@ from service.estimator.values.dtypes import DType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One layer: ``tokens`` gives elements per token, ``parameter`` makes an adapter's tensor of a name, size and dtype.
+    """One linear layer of a pass.
 
-    ``scheme`` is that of the layer's own weight, None where it is not quantised; ``compute`` the dtype of products with it.
+    ``tokens`` gives elements per token, ``parameter`` makes an adapter's tensor of a name, size and
+    dtype. ``scheme`` is that of the layer's own weight, None where it is not quantised;
+    ``compute_dtype`` the dtype of products with it.
     """
 
     tape: Tape
@@ -23,17 +25,17 @@ class Site:
     tokens: Callable[[int], Size]
     parameter: Callable[[str, int, DType], Parameter]
     scheme: Scheme | None = None
-    compute: DType = DType.BF16
+    compute_dtype: DType = DType.BF16
     weight_dtype: DType = DType.BF16
-    """That of a weight that is not quantised."""
+    """The dtype of a weight that is not quantised."""
 
     @property
-    def ins(self) -> Size:
+    def input_numel(self) -> Size:
         """Elements of the layer's input."""
         return self.tokens(self.layer.in_features)
 
     @property
-    def outs(self) -> Size:
+    def output_numel(self) -> Size:
         """Elements of the layer's output."""
         return self.tokens(self.layer.out_features)
 
@@ -42,6 +44,6 @@ class Site:
         """Elements of the layer's weight."""
         return self.layer.in_features * self.layer.out_features
 
-    def packed_as(self, packing: Packing) -> bool:
-        """Tell whether the layer's weight is packed in this way."""
+    def is_packed_as(self, packing: Packing) -> bool:
+        """Return whether the layer's weight is packed in this way."""
         return self.scheme is not None and self.scheme.packing is packing

@@ -1,4 +1,7 @@
-"""Which family reads which ``model_type``. A family's module is loaded when it is needed."""
+"""Registry of model families by ``model_type``.
+
+A family's module is loaded when it is needed.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -9,7 +12,11 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.scheme import read_scheme
-from service.estimator.values.errors import InvalidConfigError, NotModelledError, UnknownModelTypeError
+from service.estimator.values.errors import (
+    InvalidConfigError,
+    NotModelledError,
+    UnknownModelTypeError,
+)
 
 _FAMILIES = {
     "arcee": "dense.llama_variants",
@@ -84,11 +91,15 @@ _FAMILIES = {
     "xlm-roberta": "encoders.bert",
     "zamba2": "ssm.zamba2",
 }
-"""model_type → module of this package; the function in it has the name of the model_type, with underscores."""
+"""model_type → module of this package; the function in it has the name of the model_type, with
+underscores.
+"""
 
 
 MAX_LAYERS = 512
-"""Layers of one stack at most; the deepest published model has a quarter of it. The allocator is replayed layer by layer."""
+"""Maximum layers of one stack; the deepest published model has a quarter of it. The allocator is
+replayed layer by layer.
+"""
 _DEPTHS = frozenset(
     (
         "decoder_layers",
@@ -100,53 +111,68 @@ _DEPTHS = frozenset(
         "num_encoder_layers",
         "num_hidden_layers",
         "num_layers",
-    )
+    ),
 )
 
 SCALED = "scaled"
-"""The family of a stand-in of which only the size is known; no config.json has it."""
+"""Family of a synthetic model of which only the size is known; no config.json has it."""
 
 
-def known_model_types() -> tuple[str, ...]:
-    """Return every ``model_type`` that can be read, sorted."""
+def list_model_types() -> tuple[str, ...]:
+    """List every ``model_type`` that can be read, sorted."""
     return tuple(sorted(_FAMILIES))
 
 
 def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     """Return the architecture of a Hugging Face config.json.
 
-    Raises UnknownModelTypeError, InvalidConfigError for missing or contradictory fields, NotModelledError for a known
-    ``model_type`` with a switch that has no term yet.
+    Raises UnknownModelTypeError, InvalidConfigError for missing or contradictory fields,
+    NotModelledError for a known ``model_type`` with a switch that has no term yet.
     """
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         message = "config lacks 'model_type', which says how to read it"
         raise InvalidConfigError(message, field="model_type")
     if model_type not in _FAMILIES:
-        raise UnknownModelTypeError(model_type, known_model_types())
+        raise UnknownModelTypeError(model_type, list_model_types())
     check_depth(config)
-    module = _module_of(model_type)
+    module = _load_family(model_type)
     _check_head(config, getattr(module, "HEADS", ()))
-    read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type.replace("-", "_"))
-    built = _build(module, read(config))
+    read_spec: Callable[[Mapping[str, object]], DecoderSpec] = getattr(
+        module, model_type.replace("-", "_")
+    )
+    built = _build(module, read_spec(config))
     if config.get("quantization_config") is None:
-        _check_elsewhere(config)
+        _check_nested_quantization(config)
         return built
-    return replace(built, quantization=import_module("service.estimator.model.quantization.configs").read_quantization(config))
+    return replace(
+        built,
+        quantization=import_module(
+            "service.estimator.model.quantization.configs"
+        ).read_quantization(config),
+    )
 
 
-def _check_elsewhere(config: Mapping[str, object]) -> None:
-    """Refuse quantisation that some readers of a config.json find, vLLM among them, and others do not."""
+def _check_nested_quantization(config: Mapping[str, object]) -> None:
+    """Refuse quantisation fields outside of ``quantization_config``.
+
+    Some readers of a config.json find them, vLLM among them, and others do not.
+    """
     nested = [(f"{name}.", part) for name, part in config.items() if isinstance(part, Mapping)]
     for prefix, part in [("", config), *nested]:
         for name in ("quantization_config", "compression_config"):
             if part.get(name) is not None:
                 modelled = ["quantization_config, at the top of the config: move it there"]
-                raise NotModelledError(f"{prefix}{name}", field=f"{prefix}{name}", modelled=modelled)
+                raise NotModelledError(
+                    f"{prefix}{name}", field=f"{prefix}{name}", modelled=modelled
+                )
 
 
 def check_depth(config: Mapping[str, object]) -> None:
-    """Refuse a stack, of the model or of a part of it, that is deeper than what is answered at once."""
+    """Refuse a stack with more layers than ``MAX_LAYERS``.
+
+    The stack may be the model's or that of a part of it.
+    """
     for name, value in config.items():
         if isinstance(value, Mapping):
             check_depth(value)
@@ -155,57 +181,83 @@ def check_depth(config: Mapping[str, object]) -> None:
             raise InvalidConfigError(message, field=name)
 
 
-_OTHER_HEADS = ("Classification", "QuestionAnswering", "MultipleChoice", "RewardModel", "DoubleHeadsModel")
+_OTHER_HEADS = (
+    "Classification",
+    "QuestionAnswering",
+    "MultipleChoice",
+    "RewardModel",
+    "DoubleHeadsModel",
+)
 
 
 def _check_head(config: Mapping[str, object], heads: Sequence[str]) -> None:
-    """Refuse a model with other weights and another loss than its family's ``heads``, which are language models' where none."""
+    """Refuse a model head that the family does not model.
+
+    It has other weights and another loss than the family's ``heads``, which are language models'
+    where empty.
+    """
     declared = config.get("architectures")
     for name in declared if isinstance(declared, list) else ():
-        refused = name not in heads if heads else isinstance(name, str) and name.endswith(_OTHER_HEADS)
+        refused = (
+            name not in heads if heads else isinstance(name, str) and name.endswith(_OTHER_HEADS)
+        )
         if refused:
-            raise NotModelledError(f"the head of {name}", field="architectures", modelled=heads or ["language-model heads"])
+            raise NotModelledError(
+                f"the head of {name}",
+                field="architectures",
+                modelled=heads or ["language-model heads"],
+            )
 
 
-def _module_of(family: str) -> ModuleType:
+def _load_family(family: str) -> ModuleType:
     return import_module(f"service.estimator.model.families.{_FAMILIES[family]}")
 
 
 def _build(module: ModuleType, spec: DecoderSpec) -> Architecture:
-    """Return the tree of a spec: by the family's own ``build`` where it has one, else as a plain decoder."""
+    """Return the module tree of a spec.
+
+    It is built by the family's own ``build`` where it has one, else as a plain decoder.
+    """
     build: Callable[[DecoderSpec], Architecture] = getattr(module, "build", build_decoder)
     return build(spec)
 
 
 def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
-    """Return the architecture of our own specification, as ``Architecture.describe`` writes it."""
+    """Return the architecture of our own specification.
+
+    It is as ``Architecture.describe`` writes it.
+    """
     family = spec.get("family")
     if not isinstance(family, str):
         message = "architecture lacks 'family', which says how to read it"
         raise InvalidConfigError(message, field="family")
     if family not in _FAMILIES and family != SCALED:
-        raise UnknownModelTypeError(family, known_model_types())
+        raise UnknownModelTypeError(family, list_model_types())
     check_depth(spec)
-    module = _module_of(family) if family != SCALED else import_module("service.estimator.model.families.synthetic")
+    module = (
+        _load_family(family)
+        if family != SCALED
+        else import_module("service.estimator.model.families.synthetic")
+    )
     numbers = {name: value for name, value in spec.items() if name != "quantization"}
     built = _build(module, _read_spec(getattr(module, "SPEC", DecoderSpec), numbers))
-    own = spec.get("quantization")
-    if own is None:
+    quantization = spec.get("quantization")
+    if quantization is None:
         return built
-    if not isinstance(own, Mapping):
-        message = f"quantization is {own!r}; it must be an object, as GET shows it"
+    if not isinstance(quantization, Mapping):
+        message = f"quantization is {quantization!r}; it must be an object, as GET shows it"
         raise InvalidConfigError(message, field="quantization")
-    return replace(built, quantization=read_scheme(own))
+    return replace(built, quantization=read_scheme(quantization))
 
 
 def _read_spec(kind: type[DecoderSpec], spec: Mapping[str, object]) -> DecoderSpec:
-    known = {field.name: field for field in fields(kind)}
-    unknown = sorted(set(spec) - set(known))
+    fields_by_name = {field.name: field for field in fields(kind)}
+    unknown = sorted(set(spec) - set(fields_by_name))
     if unknown:
-        message = f"unknown field {unknown[0]!r}; known: {', '.join(known)}"
+        message = f"unknown field {unknown[0]!r}; known: {', '.join(fields_by_name)}"
         raise InvalidConfigError(message, field=unknown[0])
     for name, value in spec.items():
-        _check_type(name, value, str(known[name].type))
+        _check_type(name, value, str(fields_by_name[name].type))
     try:
         return kind(**spec)  # type: ignore[arg-type]  # names and types were checked above
     except TypeError as error:
@@ -213,13 +265,20 @@ def _read_spec(kind: type[DecoderSpec], spec: Mapping[str, object]) -> DecoderSp
         raise InvalidConfigError(message, field="architecture") from error
 
 
-_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "float": (int, float),
+}
 
 
 def _check_type(name: str, value: object, declared: str) -> None:
-    wanted, _, optional = declared.removeprefix("<class '").removesuffix("'>").partition(" | ")
+    type_name, _, optional = declared.removeprefix("<class '").removesuffix("'>").partition(" | ")
     if value is None and optional:
         return
-    if not isinstance(value, _TYPES[wanted]) or (isinstance(value, bool) and wanted != "bool"):
-        message = f"{name} is {value!r}; it must be of type {wanted}"
+    if not isinstance(value, _TYPES[type_name]) or (
+        isinstance(value, bool) and type_name != "bool"
+    ):
+        message = f"{name} is {value!r}; it must be of type {type_name}"
         raise InvalidConfigError(message, field=name)

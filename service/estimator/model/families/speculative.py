@@ -1,4 +1,7 @@
-"""The draft model of speculative decoding: its tree, read once."""
+"""Draft model of speculative decoding.
+
+Its tree is read once.
+"""
 
 import json
 from functools import lru_cache
@@ -11,25 +14,32 @@ from service.estimator.values.workload import ServeWorkload
 FIELD = "workload.speculative.draft"
 
 
-def draft_of(workload: ServeWorkload) -> Architecture | None:
-    """Return the draft model of a workload, None where there is none: n-grams of the prompt cost nothing on the GPU."""
+def get_draft_model(workload: ServeWorkload) -> Architecture | None:
+    """Return the draft model of a workload.
+
+    None where there is none: n-grams of the prompt cost nothing on the GPU.
+    """
     if workload.speculative is None or workload.speculative.config is None:
         return None
-    return _architecture(workload.speculative.config)
+    return _load_draft(workload.speculative.config)
 
 
-def guessed_tokens(workload: ServeWorkload) -> int:
-    """Return the tokens that each sequence's cache has room for beyond its own."""
+def count_draft_tokens(workload: ServeWorkload) -> int:
+    """Return the speculated tokens that each sequence's cache has room for."""
     return 0 if workload.speculative is None else workload.speculative.num_tokens
 
 
 @lru_cache(64)
-def _architecture(config: str) -> Architecture:
+def _load_draft(config: str) -> Architecture:
     try:
         draft = architecture_from_config(json.loads(config))
     except EstimatorError as error:
         error.field = f"{FIELD}.{error.field}" if error.field else FIELD
         raise
     if draft.recurrent or not draft.shifts_labels:
-        raise NotModelledError(f"a {draft.family} as draft", field=FIELD, modelled=["decoders with attention in every layer"])
+        raise NotModelledError(
+            f"a {draft.family} as draft",
+            field=FIELD,
+            modelled=["decoders with attention in every layer"],
+        )
     return draft

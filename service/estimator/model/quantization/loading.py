@@ -1,60 +1,80 @@
-"""What a library makes of a format while it loads: mxfp4 may be unpacked, and bitsandbytes reaches experts or does not."""
+"""Formats of weights as libraries load them.
+
+mxfp4 may be unpacked, and bitsandbytes may or may not reach experts.
+"""
 
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
-from service.estimator.values.library_versions import stacks_experts
+from service.estimator.values.library_versions import has_stacked_experts
 from service.estimator.values.workload import Engine, Method, Quantization, ServeWorkload, Workload
 
 _TRAINED = (
-    "weights packed as mxfp4 are unpacked to be trained, and are counted so: what is packed gets no gradient "
-    "(transformers, Mxfp4Config(dequantize=True))"
+    "weights packed as mxfp4 are unpacked to be trained, and are counted so: what is packed gets "
+    "no gradient (transformers, Mxfp4Config(dequantize=True))"
 )
 _SERVED = (
     "transformers unpacks mxfp4 unless triton 3.4 and kernels are installed, and it is counted so: "
     "quantization mxfp4 says that they are"
 )
 LEFT_EXPERTS = (
-    "bitsandbytes quantises linear layers: transformers 5 stacks experts as bare parameters, which stay in 16 bits; "
-    "releases before 5.0 quantised them too"
+    "bitsandbytes quantises linear layers: transformers 5 stacks experts as bare parameters, which "
+    "stay in 16 bits; releases before 5.0 quantised them too"
 )
 """github.com/bitsandbytes-foundation/bitsandbytes, number 1849."""
 
 
 def as_loaded(model: Architecture, workload: Workload) -> Architecture:
-    """Return a model as what runs it loads it: every other format, and mxfp4 on serving engines, stays packed.
+    """Return a model as its framework or engine loads it.
 
-    transformers 5.23, ``quantizer_mxfp4.py``: ``is_trainable`` and ``validate_environment``.
+    Every other format, and mxfp4 on serving engines, stays packed. transformers 5.23,
+    ``quantizer_mxfp4.py``: ``is_trainable`` and ``validate_environment``.
     """
-    own = model.quantization
-    if own is None or own.packing is not Packing.MXFP4 or (said := _unpacked(workload)) is None:
+    scheme = model.quantization
+    if (
+        scheme is None
+        or scheme.packing is not Packing.MXFP4
+        or (reason := _explain_unpacking(workload)) is None
+    ):
         return model
-    return replace(model, quantization=None, unpacked=said)
+    return replace(model, quantization=None, unpacked=reason)
 
 
-def _unpacked(workload: Workload) -> str | None:
-    """Return in words why mxfp4 is unpacked; None where it stays, or is refused."""
+def _explain_unpacking(workload: Workload) -> str | None:
+    """Return the reason why mxfp4 is unpacked.
+
+    None where it stays, or is refused.
+    """
     if isinstance(workload, ServeWorkload):
-        packed = workload.engine is not Engine.TRANSFORMERS or workload.quantization is not Quantization.NONE
+        packed = (
+            workload.engine is not Engine.TRANSFORMERS
+            or workload.quantization is not Quantization.NONE
+        )
         return None if packed else _SERVED
     return None if workload.method is Method.QLORA else _TRAINED
 
 
-def in_engine(scheme: Scheme | None) -> Scheme | None:
-    """Return a scheme as vLLM and SGLang load it: experts in 4 bits too (``BitsAndBytesMoEMethod``), which has none for 8."""
+def adapt_to_engine(scheme: Scheme | None) -> Scheme | None:
+    """Return a scheme as vLLM and SGLang load it.
+
+    Experts are in 4 bits too (``BitsAndBytesMoEMethod``), which has none for 8.
+    """
     if scheme is None or scheme.packing is not Packing.BLOCKS_4BIT:
         return scheme
     return replace(scheme, scope=Scope.ALL)
 
 
-def in_release(scheme: Scheme | None, version: str | None) -> Scheme | None:
-    """Return a scheme as a release of transformers loads it: experts were linear layers, which any loader quantised."""
-    if scheme is None or scheme.scope is not Scope.LINEARS or stacks_experts(version):
+def adapt_to_release(scheme: Scheme | None, version: str | None) -> Scheme | None:
+    """Return a scheme as a release of transformers loads it.
+
+    Experts were linear layers, which any loader quantised.
+    """
+    if scheme is None or scheme.scope is not Scope.LINEARS or has_stacked_experts(version):
         return scheme
     return replace(scheme, scope=Scope.ALL)
 
 
-def leaves_experts(model: Architecture, scheme: Scheme | None) -> bool:
-    """Tell whether a scheme leaves the experts of a model as they are."""
+def has_unquantised_experts(model: Architecture, scheme: Scheme | None) -> bool:
+    """Return whether a scheme leaves a model's experts unquantised."""
     return scheme is not None and scheme.scope is Scope.LINEARS and bool(model.spec.num_experts)

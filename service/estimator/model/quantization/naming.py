@@ -1,42 +1,47 @@
-"""What checkpoints call a module, which is what a list of modules that stay unquantised goes by.
+"""Module names in checkpoints, for lists of unquantised modules.
 
-Models that read images have their language model under another name in each generation of transformers: the list may be of
-either (``base_model_prefix`` and ``_checkpoint_conversion_mapping`` of ``models/llava/modeling_llava.py``).
+Models that read images have their language model under another name in each generation of
+transformers: the list may be of either (``base_model_prefix`` and
+``_checkpoint_conversion_mapping`` of ``models/llava/modeling_llava.py``).
 """
 
 import re
 
 from service.estimator.model.architecture import Architecture
 
-_OF_TOWERS = (
+_TOWER_PREFIXES = (
     (re.compile(r"vision\.(?=\d)"), "vision_tower.vision_model.encoder.layers."),
     (re.compile(r"visual\.(?=\d)"), "visual.blocks."),
 )
 """CLIP's and SigLIP's layers, and Qwen2-VL's."""
 
 
-def outer_names(model: Architecture, name: str) -> tuple[str, ...]:
+def get_outer_names(model: Architecture, name: str) -> tuple[str, ...]:
     """Return the names of a module that stands outside of the layers."""
-    if not _reads_images(model):
+    if not _has_vision_tower(model):
         return (name,)
-    for ours, theirs in _OF_TOWERS:
-        name = ours.sub(theirs, name, count=1)
+    for pattern, prefix in _TOWER_PREFIXES:
+        name = pattern.sub(prefix, name, count=1)
     return (name, f"model.{name}")
 
 
-def layer_names(model: Architecture, layer: int, name: str) -> tuple[str, ...]:
+def get_layer_names(model: Architecture, layer: int, name: str) -> tuple[str, ...]:
     """Return the names of a module of a layer."""
     tail = f"layers.{layer}.{name}"
-    more = (f"language_model.model.{tail}", f"model.language_model.{tail}") if _reads_images(model) else ()
-    return (f"model.{tail}", *more)
+    nested = (
+        (f"language_model.model.{tail}", f"model.language_model.{tail}")
+        if _has_vision_tower(model)
+        else ()
+    )
+    return (f"model.{tail}", *nested)
 
 
-def head_names(model: Architecture) -> tuple[str, ...]:
+def get_head_names(model: Architecture) -> tuple[str, ...]:
     """Return the names of the output head."""
     name = model.head.name
-    return (name, f"language_model.{name}") if _reads_images(model) else (name,)
+    return (name, f"language_model.{name}") if _has_vision_tower(model) else (name,)
 
 
-def _reads_images(model: Architecture) -> bool:
-    """Tell whether a language model has a tower beside it."""
+def _has_vision_tower(model: Architecture) -> bool:
+    """Return whether a language model has a vision tower beside it."""
     return model.images is not None and not model.images.every_sequence

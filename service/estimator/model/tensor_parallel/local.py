@@ -1,7 +1,9 @@
-"""What one tensor-parallel rank holds of a model: the same tree with its share of heads, inner features and experts.
+"""A model as one tensor-parallel rank holds it.
 
-The shares are those of Megatron-LM (arXiv:1909.08053, section 3): the projections into heads and inner features are split by
-columns, those out of them by rows; norms, routers and the small projections of latent attention stay whole.
+It is the same tree with the rank's shard of heads, inner features and experts. The shards are those
+of Megatron-LM (arXiv:1909.08053, section 3): the projections into heads and inner features are
+split by columns, those out of them by rows; norms, routers and the small projections of latent
+attention are replicated.
 """
 
 from collections.abc import Mapping
@@ -25,151 +27,200 @@ _HEADS = frozenset({"num_heads", "num_kv_heads"})
 _INNER = "intermediate_size"
 
 
-def local_architecture(model: Architecture, tensor_parallel: int, plan: SplitPlan = ENGINE) -> Architecture:
+def local_architecture(
+    model: Architecture, tensor_parallel: int, plan: SplitPlan = ENGINE
+) -> Architecture:
     """Return the model as one of ``tensor_parallel`` ranks holds it.
 
-    Raises InvalidInputError for a degree that does not divide heads or inner features, naming those that do.
+    Raises InvalidInputError for a degree that does not divide heads or inner features, naming those
+    that do.
     """
     if tensor_parallel == 1 and plan.expert_ranks in {None, 1}:
         return model
     if tensor_parallel > 1:
         check_divisible(model, tensor_parallel, plan)
-    sharer = _Sharer(tensor_parallel, plan, model.spec.num_key_value_heads)
+    sharder = _Sharder(tensor_parallel, plan, model.spec.num_key_value_heads)
     spec = replace(
         model.spec,
         num_attention_heads=model.spec.num_attention_heads // tensor_parallel,
-        num_key_value_heads=sharer.kv_heads(model.spec.num_key_value_heads),
+        num_key_value_heads=sharder.count_kv_heads(model.spec.num_key_value_heads),
     )
     embedding, head = model.embedding, model.head
     if plan.vocabulary:
-        rows = ceil_div(model.vocab_size, tensor_parallel * plan.vocabulary_multiple) * plan.vocabulary_multiple
+        rows = (
+            ceil_div(model.vocab_size, tensor_parallel * plan.vocabulary_multiple)
+            * plan.vocabulary_multiple
+        )
         embedding = Weight(embedding.name, embedding.kind, (rows, *embedding.shape[1:]))
         head = replace(head, out_features=rows, split=Split.COLUMNS, ranks=tensor_parallel)
     elif plan.head and not model.tied:
         rows = ceil_div(model.vocab_size, tensor_parallel)
         head = replace(head, out_features=rows, split=Split.GATHERED_COLUMNS, ranks=tensor_parallel)
-    blocks = tuple((cast("BlockModule", sharer.share(block)), count) for block, count in model.blocks)
+    blocks = tuple(
+        (cast("BlockModule", sharder.shard(block)), count) for block, count in model.blocks
+    )
     return replace(model, spec=spec, embedding=embedding, head=head, blocks=blocks)
 
 
 def check_divisible(model: Architecture, tensor_parallel: int, plan: SplitPlan) -> None:
-    """Raise InvalidInputError for a number of ranks that cannot share the model's heads or inner features."""
+    """Raise InvalidInputError for a degree that cannot split the model.
+
+    It has to divide the model's heads and inner features.
+    """
     if model.recurrent:
-        what = f"tensor_parallel of {model.family}, whose mixers keep a state"
-        raise NotModelledError(what, field=FIELD, modelled=["tensor_parallel 1"])
+        feature = f"tensor_parallel of {model.family}, whose mixers keep a state"
+        raise NotModelledError(feature, field=FIELD, modelled=["tensor_parallel 1"])
     spec = model.spec
-    _check("attention heads", spec.num_attention_heads, tensor_parallel)
-    _check("inner features of an MLP (intermediate_size)", spec.intermediate_size, tensor_parallel)
+    _check_divides("attention heads", spec.num_attention_heads, tensor_parallel)
+    _check_divides(
+        "inner features of an MLP (intermediate_size)", spec.intermediate_size, tensor_parallel
+    )
     kv_heads = spec.num_key_value_heads
-    if kv_heads % tensor_parallel == 0 or (plan.replicates_kv_heads and tensor_parallel % kv_heads == 0):
+    if kv_heads % tensor_parallel == 0 or (
+        plan.replicates_kv_heads and tensor_parallel % kv_heads == 0
+    ):
         return
     rule = "divide them or be a multiple of them" if plan.replicates_kv_heads else "divide them"
-    message = f"tensor_parallel {tensor_parallel} and {kv_heads} key and value heads: it must {rule}; {_divisors(kv_heads)}"
+    message = (
+        f"tensor_parallel {tensor_parallel} and {kv_heads} key and value heads: it must {rule}; "
+        f"{_format_divisors(kv_heads)}"
+    )
     raise InvalidInputError(message, field=FIELD)
 
 
-def _check(what: str, count: int, tensor_parallel: int) -> None:
+def _check_divides(parts: str, count: int, tensor_parallel: int) -> None:
     if count % tensor_parallel:
-        message = f"tensor_parallel {tensor_parallel} does not divide {count} {what}; {_divisors(count)}"
+        message = (
+            f"tensor_parallel {tensor_parallel} does not divide {count} {parts}; "
+            f"{_format_divisors(count)}"
+        )
         raise InvalidInputError(message, field=FIELD)
 
 
-def _divisors(count: int) -> str:
+def _format_divisors(count: int) -> str:
     return f"possible: {', '.join(str(n) for n in range(1, min(count, 128) + 1) if count % n == 0)}"
 
 
-class _Sharer:
-    """Rebuilds a tree of modules with one rank's share of every part."""
+class _Sharder:
+    """Rebuilds a tree of modules with one rank's shard of every part."""
 
     def __init__(self, ranks: int, plan: SplitPlan, num_kv_heads: int) -> None:
         self.ranks, self.plan, self.num_kv_heads = ranks, plan, num_kv_heads
         self.expert_ranks = plan.expert_ranks or ranks
 
-    def kv_heads(self, count: int) -> int:
+    def count_kv_heads(self, count: int) -> int:
         """Return a rank's key and value heads: one at least."""
         return max(1, count // self.ranks)
 
-    def _divided(self, count: int, what: str) -> int:
-        _check(what, count, self.ranks)
+    def _divide(self, count: int, parts: str) -> int:
+        _check_divides(parts, count, self.ranks)
         return count // self.ranks
 
-    def share(self, module: object) -> object:
-        """Return a module with one rank's share of its parts."""
-        if isinstance(module, (Linear, Norm, Weight)) or not is_dataclass(module) or isinstance(module, type):
+    def shard(self, module: object) -> object:
+        """Return a module with one rank's shard of its parts."""
+        if (
+            isinstance(module, (Linear, Norm, Weight))
+            or not is_dataclass(module)
+            or isinstance(module, type)
+        ):
             return module
-        if self.plan.gathers and _needs_whole_outputs(module):
-            return replace(cast("Any", module), **self._gathered(module))
-        kv_width = _kv_width(module)
-        changes: dict[str, object] = {"ranks": self.expert_ranks} if isinstance(module, Experts) else {}
+        if self.plan.gathers and _has_full_outputs(module):
+            return replace(cast("Any", module), **self._shard_gathered(module))
+        kv_width = _get_kv_width(module)
+        changes: dict[str, object] = (
+            {"ranks": self.expert_ranks} if isinstance(module, Experts) else {}
+        )
         for field in fields(module):
             old = getattr(module, field.name)
-            new = self._part(module, field.name, old, kv_width)
+            new = self._shard_part(module, field.name, old, kv_width)
             if new is not old:
                 changes[field.name] = new
         return replace(cast("Any", module), **changes) if changes else module
 
-    def _part(self, module: object, name: str, part: object, kv_width: int) -> object:
+    def _shard_part(self, module: object, name: str, part: object, kv_width: int) -> object:
         if name in _HEADS and isinstance(part, int):
-            return self.kv_heads(part) if name == "num_kv_heads" else part // self.ranks
+            return self.count_kv_heads(part) if name == "num_kv_heads" else part // self.ranks
         if name == _INNER and isinstance(part, int):
-            _check("inner features of an expert", part, self.expert_ranks)
+            _check_divides("inner features of an expert", part, self.expert_ranks)
             return part // self.expert_ranks
         if isinstance(part, Linear):
-            return part if _stays_whole(module, name) else self._linear(name, part, kv_width)
+            return (
+                part if _is_replicated(module, name) else self._shard_linear(name, part, kv_width)
+            )
         if isinstance(part, tuple) and part and all(isinstance(item, Linear) for item in part):
             return tuple(
-                self._linear(name, item, kv_width) if name != "query" or index == len(part) - 1 else item
+                self._shard_linear(name, item, kv_width)
+                if name != "query" or index == len(part) - 1
+                else item
                 for index, item in enumerate(part)
             )
-        return self._norms(name, part) if isinstance(part, (Norm, tuple)) else self.share(part)
+        return (
+            self._shard_norms(name, part) if isinstance(part, (Norm, tuple)) else self.shard(part)
+        )
 
-    def _norms(self, name: str, part: object) -> object:
-        """Return the norms of a rank's heads: one norm per head is shared out, a norm over all heads shrinks."""
+    def _shard_norms(self, name: str, part: object) -> object:
+        """Return the norms of a rank's heads.
+
+        One norm per head is split over the ranks, a norm over all heads shrinks.
+        """
         if name in {"query_norms", "key_norms"} and isinstance(part, tuple):
             return part[: max(1, len(part) // self.ranks)] if part else part
         return part
 
-    def _linear(self, name: str, layer: Linear, kv_width: int) -> Linear:
+    def _shard_linear(self, name: str, layer: Linear, kv_width: int) -> Linear:
         if name in _ROWS and self.ranks > 1:
-            inner = self._divided(layer.in_features, f"inputs of {layer.target}")
+            inner = self._divide(layer.in_features, f"inputs of {layer.target}")
             return replace(layer, in_features=inner, split=Split.ROWS, ranks=self.ranks)
         if name not in _COLUMNS or self.ranks == 1:
             return layer
-        return replace(layer, out_features=self._columns(layer, kv_width), split=Split.COLUMNS, ranks=self.ranks)
+        return replace(
+            layer,
+            out_features=self._count_columns(layer, kv_width),
+            split=Split.COLUMNS,
+            ranks=self.ranks,
+        )
 
-    def _columns(self, layer: Linear, kv_width: int) -> int:
-        """Return a rank's outputs; more ranks than key and value heads hold a whole head of each."""
-        shared = self.num_kv_heads < self.ranks
-        if not (shared and kv_width):
-            return self._divided(layer.out_features, f"outputs of {layer.target}")
+    def _count_columns(self, layer: Linear, kv_width: int) -> int:
+        """Return a rank's outputs.
+
+        With more ranks than key and value heads, a rank holds a full head of each.
+        """
+        replicates_heads = self.num_kv_heads < self.ranks
+        if not (replicates_heads and kv_width):
+            return self._divide(layer.out_features, f"outputs of {layer.target}")
         head = kv_width // self.num_kv_heads
         if layer.target in {"k_proj", "v_proj"}:
             return head
         if layer.out_features > 2 * kv_width and _is_fused(layer):
             return (layer.out_features - 2 * kv_width) // self.ranks + 2 * head
-        return self._divided(layer.out_features, f"outputs of {layer.target}")
+        return self._divide(layer.out_features, f"outputs of {layer.target}")
 
-    def _gathered(self, module: object) -> Mapping[str, object]:
-        """Return the layers of a module that computes on whole outputs."""
+    def _shard_gathered(self, module: object) -> Mapping[str, object]:
+        """Return the layers of a module that computes on full outputs."""
         changes: dict[str, object] = {}
         for field in fields(cast("Any", module)):
             part = getattr(module, field.name)
             if isinstance(part, Linear):
-                changes[field.name] = self._whole(field.name, part)
+                changes[field.name] = self._shard_gathered_linear(field.name, part)
             elif isinstance(part, tuple) and part and isinstance(part[0], Linear):
-                changes[field.name] = tuple(self._whole(field.name, layer) for layer in part)
+                changes[field.name] = tuple(
+                    self._shard_gathered_linear(field.name, layer) for layer in part
+                )
         return changes
 
-    def _whole(self, name: str, layer: Linear) -> Linear:
+    def _shard_gathered_linear(self, name: str, layer: Linear) -> Linear:
         if name in _ROWS:
-            inner = self._divided(layer.in_features, f"inputs of {layer.target}")
+            inner = self._divide(layer.in_features, f"inputs of {layer.target}")
             return replace(layer, in_features=inner, split=Split.SCATTERED_ROWS, ranks=self.ranks)
-        outer = self._divided(layer.out_features, f"outputs of {layer.target}")
+        outer = self._divide(layer.out_features, f"outputs of {layer.target}")
         return replace(layer, out_features=outer, split=Split.GATHERED_COLUMNS, ranks=self.ranks)
 
 
-def _kv_width(module: object) -> int:
-    """Return the features of all key heads together; 0 where a module has none of its own."""
+def _get_kv_width(module: object) -> int:
+    """Return the features of all key heads together.
+
+    0 where a module has none of its own.
+    """
     heads, width = getattr(module, "num_kv_heads", 0), getattr(module, "head_dim", 0)
     return heads * width if isinstance(heads, int) and isinstance(width, int) else 0
 
@@ -178,15 +229,23 @@ def _is_fused(layer: Linear) -> bool:
     return layer.target in {"qkv_proj", "query_key_value", "c_attn", "Wqkv", "qkv"}
 
 
-def _stays_whole(module: object, name: str) -> bool:
-    """Tell whether every rank has all of a layer that others share: the gate of a shared expert has a single output."""
+def _is_replicated(module: object, name: str) -> bool:
+    """Return whether every rank has all of a layer that others split.
+
+    The gate of a shared expert has a single output.
+    """
     return isinstance(module, SharedExpert) and name == "gate"
 
 
-def _needs_whole_outputs(module: object) -> bool:
-    """Tell whether a module slices what a projection gives, or normalises all of its heads in one row."""
+def _has_full_outputs(module: object) -> bool:
+    """Return whether a module needs full outputs of a projection.
+
+    It does if it slices what a projection gives, or normalises all of its heads in one row.
+    """
     if isinstance(module, FusedGatedFeedForward):
         return True
     if isinstance(module, Attention):
         return module.query_norm is not None and module.query_norm.size > module.head_dim
-    return isinstance(module, SelfAttention) and (not module.norm_each_head or len(module.projections) == 1)
+    return isinstance(module, SelfAttention) and (
+        not module.norm_each_head or len(module.projections) == 1
+    )

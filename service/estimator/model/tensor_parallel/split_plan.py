@@ -1,4 +1,4 @@
-"""How the libraries that run a model share it out to tensor-parallel ranks: what they say beside the split of its blocks."""
+"""Tensor-parallel choices of libraries beside the split of blocks."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,14 @@ FIELD = "layout.tensor_parallel"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPlan:
-    """Which choices a framework makes beside the split of the blocks.
+    """Choices of a framework beside the split of the blocks.
 
-    ``vocabulary``: each rank has rows of the embedding and of the head, padded to ``vocabulary_multiple`` per rank.
-    ``head``: the head alone is split. ``gathers``: outputs that the model's code slices or normalises as a whole are gathered
-    first, so that every rank computes all of attention (olmo2, phi3) or of the activation (glm).
-    ``replicates_kv_heads``: more ranks than key and value heads share them. ``expert_ranks``: how many ranks split one expert;
-    None is as many as split the layers.
+    ``vocabulary``: each rank has rows of the embedding and of the head, padded to
+    ``vocabulary_multiple`` per rank. ``head``: the head alone is split. ``gathers``: outputs that
+    the model's code slices or normalises as one are gathered first, so that every rank computes all
+    of attention (olmo2, phi3) or of the activation (glm). ``replicates_kv_heads``: more ranks than
+    key and value heads share them. ``expert_ranks``: how many ranks split one expert; None is as
+    many as split the layers.
     """
 
     vocabulary: bool = False
@@ -25,8 +26,14 @@ class SplitPlan:
 
 
 TRANSFORMERS = SplitPlan(gathers=True, replicates_kv_heads=False)
-"""transformers 5.23, ``base_model_tp_plan`` and ``lm_head: colwise_gather_output``: the embedding is not split."""
+"""transformers 5.23, ``base_model_tp_plan`` and ``lm_head: colwise_gather_output``: the embedding
+is not split.
+"""
 ENGINE = SplitPlan(vocabulary=True)
-"""Serving engines (vLLM's ``VocabParallelEmbedding``): embedding and head are split, and KV heads replicated where needed."""
+"""Serving engines (vLLM's ``VocabParallelEmbedding``): embedding and head are split, and KV heads
+replicated where needed.
+"""
 TORCHTITAN = SplitPlan(vocabulary=True, replicates_kv_heads=False)
-"""torchtitan's ``apply_tp`` (``parallelisms/parallelize_llama.py``): embedding and head are split by rows of DTensor chunks."""
+"""torchtitan's ``apply_tp`` (``parallelisms/parallelize_llama.py``): embedding and head are split
+by rows of DTensor chunks.
+"""

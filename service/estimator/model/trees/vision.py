@@ -1,4 +1,4 @@
-"""A model with an image tower of its own, beside a text tower or alone."""
+"""Models with an image tower, next to a text tower or alone."""
 
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,19 @@ SCALE = Weight("logit_scale", "other", ())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisionModel(Architecture):
-    """A model that reads images; where they are all that it reads, the tower's layers are its ``blocks``."""
+    """Model that reads images.
+
+    Where images are all that it reads, the tower's layers are its ``blocks``.
+    """
 
     tower: Tower
     projections: tuple[Linear, ...] = ()
-    """From the image tower's width and the text tower's to the width in which they are compared."""
+    """Projections of the image tower's width and the text tower's to the width in which they are
+    compared.
+    """
 
-    def whole_tower(self) -> Tower:
-        """Return the tower as deep as the model has been cut."""
+    def get_tower(self) -> Tower:
+        """Return the tower with as many layers as the model."""
         depth = self.num_hidden_layers
         return replace(self.tower, num_layers=depth, used_layers=depth)
 

@@ -1,4 +1,7 @@
-"""Bytes of one quantised matrix, tensor by tensor, as the library that packs it allocates them."""
+"""Bytes of one quantised matrix, tensor by tensor.
+
+They are those that the library that packs it allocates.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,114 +24,151 @@ SHAPE_BYTES = 2 * 8
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """Bytes of the codes, and of what is needed to read them."""
+class PackedBytes:
+    """Bytes of the codes, and of the scales needed to read them."""
 
     codes: int
     scales: int
 
-    def __add__(self, other: "Packed") -> "Packed":
-        """Return both together."""
-        return Packed(self.codes + other.codes, self.scales + other.scales)
+    def __add__(self, other: "PackedBytes") -> "PackedBytes":
+        """Return the sum of codes and of scales."""
+        return PackedBytes(self.codes + other.codes, self.scales + other.scales)
 
     @property
     def total(self) -> int:
-        """Bytes in all."""
+        """Total bytes."""
         return self.codes + self.scales
 
-    def times(self, count: int) -> "Packed":
-        """Return so many of it."""
-        return Packed(self.codes * count, self.scales * count)
+    def times(self, count: int) -> "PackedBytes":
+        """Return the bytes of ``count`` such matrices."""
+        return PackedBytes(self.codes * count, self.scales * count)
 
 
-def packable(rows: int, scheme: Scheme) -> bool:
-    """Tell whether a matrix with so many outputs can be packed: where integers hold several of them, they must be full."""
+def is_packable(rows: int, scheme: Scheme) -> bool:
+    """Return whether a matrix with so many outputs can be packed.
+
+    Where integers hold several outputs, they must be full.
+    """
     if scheme.packing is Packing.AWQ or (scheme.packing is Packing.GPTQ and scheme.zero_points):
         return rows * scheme.bits % INTEGER_BITS == 0
     return True
 
 
-def packed_bytes(rows: int, columns: int, scheme: Scheme, dtype: DType = DType.BF16) -> Packed:
-    """Return the bytes of a matrix of ``rows`` outputs and ``columns`` inputs; ``dtype`` is that of weights that are kept."""
+def packed_bytes(rows: int, columns: int, scheme: Scheme, dtype: DType = DType.BF16) -> PackedBytes:
+    """Return the bytes of a packed matrix.
+
+    It has ``rows`` outputs and ``columns`` inputs; ``dtype`` is that of weights that are not
+    packed.
+    """
     return _BYTES[scheme.packing](rows, columns, scheme, dtype)
 
 
-def _blocks_4bit(rows: int, columns: int, scheme: Scheme, _: DType) -> Packed:
-    """Two codes per byte; fp32 scales, or bytes with an fp32 scale per 256 and one offset (bitsandbytes ``quantize_4bit``)."""
+def _blocks_4bit_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedBytes:
+    """Return the bytes of bitsandbytes' 4-bit blocks (``quantize_4bit``).
+
+    Two codes per byte; fp32 scales, or bytes with an fp32 scale per 256 and one offset.
+    """
     elements = rows * columns
     blocks = ceil_div(elements, scheme.group_size or BLOCK_4BIT)
     double = blocks + ceil_div(blocks, NESTED_BLOCK) * FP32 + FP32 + LOOKUP_8BIT
-    return Packed(ceil_div(elements, 2), (double if scheme.double else blocks * FP32) + LOOKUP_4BIT)
+    return PackedBytes(
+        ceil_div(elements, 2), (double if scheme.double else blocks * FP32) + LOOKUP_4BIT
+    )
 
 
-def _int8_rows(rows: int, columns: int, _: Scheme, __: DType) -> Packed:
-    """One byte per element, an fp32 scale per row (bitsandbytes ``Int8Params``: ``CB`` and ``SCB``)."""
-    return Packed(rows * columns, rows * FP32)
+def _int8_rows_bytes(rows: int, columns: int, _: Scheme, __: DType) -> PackedBytes:
+    """Return the bytes of LLM.int8's rows (bitsandbytes ``Int8Params``).
+
+    One byte per element, an fp32 scale per row: ``CB`` and ``SCB``.
+    """
+    return PackedBytes(rows * columns, rows * FP32)
 
 
-def _groups(columns: int, scheme: Scheme) -> int:
+def _count_groups(columns: int, scheme: Scheme) -> int:
     return ceil_div(columns, scheme.group_size) if scheme.group_size else 1
 
 
-def _gptq(rows: int, columns: int, scheme: Scheme, _: DType) -> Packed:
-    """``qweight``, ``scales``, ``qzeros`` and ``g_idx`` of a GPTQ layer (gptqmodel ``BaseQuantLinear``)."""
-    groups = _groups(columns, scheme)
+def _gptq_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedBytes:
+    """Return the bytes of a GPTQ layer (gptqmodel ``BaseQuantLinear``).
+
+    They are ``qweight``, ``scales``, ``qzeros`` and ``g_idx``.
+    """
+    groups = _count_groups(columns, scheme)
     zeros = ceil_div(rows * scheme.bits, INTEGER_BITS) * FP32 * groups if scheme.zero_points else 0
     index = columns * FP32 if scheme.group_index else 0
     codes = ceil_div(columns * scheme.bits, INTEGER_BITS) * FP32 * rows
-    return Packed(codes, groups * rows * scheme.scale_bytes + zeros + index)
+    return PackedBytes(codes, groups * rows * scheme.scale_bytes + zeros + index)
 
 
-def _awq(rows: int, columns: int, scheme: Scheme, _: DType) -> Packed:
-    """``qweight``, ``qzeros`` and ``scales`` of AWQ's gemm layout (AutoAWQ ``WQLinear_GEMM``)."""
-    groups = _groups(columns, scheme)
+def _awq_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedBytes:
+    """Return the bytes of AWQ's gemm layout (AutoAWQ ``WQLinear_GEMM``).
+
+    They are ``qweight``, ``qzeros`` and ``scales``.
+    """
+    groups = _count_groups(columns, scheme)
     packed_rows = ceil_div(rows * scheme.bits, INTEGER_BITS) * FP32
     zeros = packed_rows * groups if scheme.zero_points else 0
-    return Packed(packed_rows * columns, zeros + groups * rows * scheme.scale_bytes)
+    return PackedBytes(packed_rows * columns, zeros + groups * rows * scheme.scale_bytes)
 
 
-def _fp8(rows: int, columns: int, scheme: Scheme, _: DType) -> Packed:
-    """One byte per element; scales per rectangle (transformers ``FP8Linear``), per row or one for the tensor."""
+def _fp8_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedBytes:
+    """Return the bytes of an fp8 matrix.
+
+    One byte per element; scales per rectangle (transformers ``FP8Linear``), per row or one for the
+    tensor.
+    """
     if scheme.block is not None:
-        high, wide = scheme.block
-        num_scales = ceil_div(rows, high) * ceil_div(columns, wide)
+        height, width = scheme.block
+        num_scales = ceil_div(rows, height) * ceil_div(columns, width)
     elif scheme.group_size is not None:
-        num_scales = rows * _groups(columns, scheme)
+        num_scales = rows * _count_groups(columns, scheme)
     else:
         num_scales = rows if scheme.per_row else 1
     inputs = scheme.scale_bytes if scheme.static_inputs else 0
-    return Packed(rows * columns, num_scales * scheme.scale_bytes + inputs)
+    return PackedBytes(rows * columns, num_scales * scheme.scale_bytes + inputs)
 
 
-def _mxfp4(rows: int, columns: int, _: Scheme, __: DType) -> Packed:
-    """Blocks of 32 inputs: 16 bytes of codes and one exponent byte (transformers ``Mxfp4GptOssExperts``)."""
+def _mxfp4_bytes(rows: int, columns: int, _: Scheme, __: DType) -> PackedBytes:
+    """Return the bytes of an mxfp4 matrix.
+
+    Blocks of 32 inputs: 16 bytes of codes and one exponent byte (transformers
+    ``Mxfp4GptOssExperts``).
+    """
     blocks = rows * ceil_div(columns, MX_BLOCK)
-    return Packed(blocks * MX_BLOCK // 2, blocks)
+    return PackedBytes(blocks * MX_BLOCK // 2, blocks)
 
 
-def _packed(rows: int, columns: int, scheme: Scheme, dtype: DType) -> Packed:
-    """``weight_packed``, ``weight_scale``, ``weight_zero_point``, ``weight_g_idx``, ``weight_shape`` (compressed-tensors)."""
-    groups = _groups(columns, scheme)
+def _compressed_tensors_bytes(rows: int, columns: int, scheme: Scheme, dtype: DType) -> PackedBytes:
+    """Return the bytes of a compressed-tensors matrix.
+
+    ``weight_packed``, ``weight_scale``, ``weight_zero_point``, ``weight_g_idx`` and
+    ``weight_shape``.
+    """
+    groups = _count_groups(columns, scheme)
     zeros = ceil_div(rows * scheme.bits, INTEGER_BITS) * FP32 * groups if scheme.zero_points else 0
     index = columns * FP32 if scheme.group_index else 0
     codes = ceil_div(columns * scheme.bits, INTEGER_BITS) * FP32 * rows
-    return Packed(codes, rows * groups * dtype.bytes_per_element + zeros + index + SHAPE_BYTES)
+    return PackedBytes(codes, rows * groups * dtype.bytes_per_element + zeros + index + SHAPE_BYTES)
 
 
-def _hqq(rows: int, columns: int, scheme: Scheme, dtype: DType) -> Packed:
-    """Codes in bytes, scale and zero point of each group in the compute dtype (arXiv: none; hqq ``Quantizer.quantize``)."""
+def _hqq_bytes(rows: int, columns: int, scheme: Scheme, dtype: DType) -> PackedBytes:
+    """Return the bytes of an HQQ matrix.
+
+    Codes in bytes, scale and zero point of each group in the compute dtype (arXiv: none; hqq
+    ``Quantizer.quantize``).
+    """
     elements = rows * columns
     groups = ceil_div(elements, scheme.group_size) if scheme.group_size else rows
-    return Packed(ceil_div(elements * scheme.bits, 8), 2 * groups * dtype.bytes_per_element)
+    return PackedBytes(ceil_div(elements * scheme.bits, 8), 2 * groups * dtype.bytes_per_element)
 
 
-_BYTES: dict[Packing, Callable[[int, int, Scheme, DType], Packed]] = {
-    Packing.BLOCKS_4BIT: _blocks_4bit,
-    Packing.INT8_ROWS: _int8_rows,
-    Packing.GPTQ: _gptq,
-    Packing.AWQ: _awq,
-    Packing.FP8: _fp8,
-    Packing.MXFP4: _mxfp4,
-    Packing.PACKED: _packed,
-    Packing.HQQ: _hqq,
+_BYTES: dict[Packing, Callable[[int, int, Scheme, DType], PackedBytes]] = {
+    Packing.BLOCKS_4BIT: _blocks_4bit_bytes,
+    Packing.INT8_ROWS: _int8_rows_bytes,
+    Packing.GPTQ: _gptq_bytes,
+    Packing.AWQ: _awq_bytes,
+    Packing.FP8: _fp8_bytes,
+    Packing.MXFP4: _mxfp4_bytes,
+    Packing.PACKED: _compressed_tensors_bytes,
+    Packing.HQQ: _hqq_bytes,
 }

@@ -1,4 +1,7 @@
-"""How a quantised weight is stored: the packing of its codes, the reach of its scales, and which weights stay as they are."""
+"""Storage format of quantised weights.
+
+The packing of their codes, the reach of their scales, and the weights that stay as they are.
+"""
 
 import re
 from collections.abc import Mapping
@@ -10,14 +13,19 @@ from service.estimator.values.errors import InvalidConfigError
 
 
 class Packing(StrEnum):
-    """Who wrote the codes: each library lays its scales and zero points out in its own way."""
+    """Library or format that lays out codes, scales and zero points.
+
+    Each library lays its scales and zero points out in its own way.
+    """
 
     BLOCKS_4BIT = "blocks_4bit"
     """bitsandbytes' nf4 and fp4: codes of 4 bits, one scale per block of 64"""
     INT8_ROWS = "int8_rows"
     """bitsandbytes' LLM.int8: one byte, one fp32 scale per row (arXiv:2208.07339)"""
     GPTQ = "gptq"
-    """codes packed into 32-bit integers along the input, zero points along the output, a group index per input"""
+    """codes packed into 32-bit integers along the input, zero points along the output, a group
+    index per input
+    """
     AWQ = "awq"
     """codes and zero points packed into 32-bit integers along the output"""
     FP8 = "fp8"
@@ -31,10 +39,12 @@ class Packing(StrEnum):
 
 
 class Scope(StrEnum):
-    """Which weights a scheme is for."""
+    """Weights that a scheme applies to."""
 
     LINEARS = "linears"
-    """``torch.nn.Linear`` modules: stacked experts are bare parameters, and stay (bitsandbytes in transformers 5)"""
+    """``torch.nn.Linear`` modules: stacked experts are bare parameters, and stay (bitsandbytes in
+    transformers 5)
+    """
     EXPERTS = "experts"
     """stacked experts alone (mxfp4)"""
     ALL = "all"
@@ -45,8 +55,9 @@ class Scope(StrEnum):
 class Scheme:
     """One format of quantised weights.
 
-    ``group_size`` counts the inputs that share a scale, None all of a row; ``block`` are the rows and columns of an fp8 scale,
-    None one for the whole tensor; ``kept`` are patterns of module names that are not quantised, as transformers matches them.
+    ``group_size`` counts the inputs that share a scale, None all of a row; ``block`` are the rows
+    and columns of an fp8 scale, None one for the full tensor; ``kept`` are patterns of module names
+    that are not quantised, as transformers matches them.
     """
 
     packing: Packing
@@ -55,9 +66,13 @@ class Scheme:
     block: tuple[int, int] | None = None
     scope: Scope = Scope.ALL
     double: bool = False
-    """Whether the scales are quantised themselves, to 8 bits in blocks of 256 (arXiv:2305.14314, section 3)."""
+    """Whether the scales are quantised themselves, to 8 bits in blocks of 256 (arXiv:2305.14314,
+    section 3).
+    """
     per_row: bool = False
-    """Whether an fp8 or 8-bit code has a scale for its row (compressed-tensors' ``channel``, fbgemm)."""
+    """Whether an fp8 or 8-bit code has a scale for its row (compressed-tensors' ``channel``,
+    fbgemm).
+    """
     zero_points: bool = True
     group_index: bool = True
     scale_bytes: int = 2
@@ -67,43 +82,75 @@ class Scheme:
     """Whether the output head is quantised too."""
     kept: tuple[str, ...] = ()
 
-    def keeps(self, *names: str) -> bool:
-        """Tell whether the module of one of these full names stays as it is (transformers' ``should_convert_module``)."""
-        return any(_matches(pattern, name) for pattern in self.kept for name in names)
+    def is_excluded(self, *names: str) -> bool:
+        """Return whether the module of one of these names is excluded.
+
+        An excluded module is not quantised; the names are full ones (transformers'
+        ``should_convert_module``).
+        """
+        return any(_is_match(pattern, name) for pattern in self.kept for name in names)
 
     @property
-    def names_layers(self) -> bool:
-        """Whether a pattern could tell one layer from the next: by a number, or by a rule of its own."""
-        return any(pattern.startswith("re:") or any(sign.isdigit() for sign in pattern) for pattern in self.kept)
+    def has_layer_patterns(self) -> bool:
+        """Whether a pattern could tell one layer from the next.
+
+        It could by a number, or by a rule of its own.
+        """
+        return any(
+            pattern.startswith("re:") or any(sign.isdigit() for sign in pattern)
+            for pattern in self.kept
+        )
 
     def describe(self) -> dict[str, object]:
-        """Return what differs from the defaults as JSON values."""
-        values = {item.name: getattr(self, item.name) for item in fields(self) if getattr(self, item.name) != item.default}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        """Return the values that differ from the defaults, as JSON."""
+        values = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if getattr(self, item.name) != item.default
+        }
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+        }
 
 
 def read_scheme(described: Mapping[str, object]) -> Scheme:
     """Return the scheme that ``Scheme.describe`` wrote."""
-    known = {item.name for item in fields(Scheme)}
-    unknown = sorted(set(described) - known)
+    field_names = {item.name for item in fields(Scheme)}
+    unknown = sorted(set(described) - field_names)
     if unknown:
-        message = f"unknown field {unknown[0]!r}; known: {', '.join(sorted(known))}"
+        message = f"unknown field {unknown[0]!r}; known: {', '.join(sorted(field_names))}"
         raise InvalidConfigError(message, field=f"quantization.{unknown[0]}")
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in described.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in described.items()
+    }
     try:
-        values |= {name: kind(values[name]) for name, kind in (("packing", Packing), ("scope", Scope)) if name in values}
+        values |= {
+            name: kind(values[name])
+            for name, kind in (("packing", Packing), ("scope", Scope))
+            if name in values
+        }
         return Scheme(**values)
     except (TypeError, ValueError) as error:
         message = f"quantization cannot be read: {error}"
         raise InvalidConfigError(message, field="quantization") from error
 
 
-def _matches(pattern: str, name: str) -> bool:
-    """Tell whether a pattern names a module: from the start up to a dot, as a rule, or as the end of its name."""
+def _is_match(pattern: str, name: str) -> bool:
+    """Return whether a pattern names a module.
+
+    It does from the start up to a dot, as a rule, or as the end of its name.
+    """
     if pattern.startswith("re:"):
         return re.match(pattern.removeprefix("re:"), name) is not None
     try:
-        return name.endswith(pattern) or re.match(rf"(?:{pattern})(?:(?<=\.)|(?=\.|$))", name) is not None
+        return (
+            name.endswith(pattern)
+            or re.match(rf"(?:{pattern})(?:(?<=\.)|(?=\.|$))", name) is not None
+        )
     except re.error as error:
         message = f"{pattern!r} in the modules that are not quantised is no pattern: {error}"
-        raise InvalidConfigError(message, field="quantization_config.modules_to_not_convert") from error
+        raise InvalidConfigError(
+            message, field="quantization_config.modules_to_not_convert"
+        ) from error

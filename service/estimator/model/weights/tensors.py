@@ -9,11 +9,16 @@ from service.estimator.values.units import ceil_div
 
 
 class Split(StrEnum):
-    """How tensor-parallel ranks share a linear layer; the sizes of such a layer are those of one rank."""
+    """Tensor-parallel split of a linear layer.
+
+    The sizes of such a layer are those of one rank.
+    """
 
     NONE = "none"
     COLUMNS = "columns"
-    """each rank has a part of the outputs, and of the gradient of the input only its share: those are added up"""
+    """each rank has a part of the outputs, and of the gradient of the input only its share: those
+    are added up
+    """
     ROWS = "rows"
     """each rank has a part of the inputs, and of the outputs only its share: those are added up"""
     GATHERED_COLUMNS = "gathered_columns"
@@ -24,7 +29,10 @@ class Split(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """One parameter tensor: its name in its block, the kind of module it is counted under, and its shape."""
+    """One parameter tensor of a block.
+
+    It has its name in the block, the kind of module it is counted under, and its shape.
+    """
 
     name: str
     kind: str
@@ -32,9 +40,13 @@ class Weight:
     transposed: bool = False
     """Whether a stack of matrices has its inputs before its outputs (llama4's experts)."""
     split: bool = False
-    """Whether it belongs to a layer that tensor-parallel ranks share; a bias that each has in full does as well."""
+    """Whether it belongs to a layer that tensor-parallel ranks share; a bias that each rank has in
+    full does as well.
+    """
     viewed: bool = False
-    """Whether products read a view of it: autocast casts that anew each time, and keeps copies of parameters alone."""
+    """Whether products read a view of it: autocast casts that anew each time, and keeps copies of
+    parameters alone.
+    """
 
     @property
     def numel(self) -> int:
@@ -44,7 +56,10 @@ class Weight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """A linear layer ``in_features -> out_features``; ``name`` ends in the word that adapters target."""
+    """Linear layer ``in_features -> out_features``.
+
+    ``name`` ends in the word that adapters target.
+    """
 
     name: str
     kind: str
@@ -60,13 +75,19 @@ class Linear:
     def weights(self) -> Iterator[Weight]:
         """Yield the weight and the bias."""
         split = self.ranks > 1
-        yield Weight(f"{self.name}.weight", self.kind, (self.out_features, self.in_features), split=split, viewed=self.viewed)
+        yield Weight(
+            f"{self.name}.weight",
+            self.kind,
+            (self.out_features, self.in_features),
+            split=split,
+            viewed=self.viewed,
+        )
         if self.bias:
             yield Weight(f"{self.name}.bias", self.kind, (self.out_features,), split=split)
 
     @property
     def features_read(self) -> int:
-        """Features of the input as this rank has it, before it takes its own part of them."""
+        """Input features on this rank before it takes its own part."""
         return self.in_features * (self.ranks if self.split is Split.SCATTERED_ROWS else 1)
 
     @property
@@ -77,7 +98,10 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:
-    """A normalisation over ``size`` features; the styles are those of ``recording.py``, ``bare`` has no weight."""
+    """Normalisation over ``size`` features.
+
+    The styles are those of ``recording.py``; ``bare`` has no weight.
+    """
 
     name: str
     style: str
@@ -94,11 +118,18 @@ class Norm:
             yield Weight(f"{self.name}.bias", self.kind, (self.size,))
 
 
-def elements_over(weights: Iterable[Weight], ranks: int) -> int:
-    """Return the elements of tensors whose rows are shared out, each rank's filled up to as many as the first one's.
+def count_padded_elements(weights: Iterable[Weight], ranks: int) -> int:
+    """Count the elements of weights whose rows are sharded, padding included.
 
-    (torch 2.13 ``_fully_shard/_fsdp_param.py``, ``padded_sharded_size``: ranks gather and reduce shares of one size.)
+    Each rank's rows are padded to as many as the first rank's (torch 2.13
+    ``_fully_shard/_fsdp_param.py``, ``padded_sharded_size``: ranks gather and reduce shards of one
+    size).
     """
     if ranks == 1:
         return sum([weight.numel for weight in weights])
-    return sum([weight.numel // weight.shape[0] * ceil_div(weight.shape[0], ranks) * ranks for weight in weights])
+    return sum(
+        [
+            weight.numel // weight.shape[0] * ceil_div(weight.shape[0], ranks) * ranks
+            for weight in weights
+        ],
+    )

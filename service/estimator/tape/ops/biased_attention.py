@@ -1,4 +1,7 @@
-"""Attention with a bias on its scores that is a tensor of its own: learned positions (T5), or zeros in their place."""
+"""Attention with a bias tensor on its scores.
+
+The bias is learned positions (T5), or zeros in their place.
+"""
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
@@ -6,47 +9,65 @@ from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.attention_kernels import SEED_BYTES, Heads
 from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar, softmax
-from service.estimator.tape.ops.products import autocast_input, batched_product, copy_of
+from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.views import expand
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 
-def efficient_biased(tape: Tape, query: Value, key: Value, value: Value, bias: Value, heads: Heads) -> Value:
-    """Return memory-efficient attention under a bias: keeps it beside query, key, value, output and one fp32 per row.
+def run_biased_efficient_attention(
+    tape: Tape, query: Value, key: Value, value: Value, bias: Value, heads: Heads
+) -> Value:
+    """Return memory-efficient attention under a bias.
 
-    The bias is a view of the size of all scores, and so its gradient is as large as them before it is summed over what the
-    view repeats (aten/native/transformers/cuda/attention_backward.cu).
+    It keeps the bias beside query, key, value, output and one fp32 per row. The bias is a view of
+    the size of all scores, and so its gradient is as large as them before it is summed over what
+    the view repeats (aten/native/transformers/cuda/attention_backward.cu).
     """
-    wide = expand(tape, bias, heads.scores)
-    kept = sizes.add(sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES))
-    lse = Value(tape.allocate(Category.ACTIVATIONS, kept), heads.rows, DType.FP32)
-    parts = (query, key, value, wide)
+    expanded_bias = expand(tape, bias, heads.scores)
+    statistics_bytes = sizes.add(
+        sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES)
+    )
+    lse = Value(tape.allocate(Category.ACTIVATIONS, statistics_bytes), heads.rows, DType.FP32)
+    parts = (query, key, value, expanded_bias)
 
     def backward(_: Storage) -> None:
-        grads = [(part, tape.scratch(part.numel, part.dtype)) for part in parts if part.requires_grad]
+        grads = [
+            (part, tape.scratch(part.numel, part.dtype)) for part in parts if part.requires_grad
+        ]
         delta = tape.scratch(heads.rows, DType.FP32)
         tape.release(delta)
         for part, grad in grads:
             tape.send(part, grad)
 
     output = tape.emit(
-        query.numel, query.dtype, inputs=parts, saves=(query, key, value, wide, lse), saves_output=True, backward=backward
+        query.numel,
+        query.dtype,
+        inputs=parts,
+        saves=(query, key, value, expanded_bias, lse),
+        saves_output=True,
+        backward=backward,
     )
-    tape.free(lse, wide)
+    tape.free(lse, expanded_bias)
     return output
 
 
-def eager_biased(
-    tape: Tape, parts: tuple[Value, Value, Value], bias: Value, heads: Heads, *, mask: DType | None, copies: bool
+def run_biased_eager_attention(
+    tape: Tape,
+    parts: tuple[Value, Value, Value],
+    bias: Value,
+    heads: Heads,
+    *,
+    mask: DType | None,
+    copies: bool,
 ) -> tuple[Value, Value]:
-    """Return attention as T5 writes it out, and its weights.
+    """Return attention as T5's code writes it, and its weights.
 
-    ``mask`` is the dtype of one that is added after the bias, where there is one. ``copies``: products copy their sides, which
-    lie token after token; those of a cache lie head after head.
+    ``mask`` is the dtype of one that is added after the bias, where there is one. ``copies``:
+    products copy their sides, which lie token after token; those of a cache lie head after head.
     """
     query, key, value = (autocast_input(tape, part) for part in parts)
-    side = copy_of if copies else Tape.alias
+    side = copy_contiguous if copies else Tape.alias
     left, right = side(tape, query), side(tape, key)
     product = batched_product(tape, left, right, heads.scores)
     tape.free(left, right)
@@ -60,11 +81,14 @@ def eager_biased(
     values = side(tape, value)
     mixed = batched_product(tape, read, values, parts[0].numel)
     tape.free(values, read, query, key, value)
-    return chain(tape, mixed, copy_of), weights
+    return chain(tape, mixed, copy_contiguous), weights
 
 
 def where(tape: Tape, condition: Value, x: Value, numel: Size) -> Value:
-    """Return ``torch.where(condition, x, c)`` with ``numel`` elements: the condition is kept, the gradient made anew."""
+    """Return ``torch.where(condition, x, c)`` with ``numel`` elements.
+
+    The condition is kept, the gradient made anew.
+    """
 
     def backward(_: Storage) -> None:
         grad = tape.scratch(numel, x.dtype)
@@ -78,6 +102,11 @@ def where(tape: Tape, condition: Value, x: Value, numel: Size) -> Value:
     return tape.emit(numel, x.dtype, inputs=(x,), saves=(condition,), backward=backward)
 
 
-def laid_out(tape: Tape, x: Value) -> Value:
-    """Return a copy that lies as kernels want it; it hands its gradient on as it is."""
-    return tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad)))
+def copy_to_kernel_layout(tape: Tape, x: Value) -> Value:
+    """Return a copy in the layout that kernels need.
+
+    It hands its gradient on as it is.
+    """
+    return tape.emit(
+        x.numel, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad))
+    )

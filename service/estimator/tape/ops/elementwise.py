@@ -1,21 +1,24 @@
-"""Element-wise operations: what each keeps for backward and allocates there, as PyTorch's derivatives do."""
+"""Element-wise operations as PyTorch's derivatives record them.
+
+Each keeps tensors for backward and allocates there.
+"""
 
 from collections.abc import Callable
 
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value, bytes_of
+from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 
-def promoted(left: Value, right: Value) -> DType:
+def promote_dtypes(left: Value, right: Value) -> DType:
     """Return the dtype of an operation on two tensors."""
     return DType.FP32 if DType.FP32 in {left.dtype, right.dtype} else left.dtype
 
 
 def cast(tape: Tape, x: Value, dtype: DType, *, category: Category = Category.ACTIVATIONS) -> Value:
-    """Return ``x`` in ``dtype``: the same tensor when it already is."""
+    """Return ``x`` in ``dtype``, the same tensor when it already is."""
     if x.dtype is dtype:
         return tape.alias(x)
 
@@ -26,23 +29,26 @@ def cast(tape: Tape, x: Value, dtype: DType, *, category: Category = Category.AC
 
 
 def multiply(tape: Tape, left: Value, right: Value) -> Value:
-    """Return ``left * right``; each side is kept when the other needs a gradient. The larger sets the size."""
-    numel = max(left.numel, right.numel, key=_order)
-    dtype = promoted(left, right)
+    """Return ``left * right``, whose size the larger side sets.
+
+    Each side is kept when the other needs a gradient.
+    """
+    numel = max(left.numel, right.numel, key=_make_order_key)
+    dtype = promote_dtypes(left, right)
     saves = [right] * left.requires_grad + [left] * right.requires_grad
 
     def backward(_: Storage) -> None:
         grads = [tape.scratch(numel, dtype) for side in (left, right) if side.requires_grad]
-        tape.unpacked()
+        tape.release_unpacked()
         for side in (left, right):
             if side.requires_grad:
-                _send_made(tape, side, grads.pop(0), numel)
+                _send_gradient(tape, side, grads.pop(0), numel)
 
     return tape.emit(numel, dtype, inputs=(left, right), saves=saves, backward=backward)
 
 
-def _send_made(tape: Tape, side: Value, grad: Storage, numel: Size) -> None:
-    if side.numel == numel and grad.size == bytes_of(numel, side.dtype):
+def _send_gradient(tape: Tape, side: Value, grad: Storage, numel: Size) -> None:
+    if side.numel == numel and grad.size == count_bytes(numel, side.dtype):
         tape.send(side, grad)
         return
     reduced = tape.scratch(side.numel, side.dtype)
@@ -50,13 +56,16 @@ def _send_made(tape: Tape, side: Value, grad: Storage, numel: Size) -> None:
     tape.send(side, reduced)
 
 
-def _order(size: Size) -> tuple[int, ...]:
+def _make_order_key(size: Size) -> tuple[int, ...]:
     return tuple(reversed(size))
 
 
 def add(tape: Tape, left: Value, right: Value) -> Value:
-    """Return ``left + right``; the gradient is handed on to both, cast where a side has another dtype."""
-    dtype = promoted(left, right)
+    """Return ``left + right``.
+
+    The gradient is handed on to both, cast where a side has another dtype.
+    """
+    dtype = promote_dtypes(left, right)
 
     def backward(grad: Storage) -> None:
         for side in (left, right):
@@ -72,17 +81,27 @@ def add(tape: Tape, left: Value, right: Value) -> Value:
 
 def add_scalar(tape: Tape, x: Value) -> Value:
     """Return ``x + c``."""
-    return tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad)))
+    return tape.emit(
+        x.numel, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad))
+    )
 
 
 def multiply_scalar(tape: Tape, x: Value) -> Value:
     """Return ``c * x``."""
-    return tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    return tape.emit(
+        x.numel,
+        x.dtype,
+        inputs=(x,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
 
 
 def power(tape: Tape, base: Value) -> Value:
-    """Return ``x ** c``, in fp32 under autocast: ``grad * (c * x ** (c - 1))`` holds both inner products until the end."""
-    x = in_fp32(tape, base)
+    """Return ``x ** c``, in fp32 under autocast.
+
+    ``grad * (c * x ** (c - 1))`` holds both inner products until the end.
+    """
+    x = autocast_to_fp32(tape, base)
 
     def backward(_: Storage) -> None:
         inner, scaled = tape.scratch(x.numel, x.dtype), tape.scratch(x.numel, x.dtype)
@@ -95,29 +114,43 @@ def power(tape: Tape, base: Value) -> Value:
     return y
 
 
-def in_fp32(tape: Tape, x: Value) -> Value:
-    """Return ``x`` as an operation on autocast's fp32 list reads it."""
+def autocast_to_fp32(tape: Tape, x: Value) -> Value:
+    """Return ``x`` as operations on autocast's fp32 list read it."""
     return cast(tape, x, DType.FP32) if tape.autocast is not None else tape.alias(x)
 
 
-def mean_of_last(tape: Tape, x: Value, rows: Size) -> Value:
+def reduce_mean(tape: Tape, x: Value, rows: Size) -> Value:
     """Return the mean over the last dimension: ``rows`` elements."""
-    return tape.emit(rows, x.dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    return tape.emit(
+        rows, x.dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))
+    )
 
 
-def from_input(tape: Tape, x: Value) -> Value:
-    """Return an activation with a fused backward that keeps its input: gelu."""
-    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+def activate_saving_input(tape: Tape, x: Value) -> Value:
+    """Return an activation whose fused backward keeps its input.
+
+    Such is gelu.
+    """
+    return tape.emit(
+        x.numel,
+        x.dtype,
+        inputs=(x,),
+        saves=(x,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
 
 
 SILU_INNER_PRODUCTS = 5
-"""Tensors that ``grad * (s * (1 + x * (1 - s)))`` holds until it is done, s = sigmoid(x) (ATen's math_silu_backward)."""
+"""Tensors that ``grad * (s * (1 + x * (1 - s)))`` holds until it is done, s = sigmoid(x) (ATen's
+math_silu_backward).
+"""
 
 
 def silu(tape: Tape, x: Value) -> Value:
-    """Return silu: its backward is counted as ATen's composite, which is what runs where no fused kernel is registered.
+    """Return silu with ATen's composite backward.
 
-    The traces that this model is held against ran it. CUDA's fused kernel holds none of the inner products, so that this is an
+    The composite is what runs where no fused kernel is registered. The traces that this model is
+    held against ran it. CUDA's fused kernel holds none of the inner products, so that this is an
     upper bound there.
     """
 
@@ -130,38 +163,63 @@ def silu(tape: Tape, x: Value) -> Value:
     return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=backward)
 
 
-def from_output(tape: Tape, x: Value) -> Value:
-    """Return an activation with a fused backward that keeps its output: tanh, relu, rsqrt, sigmoid."""
+def activate_saving_output(tape: Tape, x: Value) -> Value:
+    """Return an activation whose fused backward keeps its output.
+
+    Such are tanh, relu, rsqrt and sigmoid.
+    """
     return tape.emit(
-        x.numel, x.dtype, inputs=(x,), saves_output=True, backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))
+        x.numel,
+        x.dtype,
+        inputs=(x,),
+        saves_output=True,
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
     )
 
 
 def softmax(tape: Tape, x: Value) -> Value:
-    """Return the softmax over the last dimension, in fp32 under autocast; its output is kept."""
-    return chain(tape, in_fp32(tape, x), from_output)
+    """Return the softmax over the last dimension.
+
+    It is in fp32 under autocast; its output is kept.
+    """
+    return chain(tape, autocast_to_fp32(tape, x), activate_saving_output)
 
 
 def dropout(tape: Tape, x: Value, probability: float) -> Value:
-    """Return ``x`` with dropout: a mask of one byte per element is kept; without probability it is the same tensor."""
-    if probability == 0 or not tape.records:
+    """Return ``x`` with dropout.
+
+    A mask of one byte per element is kept; without probability it is the same tensor.
+    """
+    if probability == 0 or not tape.builds_graph:
         return tape.alias(x)
     mask = Value(tape.allocate(Category.ACTIVATIONS, x.numel), x.numel, DType.FP8)
-    y = tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    y = tape.emit(
+        x.numel,
+        x.dtype,
+        inputs=(x,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
     if y.node is not None:
-        y.node.plain = False
-        tape.save(y.node.saved, (mask,))  # an output of the kernel as well: a recomputation that ends here has made both
+        y.node.needs_only_grad = False
+        tape.save(
+            y.node.saved, (mask,)
+        )  # an output of the kernel as well: a recomputation that ends here has made both
     tape.free(mask)
     return y
 
 
-def gelu_tanh_composed(tape: Tape, x: Value) -> Value:
-    """Return GPT-2's ``0.5 x (1 + tanh(c (x + 0.044715 x³)))`` as eight separate operations."""
+def compute_gelu_tanh(tape: Tape, x: Value) -> Value:
+    """Return GPT-2's tanh-approximated gelu as eight operations.
+
+    They are separate ones: ``0.5 x (1 + tanh(c (x + 0.044715 x³)))``.
+    """
     half = multiply_scalar(tape, x)
     inner = chain(tape, power(tape, x), multiply_scalar)
     summed = add(tape, x, inner)
     tape.free(inner)
-    gate = chain(tape, chain(tape, chain(tape, summed, multiply_scalar), from_output), add_scalar)
+    gate = chain(
+        tape, chain(tape, chain(tape, summed, multiply_scalar), activate_saving_output), add_scalar
+    )
     y = multiply(tape, half, gate)
     tape.free(half, gate)
     return y
@@ -175,44 +233,55 @@ def chain(tape: Tape, x: Value, operation: Callable[[Tape, Value], Value]) -> Va
 
 
 def rotate(tape: Tape, x: Value, table: DType, tables: tuple[Value, ...] = ()) -> Value:
-    """Return ``x * cos + rotate_half(x) * sin``: tables in ``table`` without gradients, so ``x`` itself is not kept.
+    """Return ``x * cos + rotate_half(x) * sin``.
 
-    ``tables`` are a layer's own cosine and sine, which its products keep; shared ones live outside of the layers.
+    Tables are in ``table`` without gradients, so ``x`` itself is not kept. ``tables`` are a layer's
+    own cosine and sine, which its products keep; shared ones live outside of the layers.
     """
     cosine, sine = tables[:1], tables[1:]
-    left = times_table(tape, x, table, cosine)
-    right = chain(tape, rotate_half(tape, x), lambda t, value: times_table(t, value, table, sine))
+    left = multiply_by_table(tape, x, table, cosine)
+    right = chain(
+        tape, rotate_half(tape, x), lambda t, value: multiply_by_table(t, value, table, sine)
+    )
     y = add(tape, left, right)
     tape.free(left, right)
     return y
 
 
 def rotate_half(tape: Tape, x: Value) -> Value:
-    """Return the halves of each head swapped, one of them negated: two slices, put together anew."""
+    """Return the halves of each head swapped, one negated.
+
+    Two slices are put together anew.
+    """
 
     def rotated(grad: Storage) -> None:
-        negated = tape.allocate(Category.TEMPORARIES, _half(grad.size))
+        negated = tape.allocate(Category.TEMPORARIES, _halve(grad.size))
         second = tape.scratch(x.numel, x.dtype)
         tape.release(negated)
         tape.send(x, second)
         tape.send(x, tape.scratch(x.numel, x.dtype))
 
-    negated = tape.allocate(Category.ACTIVATIONS, _half(bytes_of(x.numel, x.dtype)))
+    negated = tape.allocate(Category.ACTIVATIONS, _halve(count_bytes(x.numel, x.dtype)))
     turned = tape.emit(x.numel, x.dtype, inputs=(x,), backward=rotated)
     tape.release(negated)
     return turned
 
 
-def times_table(tape: Tape, x: Value, table: DType, kept: tuple[Value, ...] = ()) -> Value:
-    """Return ``x`` times a tensor without gradient, in the wider of both dtypes; ``kept`` is it, if a layer made it."""
+def multiply_by_table(
+    tape: Tape, x: Value, table: DType, saved_tables: tuple[Value, ...] = ()
+) -> Value:
+    """Return ``x`` times a tensor without gradient.
+
+    The product is in the wider of both dtypes; ``saved_tables`` is that tensor, if a layer made it.
+    """
     dtype = DType.FP32 if DType.FP32 in {x.dtype, table} else x.dtype
 
     def backward(_: Storage) -> None:
-        _send_made(tape, x, tape.scratch(x.numel, dtype), x.numel)
+        _send_gradient(tape, x, tape.scratch(x.numel, dtype), x.numel)
 
-    return tape.emit(x.numel, dtype, inputs=(x,), saves=kept, backward=backward)
+    return tape.emit(x.numel, dtype, inputs=(x,), saves=saved_tables, backward=backward)
 
 
-def _half(size: Size) -> Size:
+def _halve(size: Size) -> Size:
     a, b, c, d, e, f = size
     return (a // 2, b // 2, c // 2, d // 2, e // 2, f // 2)

@@ -1,82 +1,114 @@
-"""Losses that never hold all of the logits' fp32 copies: in place, compiled, by chunks, or with the head inside."""
+"""Losses that never hold fp32 copies of all logits.
+
+They run in place, compiled, by chunks, or with the head inside.
+"""
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Parameter, Value, bytes_of, value_of
+from service.estimator.tape.nodes import Parameter, Value, as_value, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
 
 
-def in_place_loss(tape: Tape, logits: Value) -> Value:
-    """Return a loss whose kernel writes the gradient over the logits, which it keeps (Liger 0.8 ``cross_entropy.py``)."""
-    rows = tape.allocate(Category.ACTIVATIONS, bytes_of(sizes.per_token(1), logits.dtype))
+def compute_in_place_loss(tape: Tape, logits: Value) -> Value:
+    """Return a loss that writes the gradient over the logits.
+
+    Its kernel keeps the logits (Liger 0.8 ``cross_entropy.py``).
+    """
+    rows = tape.allocate(Category.ACTIVATIONS, count_bytes(sizes.per_token(1), logits.dtype))
 
     def backward(_: Storage) -> None:
         if logits.storage is not None:
             tape.send(logits, tape.hold(logits.storage))
         tape.ledger.enter(Section.BACKWARD)
 
-    loss = tape.emit(sizes.constant(1), logits.dtype, inputs=(logits,), saves=(logits,), backward=backward)
+    loss = tape.emit(
+        sizes.constant(1), logits.dtype, inputs=(logits,), saves=(logits,), backward=backward
+    )
     tape.release(rows)
     return loss
 
 
-def compiled_loss(tape: Tape, logits: Value, numel: Size | None = None, *, last: bool = True) -> Value:
-    """Return a compiled cross entropy with its upcast: one kernel keeps the logits and two fp32 numbers per row.
+def compute_compiled_loss(
+    tape: Tape, logits: Value, numel: Size | None = None, *, last: bool = True
+) -> Value:
+    """Return a compiled cross entropy with its upcast.
 
-    Its backward makes the gradient in the dtype of the logits (torch 2.13 inductor on ``cross_entropy(logits.float())``).
-    ``last``: nothing of the loss is left to run backward after it.
+    One kernel keeps the logits and two fp32 numbers per row. Its backward makes the gradient in the
+    dtype of the logits (torch 2.13 inductor on ``cross_entropy(logits.float())``). ``last``:
+    nothing of the loss is left to run backward after it.
     """
-    rows = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(sizes.per_token(2), DType.FP32)), sizes.per_token(2), DType.FP32)
+    rows = Value(
+        tape.allocate(Category.ACTIVATIONS, count_bytes(sizes.per_token(2), DType.FP32)),
+        sizes.per_token(2),
+        DType.FP32,
+    )
 
     def backward(_: Storage) -> None:
-        tape.send(logits, tape.allocate(Category.LOGITS, bytes_of(numel or logits.numel, logits.dtype)))
+        tape.send(
+            logits, tape.allocate(Category.LOGITS, count_bytes(numel or logits.numel, logits.dtype))
+        )
         if last:
             tape.ledger.enter(Section.BACKWARD)
 
-    loss = tape.emit(sizes.constant(1), DType.FP32, inputs=(logits,), saves=(logits, rows), backward=backward)
+    loss = tape.emit(
+        sizes.constant(1), DType.FP32, inputs=(logits,), saves=(logits, rows), backward=backward
+    )
     tape.free(rows)
     return loss
 
 
-def share(size: Size, parts: int) -> Size:
-    """Return one of so many equal parts, rounded up."""
+def ceil_div_size(size: Size, parts: int) -> Size:
+    """Return one of so many equal parts of a size, rounded up."""
     a, b, c, d, e, f = (ceil_div(count, parts) for count in size)
     return (a, b, c, d, e, f)
 
 
-def linear_loss(tape: Tape, hidden: Value, head: Parameter, *, chunk_tokens: int, vocab_size: int) -> Value:
-    """Return a loss that runs the head in chunks and makes all gradients in forward (Liger 0.8 ``fused_linear_cross_entropy``).
+def compute_linear_loss(
+    tape: Tape, hidden: Value, head: Parameter, *, chunk_tokens: int, vocab_size: int
+) -> Value:
+    """Return a loss that runs the head in chunks.
 
-    It keeps the gradients of its input and of the head's weight, and needs the logits of one chunk, 16-bit under autocast.
+    It makes all gradients in forward (Liger 0.8 ``fused_linear_cross_entropy``): it keeps those of
+    its input and of the head's weight, and needs the logits of one chunk, 16-bit under autocast.
     """
-    weight = value_of(head)
-    made = [tape.allocate(Category.TEMPORARIES, bytes_of(hidden.numel, hidden.dtype))]
+    weight = as_value(head)
+    grads = [tape.allocate(Category.TEMPORARIES, count_bytes(hidden.numel, hidden.dtype))]
     if head.trainable:
-        made.append(tape.allocate(Category.TEMPORARIES, bytes_of(weight.numel, head.dtype)))
-    rows = tape.allocate(Category.ACTIVATIONS, bytes_of(sizes.per_token(1), DType.FP32))
-    copies = [] if tape.autocast is None else [tape.allocate(Category.GATHERED_WEIGHTS, bytes_of(weight.numel, tape.autocast))]
-    chunk = tape.allocate(Category.LOGITS, bytes_of(sizes.constant(chunk_tokens * vocab_size), tape.autocast or hidden.dtype))
+        grads.append(tape.allocate(Category.TEMPORARIES, count_bytes(weight.numel, head.dtype)))
+    rows = tape.allocate(Category.ACTIVATIONS, count_bytes(sizes.per_token(1), DType.FP32))
+    copies = (
+        []
+        if tape.autocast is None
+        else [tape.allocate(Category.GATHERED_WEIGHTS, count_bytes(weight.numel, tape.autocast))]
+    )
+    chunk = tape.allocate(
+        Category.LOGITS,
+        count_bytes(sizes.constant(chunk_tokens * vocab_size), tape.autocast or hidden.dtype),
+    )
     tape.release(chunk, *copies)
 
     def backward(_: Storage) -> None:
         tape.ledger.enter(Section.BACKWARD)
         if head.trainable:
-            tape.send(weight, tape.hold(made[1]))
-        tape.send(hidden, tape.hold(made[0]))
+            tape.send(weight, tape.hold(grads[1]))
+        tape.send(hidden, tape.hold(grads[0]))
 
-    saved = [Value(storage, hidden.numel, hidden.dtype) for storage in made]
-    loss = tape.emit(sizes.constant(1), DType.FP32, inputs=(hidden, weight), saves=saved, backward=backward)
-    tape.release(rows, *made)
+    saved = [Value(storage, hidden.numel, hidden.dtype) for storage in grads]
+    loss = tape.emit(
+        sizes.constant(1), DType.FP32, inputs=(hidden, weight), saves=saved, backward=backward
+    )
+    tape.release(rows, *grads)
     return loss
 
 
 def liger_chunk_tokens(tokens: int, *, hidden_size: int, vocab_size: int) -> int:
-    """Return the tokens of one chunk: as many logits as the input has elements, a power of two (Liger 0.8).
+    """Return the tokens of one chunk of Liger's fused linear loss.
 
-    ``chunk = next_power_of_2(ceil(tokens / ceil(vocab / hidden)))``, at most all tokens.
+    As many logits as the input has elements, a power of two (Liger 0.8): ``chunk =
+    next_power_of_2(ceil(tokens / ceil(vocab / hidden)))``, at most all tokens.
     """
-    wanted = ceil_div(tokens, ceil_div(vocab_size, hidden_size))
-    return min(1 << (wanted - 1).bit_length(), tokens)
+    chunk_tokens = ceil_div(tokens, ceil_div(vocab_size, hidden_size))
+    return min(1 << (chunk_tokens - 1).bit_length(), tokens)

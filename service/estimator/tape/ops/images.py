@@ -1,9 +1,12 @@
-"""Operations of vision models: patches out of pixels, parameters spread over a batch, image features put among tokens."""
+"""Operations of vision models.
+
+Patches out of pixels, parameters expanded over a batch, image features put among tokens.
+"""
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value_of
+from service.estimator.tape.nodes import Node, Parameter, Value, as_value, count_bytes
 from service.estimator.tape.ops.elementwise import add, cast, chain
 from service.estimator.tape.ops.products import autocast_input, autocast_weight
 from service.estimator.tape.ops.views import concatenate
@@ -11,20 +14,32 @@ from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 
-def pixels_of(tape: Tape, numel: Size, dtype: DType) -> Value:
-    """Return the pixels that come with a batch; they live as long as the step."""
-    return Value(tape.allocate(Category.ACTIVATIONS, bytes_of(numel, dtype)), numel, dtype)
+def allocate_pixels(tape: Tape, numel: Size, dtype: DType) -> Value:
+    """Return the pixels that come with a batch.
+
+    They live as long as the step.
+    """
+    return Value(tape.allocate(Category.ACTIVATIONS, count_bytes(numel, dtype)), numel, dtype)
 
 
-def patches(tape: Tape, pixels: Value, weight: Parameter, bias: Parameter | None, out: Size) -> Value:
-    """Return a convolution whose stride is its kernel: keeps pixels and weight (derivatives.yaml, ``convolution``)."""
+def embed_patches(
+    tape: Tape, pixels: Value, weight: Parameter, bias: Parameter | None, out: Size
+) -> Value:
+    """Return a convolution whose stride is its kernel.
+
+    It keeps pixels and weight (derivatives.yaml, ``convolution``).
+    """
     source, kernel = autocast_input(tape, pixels), autocast_weight(tape, weight)
     shift = (autocast_weight(tape, bias),) if bias is not None else ()
     inputs = (source, kernel, *shift)
 
     def backward(_: Storage) -> None:
-        made = [(value, tape.scratch(value.numel, value.dtype)) for value in inputs if value.requires_grad]
-        for value, grad in made:
+        grads = [
+            (value, tape.scratch(value.numel, value.dtype))
+            for value in inputs
+            if value.requires_grad
+        ]
+        for value, grad in grads:
             tape.send(value, grad)
 
     y = tape.emit(out, source.dtype, inputs=inputs, saves=(source, kernel), backward=backward)
@@ -32,44 +47,65 @@ def patches(tape: Tape, pixels: Value, weight: Parameter, bias: Parameter | None
     return y
 
 
-def spread(tape: Tape, parameter: Parameter, numel: Size) -> Value:
-    """Return a parameter expanded over a batch, a view: its gradient is summed over the batch."""
-    source = value_of(parameter)
+def expand_parameter(tape: Tape, parameter: Parameter, numel: Size) -> Value:
+    """Return a parameter expanded over a batch, a view.
+
+    Its gradient is summed over the batch.
+    """
+    source = as_value(parameter)
     view = Value(None, numel, parameter.dtype)
-    if tape.records and parameter.trainable:
-        view.node = tape.append(Node([], lambda _: tape.send(source, tape.scratch(source.numel, source.dtype))))
+    if tape.builds_graph and parameter.trainable:
+        view.node = tape.append(
+            Node([], lambda _: tape.send(source, tape.scratch(source.numel, source.dtype)))
+        )
         view.requires_grad = True
-        parameter.pending += 1
+        parameter.pending_gradients += 1
     return view
 
 
-def behind(tape: Tape, first: Value, rest: Value) -> Value:
-    """Return both in one tensor, which autocast casts to the wider dtype first (``cat`` is on its promote list)."""
-    dtype = DType.FP32 if DType.FP32 in {first.dtype, rest.dtype} else rest.dtype
-    widened = cast(tape, rest, dtype)
+def concatenate_promoted(tape: Tape, first: Value, second: Value) -> Value:
+    """Return both values in one tensor of the wider dtype.
+
+    Autocast casts to that dtype first (``cat`` is on its promote list).
+    """
+    dtype = DType.FP32 if DType.FP32 in {first.dtype, second.dtype} else second.dtype
+    widened = cast(tape, second, dtype)
     joined = concatenate(tape, (first, widened))
     tape.free(widened)
     return joined
 
 
-def placed(tape: Tape, x: Value, positions: Value) -> Value:
-    """Return ``x`` plus positions that all images share: their gradient is summed over the batch."""
+def add_positions(tape: Tape, x: Value, positions: Value) -> Value:
+    """Return ``x`` plus positions that all images share.
+
+    Their gradient is summed over the batch.
+    """
     return chain(tape, x, lambda t, value: add(t, value, positions))
 
 
-def scattered(tape: Tape, x: Value, features: Value, mask: Value) -> Value:
-    """Return ``x`` with image features in the places of the mask (``masked_scatter``), which is kept for backward."""
+def scatter_features(tape: Tape, x: Value, features: Value, mask: Value) -> Value:
+    """Return ``x`` with image features at the mask (``masked_scatter``).
+
+    The mask is kept for backward.
+    """
 
     def backward(_: Storage) -> None:
-        made = [(side, tape.scratch(side.numel, side.dtype)) for side in (x, features) if side.requires_grad]
-        for side, grad in made:
+        grads = [
+            (side, tape.scratch(side.numel, side.dtype))
+            for side in (x, features)
+            if side.requires_grad
+        ]
+        for side, grad in grads:
             tape.send(side, grad)
 
     return tape.emit(x.numel, x.dtype, inputs=(x, features), saves=(mask,), backward=backward)
 
 
-def restacked(tape: Tape, x: Value) -> Value:
-    """Return the images of ``x`` listed one by one and joined again: the gradients of the list are stacked anew."""
+def restack_images(tape: Tape, x: Value) -> Value:
+    """Return the images of ``x`` listed one by one and joined again.
+
+    The gradients of the list are stacked anew.
+    """
 
     def backward(_: Storage) -> None:
         tape.send(x, tape.scratch(x.numel, x.dtype))
@@ -77,33 +113,42 @@ def restacked(tape: Tape, x: Value) -> Value:
     return tape.emit(x.numel, x.dtype, inputs=(x,), backward=backward)
 
 
-def regrouped(tape: Tape, x: Value) -> Value:
-    """Return ``x`` cut or ordered in another way, a view: its gradient is put together anew."""
+def rearrange(tape: Tape, x: Value) -> Value:
+    """Return ``x`` cut or ordered in another way, a view.
+
+    Its gradient is put together anew.
+    """
     view = Value(x.storage, x.numel, x.dtype)
     tape.hold_value(view)
-    if tape.records and x.requires_grad:
+    if tape.builds_graph and x.requires_grad:
         view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
         view.requires_grad = True
     return view
 
 
-def keeping(tape: Tape, x: Value, size: Size) -> Value:
-    """Return ``x`` as another name, beside which so many bytes are kept for backward until its gradient comes by."""
+def save_bytes(tape: Tape, x: Value, size: Size) -> Value:
+    """Return an alias of ``x`` that keeps so many bytes for backward.
+
+    They are kept until its gradient comes by.
+    """
     keeps = tape.mode in {Mode.RECORDING, Mode.RECOMPUTING} and x.requires_grad
-    kept = Value(tape.allocate(Category.ACTIVATIONS, size) if keeps else None, size, x.dtype)
+    saved_value = Value(tape.allocate(Category.ACTIVATIONS, size) if keeps else None, size, x.dtype)
     view = Value(x.storage, x.numel, x.dtype)
     tape.hold_value(view)
-    if tape.records and x.requires_grad:
+    if tape.builds_graph and x.requires_grad:
         saved: list[Storage] = []
-        tape.save(saved, [kept])
+        tape.save(saved, [saved_value])
         view.node = tape.append(Node(saved, lambda grad: tape.send(x, tape.hold(grad))))
         view.requires_grad = True
-    tape.free(kept)
+    tape.free(saved_value)
     return view
 
 
-def picked(tape: Tape, x: Value, index: Value) -> Value:
-    """Return rows of ``x`` in the order of an index, which is kept; its gradient is put into zeros, which are copied."""
+def select_rows(tape: Tape, x: Value, index: Value) -> Value:
+    """Return rows of ``x`` in the order of an index.
+
+    The index is kept; the gradient is put into zeros, which are copied.
+    """
 
     def backward(_: Storage) -> None:
         zeros = tape.scratch(x.numel, x.dtype)
@@ -114,35 +159,71 @@ def picked(tape: Tape, x: Value, index: Value) -> Value:
     return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(index,), backward=backward)
 
 
-def pooled_squares(tape: Tape, x: Value, numel: Size) -> Value:
-    """Return the mean over square windows (``avg_pool2d``), which keeps its input."""
-    return tape.emit(numel, x.dtype, inputs=(x,), saves=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+def avg_pool2d(tape: Tape, x: Value, numel: Size) -> Value:
+    """Return the mean over square windows (``avg_pool2d``).
+
+    It keeps its input.
+    """
+    return tape.emit(
+        numel,
+        x.dtype,
+        inputs=(x,),
+        saves=(x,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
 
 
-def sum_of_last(tape: Tape, x: Value, rows: Size) -> Value:
-    """Return the sum over the last dimension: ``rows`` elements, whose gradient is expanded as a view."""
-    return tape.emit(rows, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True))
+def reduce_sum(tape: Tape, x: Value, rows: Size) -> Value:
+    """Return the sum over the last dimension: ``rows`` elements.
+
+    Its gradient is expanded as a view.
+    """
+    return tape.emit(
+        rows,
+        x.dtype,
+        inputs=(x,),
+        backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True),
+    )
 
 
 def divide(tape: Tape, left: Value, right: Value) -> Value:
-    """Return ``left / right`` with one ``right`` per row; both are kept (derivatives.yaml, ``div``)."""
+    """Return ``left / right`` with one ``right`` per row.
+
+    Both are kept (derivatives.yaml, ``div``).
+    """
 
     def backward(_: Storage) -> None:
         grad = tape.scratch(left.numel, left.dtype)
-        quotient, negated = tape.scratch(left.numel, left.dtype), tape.scratch(left.numel, left.dtype)
+        quotient, negated = (
+            tape.scratch(left.numel, left.dtype),
+            tape.scratch(left.numel, left.dtype),
+        )
         tape.release(negated)
         tape.send(left, grad)
         tape.send(right, tape.scratch(right.numel, right.dtype))
         tape.release(quotient)
 
-    return tape.emit(left.numel, left.dtype, inputs=(left, right), saves=(left, right), backward=backward)
+    return tape.emit(
+        left.numel, left.dtype, inputs=(left, right), saves=(left, right), backward=backward
+    )
 
 
-def gathered_position(tape: Tape, x: Value, numel: Size) -> Value:
-    """Return one position of each sequence by index: a copy, which keeps a pair of 64-bit indices per sequence."""
-    indices = Value(tape.allocate(Category.ACTIVATIONS, sizes.per_sequence(2 * 8)), sizes.per_sequence(2), DType.FP32)
+def gather_position(tape: Tape, x: Value, numel: Size) -> Value:
+    """Return one position of each sequence by index.
+
+    It is a copy, which keeps a pair of 64-bit indices per sequence.
+    """
+    indices = Value(
+        tape.allocate(Category.ACTIVATIONS, sizes.per_sequence(2 * 8)),
+        sizes.per_sequence(2),
+        DType.FP32,
+    )
     y = tape.emit(
-        numel, x.dtype, inputs=(x,), saves=(indices,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))
+        numel,
+        x.dtype,
+        inputs=(x,),
+        saves=(indices,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
     )
     tape.free(indices)
     return y

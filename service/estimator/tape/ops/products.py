@@ -3,7 +3,7 @@
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, value_of
+from service.estimator.tape.nodes import Node, Parameter, Value, as_value
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.shared_weights import cast_once
 from service.estimator.tape.sizes import Size
@@ -11,35 +11,42 @@ from service.estimator.values.dtypes import DType
 
 
 def autocast_input(tape: Tape, x: Value) -> Value:
-    """Return ``x`` as a product under autocast reads it: cast anew for every product."""
+    """Return ``x`` as a product under autocast reads it.
+
+    It is cast anew for every product.
+    """
     return cast(tape, x, tape.autocast) if tape.autocast is not None else tape.alias(x)
 
 
 def autocast_weight(tape: Tape, parameter: Parameter) -> Value:
-    """Return the weight as a product reads it; autocast keeps its copy of a trained weight until forward ends.
+    """Return the weight as a product reads it.
 
-    It keeps none of a view (``cached_cast`` in ATen ``autocast_mode.cpp``: leaves that require a gradient).
+    Autocast keeps its copy of a trained weight until forward ends. It keeps none of a view
+    (``cached_cast`` in ATen ``autocast_mode.cpp``: leaves that require a gradient).
     """
     if tape.autocast is None or parameter.dtype is tape.autocast:
-        return value_of(parameter)
-    if parameter.name in tape.copies:
-        return tape.alias(tape.copies[parameter.name][0])
+        return as_value(parameter)
+    if parameter.name in tape.autocast_copies:
+        return tape.alias(tape.autocast_copies[parameter.name][0])
     if parameter.shared:
         copy = cast_once(tape, parameter, tape.autocast)
     else:
-        copy = cast(tape, value_of(parameter), tape.autocast, category=Category.GATHERED_WEIGHTS)
+        copy = cast(tape, as_value(parameter), tape.autocast, category=Category.GATHERED_WEIGHTS)
     if parameter.trainable and not parameter.viewed:
-        tape.copies[parameter.name] = (tape.alias(copy), tape.times)
+        tape.autocast_copies[parameter.name] = (tape.alias(copy), tape.repeat_count)
     return copy
 
 
 def end_autocast(tape: Tape) -> None:
-    """Drop the copies of weights, of repeated blocks too, unless an operation kept them for backward."""
-    for copy, times in tape.copies.values():
+    """Drop autocast's copies of weights, of repeated blocks too.
+
+    Those that an operation kept for backward stay.
+    """
+    for copy, times in tape.autocast_copies.values():
         tape.free(copy)
         if copy.storage is not None and copy.storage.references == 0:
             tape.ledger.remove(copy.storage.category, sizes.scale(copy.storage.size, times - 1))
-    tape.copies.clear()
+    tape.autocast_copies.clear()
 
 
 def linear(
@@ -51,7 +58,10 @@ def linear(
     bias: Parameter | None = None,
     category: Category = Category.ACTIVATIONS,
 ) -> Value:
-    """Return ``x W^T + b`` with ``out`` elements: keeps ``x`` for a trained weight, the weight for a differentiable ``x``."""
+    """Return ``x W^T + b`` with ``out`` elements.
+
+    It keeps ``x`` for a trained weight, and the weight for a differentiable ``x``.
+    """
     cast_x, cast_w = autocast_input(tape, x), autocast_weight(tape, weight)
     cast_b = autocast_weight(tape, bias) if bias is not None else None
     dtype = cast_x.dtype
@@ -74,11 +84,18 @@ def linear(
 
 
 def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
-    """Return a batched matrix product with ``out`` elements; each side is kept for the other's gradient."""
+    """Return a batched matrix product with ``out`` elements.
+
+    Each side is kept for the other's gradient.
+    """
     saves = [left] * right.requires_grad + [right] * left.requires_grad
 
     def backward(_: Storage) -> None:
-        grads = [(side, tape.scratch(side.numel, side.dtype)) for side in (left, right) if side.requires_grad]
+        grads = [
+            (side, tape.scratch(side.numel, side.dtype))
+            for side in (left, right)
+            if side.requires_grad
+        ]
         for side, grad in grads:
             tape.send(side, grad, is_view=True)
 
@@ -86,8 +103,11 @@ def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
 
 
 def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value:
-    """Return the rows of ``weight`` at ``indices``; backward makes a gradient of the whole table."""
-    table = value_of(weight)
+    """Return the rows of ``weight`` at ``indices``.
+
+    Backward makes a gradient of the full table.
+    """
+    table = as_value(weight)
 
     def backward(_: Storage) -> None:
         tape.send(table, tape.scratch(table.numel, weight.dtype))
@@ -95,8 +115,11 @@ def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value
     return tape.emit(out, weight.dtype, inputs=(table,), saves=(indices,), backward=backward)
 
 
-def copy_of(tape: Tape, x: Value, *, numel: Size | None = None) -> Value:
-    """Return a contiguous copy of ``x``, expanded to ``numel`` elements when given: its gradient is summed back."""
+def copy_contiguous(tape: Tape, x: Value, *, numel: Size | None = None) -> Value:
+    """Return a contiguous copy of ``x``.
+
+    It is expanded to ``numel`` elements when given: its gradient is summed back.
+    """
     out = x.numel if numel is None else numel
 
     def backward(grad: Storage) -> None:
@@ -108,23 +131,28 @@ def copy_of(tape: Tape, x: Value, *, numel: Size | None = None) -> Value:
     return tape.emit(out, x.dtype, inputs=(x,), backward=backward)
 
 
-def integers(tape: Tape, count: Size, *, bytes_each: int = 8) -> Value:
+def allocate_integers(tape: Tape, count: Size, *, bytes_each: int = 8) -> Value:
     """Return an integer tensor."""
-    return Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(count, bytes_each)), count, DType.FP32)
+    return Value(
+        tape.allocate(Category.ACTIVATIONS, sizes.scale(count, bytes_each)), count, DType.FP32
+    )
 
 
 def split(tape: Tape, fused: Value, numels: tuple[Size, ...]) -> tuple[Value, ...]:
-    """Return views of ``fused``, which is dropped; backward puts their gradients together into one of its size."""
+    """Return views of ``fused``, which is dropped.
+
+    Backward puts their gradients together into one of its size.
+    """
     parts: list[Storage] = []
 
     def backward(_: Storage) -> None:
-        whole = tape.scratch(fused.numel, fused.dtype)
+        joint_grad = tape.scratch(fused.numel, fused.dtype)
         tape.release(*parts)
         parts.clear()
-        tape.send(fused, whole)
+        tape.send(fused, joint_grad)
 
     joint = Node([], backward)
-    differentiable = tape.records and fused.requires_grad
+    differentiable = tape.builds_graph and fused.requires_grad
     if differentiable:
         tape.append(joint)
 

@@ -1,22 +1,31 @@
-"""Operations of routed experts: choosing, sorting by expert, grouped products, and putting tokens back in order."""
+"""Operations of routed experts.
+
+Choosing, sorting by expert, grouped products, and putting tokens back in order.
+"""
 
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value_of
+from service.estimator.tape.nodes import Node, Parameter, Value, as_value, count_bytes
 from service.estimator.tape.ops.elementwise import cast
-from service.estimator.tape.ops.products import batched_product, integers, linear
+from service.estimator.tape.ops.products import allocate_integers, batched_product, linear
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 
 def top_k(tape: Tape, x: Value, out: Size) -> tuple[Value, Value]:
-    """Return the largest values of each row and their indices, ``out`` elements each; backward scatters into zeros."""
-    indices = integers(tape, out)
+    """Return the largest values of each row and their indices.
+
+    They have ``out`` elements each; backward scatters into zeros.
+    """
+    indices = allocate_integers(tape, out)
     return gather(tape, x, indices, out), indices
 
 
 def gather(tape: Tape, x: Value, indices: Value, out: Size) -> Value:
-    """Return elements of ``x`` at ``indices``: they are kept, and backward writes a copy of zeros of the size of ``x``."""
+    """Return elements of ``x`` at ``indices``.
+
+    The indices are kept, and backward writes a copy of zeros of the size of ``x``.
+    """
 
     def backward(_: Storage) -> None:
         zeros, grad = tape.scratch(x.numel, x.dtype), tape.scratch(x.numel, x.dtype)
@@ -27,21 +36,26 @@ def gather(tape: Tape, x: Value, indices: Value, out: Size) -> Value:
 
 
 def divide_in_place(tape: Tape, x: Value, divisor: Value) -> Value:
-    """Return ``x /= divisor``: the same tensor; autograd keeps a copy of what ``x`` was, for the divisor's gradient."""
+    """Return ``x /= divisor``, the same tensor.
+
+    Autograd keeps a copy of what ``x`` was, for the divisor's gradient.
+    """
     y = tape.alias(x)
-    if not (tape.records and x.requires_grad):
+    if not (tape.builds_graph and x.requires_grad):
         return y
     saved: list[Storage] = []
-    original = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(x.numel, x.dtype)), x.numel, x.dtype)
+    original = Value(
+        tape.allocate(Category.ACTIVATIONS, count_bytes(x.numel, x.dtype)), x.numel, x.dtype
+    )
     tape.save(saved, (original, divisor))
     tape.free(original)
 
     def backward(_: Storage) -> None:
-        ratio, again, negated = (tape.scratch(x.numel, x.dtype) for _ in range(3))
-        whole = tape.scratch(x.numel, x.dtype)
-        tape.release(ratio, again, negated)
+        ratio, quotient, negated = (tape.scratch(x.numel, x.dtype) for _ in range(3))
+        scaled = tape.scratch(x.numel, x.dtype)
+        tape.release(ratio, quotient, negated)
         grad, reduced = tape.scratch(x.numel, x.dtype), tape.scratch(divisor.numel, divisor.dtype)
-        tape.release(whole)
+        tape.release(scaled)
         tape.send(x, grad)
         tape.send(divisor, reduced)
 
@@ -50,15 +64,20 @@ def divide_in_place(tape: Tape, x: Value, divisor: Value) -> Value:
 
 
 def grouped_product(tape: Tape, x: Value, table: Value, offsets: Value, out: Size) -> Value:
-    """Return the product of rows sorted by expert with a stack of expert weights; ``offsets`` say where an expert's rows end.
+    """Return the product of sorted rows with stacked expert weights.
 
-    Autocast does not know the operation, so that the rows are cast to the weights (transformers' ``_grouped_mm``).
+    Rows are sorted by expert; ``offsets`` say where an expert's rows end. Autocast does not know
+    the operation, so that the rows are cast to the weights (transformers' ``_grouped_mm``).
     """
     rows = cast(tape, x, table.dtype)
     saves = [rows] * table.requires_grad + [table] * rows.requires_grad + [offsets]
 
     def backward(_: Storage) -> None:
-        grads = [(side, tape.scratch(side.numel, side.dtype)) for side in (table, rows) if side.requires_grad]
+        grads = [
+            (side, tape.scratch(side.numel, side.dtype))
+            for side in (table, rows)
+            if side.requires_grad
+        ]
         for side, grad in grads:
             tape.send(side, grad)
 
@@ -67,27 +86,38 @@ def grouped_product(tape: Tape, x: Value, table: Value, offsets: Value, out: Siz
     return y
 
 
-def sum_of_rows(tape: Tape, x: Value, out: Size) -> Value:
-    """Return sums over the last dimension: the gradient is an expanded view, handed on without a copy."""
-    return tape.emit(out, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True))
+def sum_rows(tape: Tape, x: Value, out: Size) -> Value:
+    """Return sums over the last dimension.
+
+    The gradient is an expanded view, handed on without a copy.
+    """
+    return tape.emit(
+        out, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True)
+    )
 
 
-def sum_over_chosen(tape: Tape, x: Value, out: Size) -> Value:
-    """Return each token's sum over its experts: the expanded gradient is copied to leave the view by token.
+def sum_over_experts(tape: Tape, x: Value, out: Size) -> Value:
+    """Return each token's sum over its experts.
 
-    Autocast asks for sums in fp32, which CUDA's kernel makes without a copy of what it reads (ATen's ``make_reduction``).
+    The expanded gradient is copied to leave the view by token. Autocast asks for sums in fp32,
+    which CUDA's kernel makes without a copy of what it reads (ATen's ``make_reduction``).
     """
     dtype = DType.FP32 if tape.autocast is not None else x.dtype
-    return tape.emit(out, dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    return tape.emit(
+        out, dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))
+    )
 
 
-def product_in_fp32(tape: Tape, x: Value, weight: Parameter, out: Size) -> Value:
-    """Return ``linear(x.float(), weight.float())``; autocast takes both back to 16 bit."""
+def apply_linear_in_fp32(tape: Tape, x: Value, weight: Parameter, out: Size) -> Value:
+    """Return ``linear(x.float(), weight.float())``.
+
+    Autocast takes both back to 16 bit.
+    """
     source = cast(tape, x, DType.FP32)
     if tape.autocast is not None or weight.dtype is DType.FP32:
         y = linear(tape, source, weight, out)
     else:
-        table = cast(tape, value_of(weight), DType.FP32)
+        table = cast(tape, as_value(weight), DType.FP32)
         y = batched_product(tape, source, table, out)
         tape.free(table)
     tape.free(source)
@@ -95,7 +125,10 @@ def product_in_fp32(tape: Tape, x: Value, weight: Parameter, out: Size) -> Value
 
 
 def clamp(tape: Tape, x: Value) -> Value:
-    """Return ``x`` within limits: its input is kept, and backward makes booleans of where it lies within both."""
+    """Return ``x`` within limits.
+
+    Its input is kept, and backward makes booleans of where it lies within both.
+    """
 
     def backward(_: Storage) -> None:
         within = tape.scratch(x.numel, DType.FP8), tape.scratch(x.numel, DType.FP8)

@@ -1,27 +1,37 @@
-"""Operations of state-space mixers as transformers writes them without their kernels: convolution, outer products, the scan."""
+"""Operations of state-space mixers, written without their kernels.
+
+Convolution, outer products and the scan as transformers has them.
+"""
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value_of
-from service.estimator.tape.ops.elementwise import cast, promoted
+from service.estimator.tape.nodes import Node, Parameter, Value, as_value, count_bytes
+from service.estimator.tape.ops.elementwise import cast, promote_dtypes
 from service.estimator.tape.ops.products import autocast_input, autocast_weight
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 DECAYED_AND_NEXT = 2
-"""States beside the one before while a position's is made: that one's share of it, and the sum with what enters."""
+"""States beside the one before while a position's is made: that one's share of it, and the sum with
+what enters.
+"""
 FULL_GRADIENTS = 3
-"""At its worst the scan's backward holds the gradient of each of its two inputs, and a third for one more position."""
+"""At its worst the scan's backward holds the gradient of each of its two inputs, and a third for
+one more position.
+"""
 
 
-def convolution(tape: Tape, x: Value, weight: Parameter, bias: Parameter | None, out: Size) -> Value:
-    """Return a convolution per channel, padded on both sides to ``out`` elements: it keeps its input.
+def convolve_channels(
+    tape: Tape, x: Value, weight: Parameter, bias: Parameter | None, out: Size
+) -> Value:
+    """Return a convolution per channel, and keep its input.
 
-    Its weight is a view of the parameter, of which autocast's cache keeps no copy (ATen's autocast_mode.cpp).
+    The input is padded on both sides to ``out`` elements. The weight is a view of the parameter, of
+    which autocast's cache keeps no copy (ATen's autocast_mode.cpp).
     """
     source = cast(tape, x, weight.dtype)
-    read, table = autocast_input(tape, source), autocast_input(tape, value_of(weight))
+    read, table = autocast_input(tape, source), autocast_input(tape, as_value(weight))
     extra = [autocast_weight(tape, bias)] if bias is not None else []
     inputs = [read, table, *extra]
 
@@ -35,9 +45,12 @@ def convolution(tape: Tape, x: Value, weight: Parameter, bias: Parameter | None,
     return y
 
 
-def outer(tape: Tape, left: Value, right: Value, numel: Size) -> Value:
-    """Return ``left * right`` with both broadcast to ``numel``; each gradient is made in full and summed."""
-    dtype = promoted(left, right)
+def multiply_broadcast(tape: Tape, left: Value, right: Value, numel: Size) -> Value:
+    """Return ``left * right`` with both broadcast to ``numel``.
+
+    Each gradient is made in full and summed.
+    """
+    dtype = promote_dtypes(left, right)
     saves = [right] * left.requires_grad + [left] * right.requires_grad
 
     def backward(_: Storage) -> None:
@@ -57,35 +70,45 @@ def outer(tape: Tape, left: Value, right: Value, numel: Size) -> Value:
 def scan(
     tape: Tape, scanned: tuple[Value, Value, Value], channels: Size, state: Size, dtype: DType
 ) -> tuple[Value, list[Storage]]:
-    """Return what the states give out, position by position (``channels`` in all), and what the loop leaves named.
+    """Return the outputs of all positions, and the named storages.
 
-    ``scanned`` are decay, input and C of every position, ``state`` is one state per sequence. Each position keeps its state for
-    the next one's gradient, and a copy in ``dtype``, in which it is read; the last one is kept only where it is read as it is.
-    Autocast takes C to ``dtype`` where a norm left it in fp32 (jamba).
+    ``channels`` is the outputs in all. ``scanned`` are decay, input and C of every position,
+    ``state`` is one state per sequence. Each position keeps its state for the next one's gradient,
+    and a copy in ``dtype``, in which it is read; the last one is kept only where it is read as it
+    is. Autocast takes C to ``dtype`` where a norm left it in fp32 (jamba).
     """
-    decay, entering, exact = scanned
-    reading = cast(tape, exact, dtype)
+    decay, entering, unread_c = scanned
+    reading = cast(tape, unread_c, dtype)
     narrow = dtype is not DType.FP32
     before = sizes.subtract(decay.numel, state)
     saved: list[Storage] = []
     early: list[Storage] = []
-    records = tape.records and (decay.requires_grad or entering.requires_grad)
-    first = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(state, dtype)), state, dtype)
+    records = tape.builds_graph and (decay.requires_grad or entering.requires_grad)
+    first = Value(tape.allocate(Category.ACTIVATIONS, count_bytes(state, dtype)), state, dtype)
     last = tape.scratch(state, DType.FP32)
     tape.release(tape.scratch(state, DType.FP32))
     if records:
         states = [(sizes.subtract(before, state), DType.FP32), (state, DType.FP32)]
-        copies = [(sizes.subtract(before, state), dtype), (sizes.scale(state, 2), dtype)] if narrow else []
+        copies = (
+            [(sizes.subtract(before, state), dtype), (sizes.scale(state, 2), dtype)]
+            if narrow
+            else []
+        )
         for numel, kind in (states[0], *copies[:1]):
             _keep(tape, saved, numel, kind)
         for numel, kind in (states[1], *copies[1:]):
             _keep(tape, early, numel, kind)
-        tape.save(saved, (first, decay, reading) if narrow else (first, decay, reading, Value(last, state, DType.FP32)))
+        tape.save(
+            saved,
+            (first, decay, reading)
+            if narrow
+            else (first, decay, reading, Value(last, state, DType.FP32)),
+        )
     tape.free(first, reading)
-    outputs = tape.allocate(Category.ACTIVATIONS, bytes_of(channels, dtype))
-    if not tape.records or tape.mode is Mode.DISCARDING:
+    outputs = tape.allocate(Category.ACTIVATIONS, count_bytes(channels, dtype))
+    if not tape.builds_graph or tape.mode is Mode.DISCARDING:
         tape.release(*(tape.scratch(state, DType.FP32) for _ in range(DECAYED_AND_NEXT)))
-    y = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(channels, dtype)), channels, dtype)
+    y = Value(tape.allocate(Category.ACTIVATIONS, count_bytes(channels, dtype)), channels, dtype)
 
     def backward(_: Storage) -> None:
         tape.release(*early)
@@ -103,8 +126,15 @@ def scan(
 
 
 def _keep(tape: Tape, saved: list[Storage], numel: Size, dtype: DType) -> None:
-    """Keep a tensor that only backward holds; where nothing is kept it is counted and never there."""
-    there = tape.mode is not Mode.DISCARDING
-    value = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(numel, dtype)) if there else None, numel, dtype)
+    """Keep a tensor that only backward holds.
+
+    Where nothing is kept it is counted and never there.
+    """
+    allocates = tape.mode is not Mode.DISCARDING
+    value = Value(
+        tape.allocate(Category.ACTIVATIONS, count_bytes(numel, dtype)) if allocates else None,
+        numel,
+        dtype,
+    )
     tape.save(saved, (value,))
     tape.free(value)

@@ -1,41 +1,53 @@
-"""Slices and concatenations: what a slice's gradient costs, and rotary positions on a part of a head."""
+"""Slices, concatenations and in-place operations.
+
+Gradients of slices have their cost here, and rotary positions on a part of a head.
+"""
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Value, bytes_of
+from service.estimator.tape.nodes import Node, Value, count_bytes
 from service.estimator.tape.ops.elementwise import rotate
-from service.estimator.tape.ops.products import integers
+from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 
 def narrow(tape: Tape, x: Value, numel: Size) -> Value:
-    """Return a slice of ``x``, a view: its gradient is put into zeros of the size of ``x``."""
+    """Return a slice of ``x``, a view.
+
+    Its gradient is put into zeros of the size of ``x``.
+    """
     view = Value(x.storage, numel, x.dtype)
     tape.hold_value(view)
-    if tape.records and x.requires_grad:
+    if tape.builds_graph and x.requires_grad:
         view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
         view.requires_grad = True
     return view
 
 
 def expand(tape: Tape, x: Value, numel: Size) -> Value:
-    """Return a view of ``x`` that shows it again and again: its gradient is summed back where there is more than one."""
+    """Return a view of ``x`` that repeats it.
+
+    Its gradient is summed back where it is there more than once.
+    """
     view = Value(x.storage, numel, x.dtype)
     tape.hold_value(view)
 
     def backward(grad: Storage) -> None:
-        whole = x.numel == numel
-        tape.send(x, tape.hold(grad) if whole else tape.scratch(x.numel, x.dtype))
+        is_full = x.numel == numel
+        tape.send(x, tape.hold(grad) if is_full else tape.scratch(x.numel, x.dtype))
 
-    if tape.records and x.requires_grad:
+    if tape.builds_graph and x.requires_grad:
         view.node, view.requires_grad = tape.append(Node([], backward)), True
     return view
 
 
 def concatenate(tape: Tape, parts: tuple[Value, ...]) -> Value:
-    """Return the parts in one tensor, in the widest of their dtypes; each gets a view of its gradient, or a cast of it."""
+    """Return the parts in one tensor, in the widest of their dtypes.
+
+    Each gets a view of its gradient, or a cast of it.
+    """
 
     def backward(grad: Storage) -> None:
         for part in parts:
@@ -50,7 +62,10 @@ def concatenate(tape: Tape, parts: tuple[Value, ...]) -> Value:
 
 
 def rotate_part(tape: Tape, x: Value, rotary: Size, table: DType) -> Value:
-    """Return ``x`` with the first ``rotary`` of its elements rotated and the others passed (GPT-NeoX, partial rotary)."""
+    """Return ``x`` with its first ``rotary`` elements rotated.
+
+    The others pass (GPT-NeoX, partial rotary).
+    """
     if rotary == x.numel:
         return rotate(tape, x, table)
     turning, passing = narrow(tape, x, rotary), narrow(tape, x, sizes.subtract(x.numel, rotary))
@@ -60,42 +75,65 @@ def rotate_part(tape: Tape, x: Value, rotary: Size, table: DType) -> Value:
     return y
 
 
-def indexed(tape: Tape, x: Value, numel: Size) -> Value:
-    """Return ``x[..., [i], :]``: a copy, since the index is a list; its gradient is put into zeros of the size of ``x``."""
-    index = integers(tape, sizes.constant(1))
-    y = tape.emit(numel, x.dtype, inputs=(x,), saves=(index,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+def copy_indexed(tape: Tape, x: Value, numel: Size) -> Value:
+    """Return ``x[..., [i], :]``, a copy, since the index is a list.
+
+    Its gradient is put into zeros of the size of ``x``.
+    """
+    index = allocate_integers(tape, sizes.constant(1))
+    y = tape.emit(
+        numel,
+        x.dtype,
+        inputs=(x,),
+        saves=(index,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
     tape.free(index)
     return y
 
 
 def add_in_place(tape: Tape, x: Value, other: Value) -> Value:
-    """Return ``x += other``: another name of the same tensor, whose gradient both get, cast where ``other`` is wider."""
+    """Return ``x += other``, another name of the same tensor.
+
+    Both get its gradient, cast where ``other`` is wider.
+    """
 
     def backward(grad: Storage) -> None:
         for side in (x, other):
             if side.requires_grad:
-                tape.send(side, tape.hold(grad) if side.dtype is x.dtype else tape.scratch(side.numel, side.dtype))
+                tape.send(
+                    side,
+                    tape.hold(grad)
+                    if side.dtype is x.dtype
+                    else tape.scratch(side.numel, side.dtype),
+                )
 
     y = Value(x.storage, x.numel, x.dtype)
     tape.hold_value(y)
-    if tape.records and (x.requires_grad or other.requires_grad):
+    if tape.builds_graph and (x.requires_grad or other.requires_grad):
         y.node = tape.append(Node([], backward))
         y.requires_grad = True
     return y
 
 
 def scale_in_place(tape: Tape, x: Value) -> Value:
-    """Return ``x /= c``: another name of the same tensor, whose gradient is scaled anew."""
+    """Return ``x /= c``, another name of the same tensor.
+
+    Its gradient is scaled anew.
+    """
     y = Value(x.storage, x.numel, x.dtype)
     tape.hold_value(y)
-    if tape.records and x.requires_grad:
+    if tape.builds_graph and x.requires_grad:
         y.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
         y.requires_grad = True
     return y
 
 
-def composed(tape: Tape, x: Value, *, forward: int, backward: int) -> Value:
-    """Return an autograd function that keeps its input; each direction holds so many tensors of its size at its worst."""
+def apply_composite(tape: Tape, x: Value, *, forward: int, backward: int) -> Value:
+    """Return the output of an autograd function that keeps its input.
+
+    Each direction holds so many tensors of its size at its worst.
+    """
 
     def run_backward(_: Storage) -> None:
         inner = [tape.scratch(x.numel, x.dtype) for _ in range(backward)]
@@ -108,10 +146,15 @@ def composed(tape: Tape, x: Value, *, forward: int, backward: int) -> Value:
 
 
 def clamp_in_place(tape: Tape, x: Value) -> Value:
-    """Return ``x`` clamped in its own storage: backward needs a copy of what was there, and makes two masks."""
-    if not (tape.records and x.requires_grad):
+    """Return ``x`` clamped in its own storage.
+
+    Backward needs a copy of what was there, and makes two masks.
+    """
+    if not (tape.builds_graph and x.requires_grad):
         return x
-    original = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(x.numel, x.dtype)), x.numel, x.dtype)
+    original = Value(
+        tape.allocate(Category.ACTIVATIONS, count_bytes(x.numel, x.dtype)), x.numel, x.dtype
+    )
     saved: list[Storage] = []
     tape.save(saved, [original])
 

@@ -1,8 +1,9 @@
-"""``python -m tests.accuracy.published.translate FOLDER [FAMILY …]``: published figures into questions of the contract.
+"""``python -m tests.accuracy.published.translate FOLDER [FAMILY …]``: published figures into
+questions of the contract.
 
-``FOLDER`` holds one file of collected figures per source family. Each module in ``sources`` translates the rows of the file
-of its name; what it makes of them is kept under ``tests/data/truth/published``, one case a line, with the reasons of the rows
-that were left out.
+``FOLDER`` holds one file of collected figures per source family. Each module in ``sources``
+translates the rows of the file of its name; what it makes of them is kept under
+``tests/data/truth/published``, one case a line, with the reasons of the rows that were left out.
 """
 
 import json
@@ -34,11 +35,20 @@ def translators() -> dict[str, Translate]:
     here = Path(__file__).parent
     files = sorted((here / "sources").rglob("*.py"), key=lambda file: file.stem)
     dotted = {file.stem: ".".join(file.relative_to(here).with_suffix("").parts) for file in files}
-    modules = {name: import_module(f"tests.accuracy.published.translate.{path}") for name, path in dotted.items()}
-    return {getattr(one, "FAMILY", name): one.translate for name, one in modules.items() if hasattr(one, "translate")}
+    modules = {
+        name: import_module(f"tests.accuracy.published.translate.{path}")
+        for name, path in dotted.items()
+    }
+    return {
+        getattr(one, "FAMILY", name): one.translate
+        for name, one in modules.items()
+        if hasattr(one, "translate")
+    }
 
 
-def translate_all(rows: list[Row], translate: Translate) -> tuple[list[dict[str, Any]], Counter[str]]:
+def translate_all(
+    rows: list[Row], translate: Translate
+) -> tuple[list[dict[str, Any]], Counter[str]]:
     """Return the translated cases, and the reasons of the rows that were left out."""
     cases: list[dict[str, Any]] = []
     reasons: Counter[str] = Counter()
@@ -65,14 +75,18 @@ def main(folder: Path, names: list[str]) -> None:
     for name, translate in translators().items():
         if names and name not in names:
             continue
-        cases, reasons = translate_all(json.loads((folder / f"{name}.json").read_bytes()), translate)
+        cases, reasons = translate_all(
+            json.loads((folder / f"{name}.json").read_bytes()), translate
+        )
         for case in cases:
             case_of(case)  # refuses a line that cannot be read back
         lines = [json.dumps(case, separators=(",", ":"), ensure_ascii=False) for case in cases]
         (PUBLISHED / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
         skipped[name] = dict(sorted(reasons.items()))
         sys.stdout.write(f"{name}: {len(cases)} cases, {sum(reasons.values())} rows left out\n")
-    SKIPPED.write_text(json.dumps(dict(sorted(skipped.items())), indent=1, ensure_ascii=False) + "\n")
+    SKIPPED.write_text(
+        json.dumps(dict(sorted(skipped.items())), indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 if __name__ == "__main__":

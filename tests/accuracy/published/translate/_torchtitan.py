@@ -1,4 +1,6 @@
-"""Runs of torchtitan and of torchtune, whose models are written alike, in the words of the contract."""
+"""Runs of torchtitan and of torchtune, whose models are written alike, in the words of the
+contract.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,7 +8,12 @@ from typing import Any
 from tests.accuracy.published.rows import Untranslatable
 from tests.accuracy.published.translate._training import GIB, Row, case
 
-MIXED = {"param_dtype": "fp32", "compute_dtype": "bf16", "grad_dtype": "fp32", "optimizer_dtype": "fp32"}
+MIXED = {
+    "param_dtype": "fp32",
+    "compute_dtype": "bf16",
+    "grad_dtype": "fp32",
+    "optimizer_dtype": "fp32",
+}
 """torchtitan's default: fp32 shards, cast when they are gathered, reduced in fp32."""
 _CHECKPOINTING: Mapping[str, Any] = {
     "none": "none",
@@ -19,11 +26,25 @@ _CHECKPOINTING: Mapping[str, Any] = {
 }
 """``selective_ac_option``: single operations, or every n-th layer, by default every second one."""
 _UNITS_SINCE = "2025-08"
-"""From pull request 1094 on, the embedding is a unit of its own, and final norm and head are another."""
-_CARDS = {"NVIDIA H100": 80, "NVIDIA A100 80GB": 80, "NVIDIA H100 SXM (HBM2e variant)": 96, "NVIDIA H200": 141}
+"""From pull request 1094 on, the embedding is a unit of its own, and final norm and head are
+another.
+"""
+_CARDS = {
+    "NVIDIA H100": 80,
+    "NVIDIA A100 80GB": 80,
+    "NVIDIA H100 SXM (HBM2e variant)": 96,
+    "NVIDIA H200": 141,
+}
 
 
-def titan_case(row: Row, *, sequence_length: int, dated: str, formats: Mapping[str, Any], **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of a case
+def titan_case(
+    row: Row,
+    *,
+    sequence_length: int,
+    dated: str,
+    formats: Mapping[str, Any],
+    **fields: Any,  # noqa: ANN401 - fields of a case
+) -> dict[str, Any]:
     """Return a pre-training step of torchtitan; ``dated`` is when its code was of that state."""
     parallel, batch = row["parallelism"], row["batch"]
     if row["checkpointing"] not in _CHECKPOINTING:
@@ -51,11 +72,15 @@ def titan_case(row: Row, *, sequence_length: int, dated: str, formats: Mapping[s
 
 
 def float8_of(policy: str, *, compiled: bool) -> dict[str, Any]:
-    """Return the words of a number format; raise Untranslatable for those that the contract has no word for."""
+    """Return the words of a number format; raise Untranslatable for those that the contract has no
+    word for.
+    """
     if any(name in policy.lower() for name in ("mxfp8", "nvfp4", "nocompile")):
         message = "products in MXFP8, NVFP4 or by a prototype, for which there is no word"
         raise Untranslatable(message)
-    return ({"compile": True} if compiled else {}) | ({"float8": True} if "float8" in policy else {})
+    return ({"compile": True} if compiled else {}) | (
+        {"float8": True} if "float8" in policy else {}
+    )
 
 
 def titan_rows(row: Row, *, dated: str, sequence_length: int | None) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,6 @@
-"""What the sources of training runs have in common: models, cards, adapters, layouts and readings in the contract's words."""
+"""What the sources of training runs have in common: models, cards, adapters, layouts and readings
+in the contract's words.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,7 +30,9 @@ _CARDS = {
 
 
 def model_of(row: Row, name: str | None = None) -> Any:  # noqa: ANN401 - a catalogue name or an inline model
-    """Return what a request says for the row's model; raise Untranslatable where its config is not known here."""
+    """Return what a request says for the row's model; raise Untranslatable where its config is not
+    known here.
+    """
     name = name or row["model"]["hf_id"] or row["model"]["name"]
     if name == "Qwen/Qwen2.5-7B":
         name = _QWEN_7B
@@ -37,18 +41,31 @@ def model_of(row: Row, name: str | None = None) -> Any:  # noqa: ANN401 - a cata
 
 
 def card_of(row: Row) -> Any:  # noqa: ANN401 - a catalogue name or a size
-    """Return the row's card: one of the catalogue, or one of 80 GiB where the source does not say."""
+    """Return the row's card: one of the catalogue, or one of 80 GiB where the source does not
+    say.
+    """
     return _CARDS.get(row["hardware"].get("gpu"), {"memory_bytes": 80 * GIB})
 
 
-def case(row: Row, workload: Mapping[str, Any], layout: Mapping[str, Any], *, scores_as: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of a case
-    """Return a case as it is written down; readings whose bytes the source does not give are left out."""
+def case(
+    row: Row,
+    workload: Mapping[str, Any],
+    layout: Mapping[str, Any],
+    *,
+    scores_as: str,
+    **fields: Any,  # noqa: ANN401 - fields of a case
+) -> dict[str, Any]:
+    """Return a case as it is written down; readings whose bytes the source does not give are left
+    out.
+    """
     source = row["source"]
     return {
         "id": row["id"],
         "group": row["weight_group"],
         "class": scores_as,
-        "source": f"{source['repo']}@{source['commit']}/{source['path']}" if source.get("commit") else source["url"],
+        "source": f"{source['repo']}@{source['commit']}/{source['path']}"
+        if source.get("commit")
+        else source["url"],
         "model": model_of(row),
         "workload": {"task": "train", **workload},
         "layout": dict(layout),
@@ -62,14 +79,26 @@ def readings(row: Row) -> Iterator[dict[str, Any]]:
     """Yield the readings that an answer has a figure for."""
     for measured in row["measured"]:
         if measured["quantity"] in _QUANTITIES and measured.get("bytes_low") is not None:
-            yield {"quantity": measured["quantity"], "low": measured["bytes_low"], "high": measured["bytes_high"]}
+            yield {
+                "quantity": measured["quantity"],
+                "low": measured["bytes_low"],
+                "high": measured["bytes_high"],
+            }
 
 
-_QUANTITIES = {"max_memory_allocated", "max_memory_reserved", "memory_allocated_steady", "nvidia-smi", "unknown"}
+_QUANTITIES = {
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated_steady",
+    "nvidia-smi",
+    "unknown",
+}
 
 
 def adapters(row: Row, *, dtype: str = "fp32") -> dict[str, Any]:
-    """Return the words of the row's low-rank adapters; their dropout has none, and adds a mask where it is not zero."""
+    """Return the words of the row's low-rank adapters; their dropout has none, and adds a mask
+    where it is not zero.
+    """
     lora = row["lora"] or {}
     if lora.get("rank") is None:
         message = "the rank of the adapters is not stated"
@@ -84,7 +113,9 @@ def adapters(row: Row, *, dtype: str = "fp32") -> dict[str, Any]:
 
 
 def autocast(dtype: str) -> dict[str, Any]:
-    """Return the policy of a trainer that loads 16-bit weights and turns autocast to the same format on."""
+    """Return the policy of a trainer that loads 16-bit weights and turns autocast to the same
+    format on.
+    """
     return {
         "param_dtype": dtype,
         "compute_dtype": dtype,

@@ -1,4 +1,6 @@
-"""A file that a probe keeps: stored once, with the result of the attempt that holds the job, and read back as it was."""
+"""A file that a probe keeps: stored once, with the result of the attempt that holds the job, and
+read back as it was.
+"""
 
 import gzip
 import os
@@ -15,7 +17,7 @@ from service.base.errors import MeasurementNotFoundError, NotFoundError
 from service.db.tables.artifacts import ArtifactRow
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import JobPayload, MeasureRequest, ProbeDevice
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.jobs.states import Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import artifacts, attempts, measurements, outcomes
@@ -25,17 +27,27 @@ from tests.integration.usecases.learning.builders import a_request as a_real_req
 from tests.integration.usecases.learning.builders import a_result as a_real_result
 from tests.integration.usecases.learning.builders import measure
 from tests.job_builders import a_request, a_result, an_artifact
-from worker.tasks import Workplace, run
+from worker.tasks import WorkerContext, run_probe
 
 Sessions = sessionmaker[Session]
 PROBE = (sys.executable, "-m", "tests.fake_probe")
 SNAPSHOT = ArtifactName.MEMORY_SNAPSHOT
 
 
-def claimed(sessions: Sessions, request: MeasureRequest | None = None, *, expected: int = 0) -> Attempt:
+def claimed(
+    sessions: Sessions, request: MeasureRequest | None = None, *, expected: int = 0
+) -> Attempt:
     """Return a running attempt at a job that was asked for."""
-    job_id = measurements.submit(sessions, request or a_request(), key="k", settings=Settings(), ring=no_bell).id
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=expected), worker="w", lease_s=30, deadline_s=600)
+    job_id = measurements.submit(
+        sessions, request or a_request(), key="k", settings=Settings(), notify=skip_notification
+    ).id
+    attempt = attempts.claim(
+        sessions,
+        JobPayload(job_id=job_id, attempt=expected),
+        worker="w",
+        lease_s=30,
+        deadline_s=600,
+    )
     assert attempt is not None
     return attempt
 
@@ -44,7 +56,11 @@ def ran(sessions: Sessions, *script: dict[str, object]) -> UUID:
     """Let a worker run a probe that plays a script and was asked for a snapshot."""
     request = a_request(device=ProbeDevice.TRACE, script=list(script), artifacts=(SNAPSHOT,))
     attempt = claimed(sessions, request)
-    run(Workplace(settings=Settings(), name="w", device=ProbeDevice.TRACE, probe_command=PROBE), sessions, attempt)
+    run_probe(
+        WorkerContext(settings=Settings(), name="w", device=ProbeDevice.TRACE, probe_command=PROBE),
+        sessions,
+        attempt,
+    )
     return attempt.job_id
 
 
@@ -55,11 +71,15 @@ def num_stored(sessions: Sessions) -> int:
 
 
 def test_what_a_probe_keeps_is_there(sessions: Sessions) -> None:
-    """Through the worker's file into the database, listed with what it is, and back out of it unchanged."""
+    """Through the worker's file into the database, listed with what it is, and back out of it
+    unchanged.
+    """
     job_id = ran(sessions, {"keep": "a history"})
     found = measurements.read(sessions, job_id)
     (listed,) = found.artifacts
-    packed = b"".join(artifacts.pieces(sessions, job_id, artifacts.read(sessions, job_id, "memory_snapshot")))
+    packed = b"".join(
+        artifacts.iter_pieces(sessions, job_id, artifacts.read(sessions, job_id, "memory_snapshot"))
+    )
     (line,) = measurements.list_page(sessions, PageRequest(limit=5), MeasurementFilter()).items
 
     assert found.status is Status.SUCCEEDED
@@ -75,10 +95,12 @@ def test_what_a_probe_keeps_is_there(sessions: Sessions) -> None:
         ([{"keep": "a history"}, {"exit": 3}], "ended with status 3"),
     ],
 )
-def test_a_probe_that_breaks_off_leaves_nothing(sessions: Sessions, script: list[dict[str, object]], problem: str) -> None:
+def test_a_probe_that_breaks_off_leaves_nothing(
+    sessions: Sessions, script: list[dict[str, object]], problem: str
+) -> None:
     """The attempt is lost and says why; no half of a file is stored."""
     job_id = ran(sessions, *script)
-    story = measurements.events_after(sessions, job_id, seq=0).events
+    story = measurements.list_events_after(sessions, job_id, seq=0).events
 
     assert measurements.read(sessions, job_id).status is Status.QUEUED
     assert problem in str(story[-1].data["reason"])
@@ -94,13 +116,20 @@ def test_a_refusal_leaves_nothing(sessions: Sessions) -> None:
 
 
 def test_only_the_attempt_that_holds_the_job_stores(sessions: Sessions) -> None:
-    """A worker that was thought dead comes late; whoever writes twice because an answer was lost has written once."""
+    """A worker that was thought dead comes late; whoever writes twice because an answer was lost
+    has written once.
+    """
     first = claimed(sessions)
     attempts.release(sessions, first.job_id, attempt=first.number, reason="gone")
-    second = attempts.claim(sessions, JobPayload(job_id=first.job_id, attempt=1), worker="v", lease_s=30, deadline_s=600)
+    second = attempts.claim(
+        sessions, JobPayload(job_id=first.job_id, attempt=1), worker="v", lease_s=30, deadline_s=600
+    )
     assert second is not None
     late = outcomes.succeed(sessions, first, a_result(), artifacts=[an_artifact(b"late")])
-    taken = [outcomes.succeed(sessions, second, a_result(), artifacts=[an_artifact(b"right")]) for _ in range(2)]
+    taken = [
+        outcomes.succeed(sessions, second, a_result(), artifacts=[an_artifact(b"right")])
+        for _ in range(2)
+    ]
     (listed,) = measurements.read(sessions, first.job_id).artifacts
 
     assert (late, taken) == (False, [True, True])
@@ -113,7 +142,9 @@ def test_a_large_one_is_read_piece_by_piece(sessions: Sessions) -> None:
     content = os.urandom(2 * artifacts.PIECE_BYTES + 5)
     request = a_real_request()
     job_id = measure(sessions, request, a_real_result(request), artifacts=[an_artifact(content)]).id
-    found = list(artifacts.pieces(sessions, job_id, artifacts.read(sessions, job_id, "memory_snapshot")))
+    found = list(
+        artifacts.iter_pieces(sessions, job_id, artifacts.read(sessions, job_id, "memory_snapshot"))
+    )
 
     assert [len(piece) <= artifacts.PIECE_BYTES for piece in found] == [True, True, True]
     assert gzip.decompress(b"".join(found)) == content
@@ -130,4 +161,4 @@ def test_what_is_not_there_is_said(sessions: Sessions) -> None:
     with pytest.raises(NotFoundError, match="it has memory_snapshot"):
         artifacts.read(sessions, job_id, "core")
     with pytest.raises(NotFoundError, match="deleted while"):
-        list(artifacts.pieces(sessions, job_id, replace(known, name="gone")))
+        list(artifacts.iter_pieces(sessions, job_id, replace(known, name="gone")))

@@ -1,4 +1,6 @@
-"""Claim, heartbeat and end of an attempt against a real database: one winner, and a fence that holds."""
+"""Claim, heartbeat and end of an attempt against a real database: one winner, and a fence that
+holds.
+"""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +13,14 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.base.errors import UnavailableError
 from service.jobs.contract import JobPayload, ProbeDevice, Progress
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.jobs.states import QUEUE_LIMIT_S, Lease, Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import attempts, measurements, outcomes
 from service.usecases.jobs.attempts import Attempt
 from service.usecases.operations.reconcile import reconcile
 from tests.job_builders import a_request, a_result
-from worker.retry import insist
+from worker.retry import retry_while_unavailable
 
 Sessions = sessionmaker[Session]
 LEASE_S = 30.0
@@ -28,13 +30,17 @@ TERMS: Mapping[str, float] = {"lease_s": LEASE_S, "deadline_s": DEADLINE_S}
 
 def submitted(sessions: Sessions, *, settings: Settings | None = None) -> UUID:
     """Return the id of a queued job."""
-    job = measurements.submit(sessions, a_request(), key="k", settings=settings or Settings(), ring=no_bell)
+    job = measurements.submit(
+        sessions, a_request(), key="k", settings=settings or Settings(), notify=skip_notification
+    )
     return job.id
 
 
 def claimed(sessions: Sessions, job_id: UUID, *, expected: int = 0, worker: str = "w") -> Attempt:
     """Return a fresh attempt at a queued job."""
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=expected), worker=worker, **TERMS)
+    attempt = attempts.claim(
+        sessions, JobPayload(job_id=job_id, attempt=expected), worker=worker, **TERMS
+    )
     assert attempt is not None
     return attempt
 
@@ -42,12 +48,15 @@ def claimed(sessions: Sessions, job_id: UUID, *, expected: int = 0, worker: str 
 def end_lease(sessions: Sessions, job_id: UUID) -> None:
     """Let a lease run out now."""
     with sessions.begin() as session:
-        session.execute(text("UPDATE measurements SET lease_until = now() - interval '1 s' WHERE id = :id"), {"id": job_id})
+        session.execute(
+            text("UPDATE measurements SET lease_until = now() - interval '1 s' WHERE id = :id"),
+            {"id": job_id},
+        )
 
 
 def requeue(sessions: Sessions) -> None:
     """Make one pass of the reconcile loop."""
-    reconcile(sessions, rering_after_s=15, gone_after_s=30, ring=no_bell)
+    reconcile(sessions, rering_after_s=15, gone_after_s=30, notify=skip_notification)
 
 
 def count_results(sessions: Sessions) -> int:
@@ -61,7 +70,12 @@ def test_of_many_claims_one_wins(sessions: Sessions) -> None:
     payload = JobPayload(job_id=submitted(sessions), attempt=0)
 
     with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(lambda number: attempts.claim(sessions, payload, worker=f"w{number}", **TERMS), range(20)))
+        won = list(
+            pool.map(
+                lambda number: attempts.claim(sessions, payload, worker=f"w{number}", **TERMS),
+                range(20),
+            ),
+        )
 
     assert [attempt.number for attempt in won if attempt is not None] == [1]
 
@@ -73,7 +87,10 @@ def test_a_stale_ring_claims_nothing(sessions: Sessions) -> None:
     end_lease(sessions, job_id)
     requeue(sessions)
 
-    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="late", **TERMS) is None
+    assert (
+        attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="late", **TERMS)
+        is None
+    )
     assert claimed(sessions, job_id, expected=1).number == 2
 
 
@@ -90,10 +107,14 @@ def test_a_claim_carries_what_was_asked(sessions: Sessions) -> None:
 
 
 def test_time_in_the_queue_is_no_running_time(sessions: Sessions) -> None:
-    """An attempt has its whole deadline from its claim, however long the job waited; back in the queue it waits as long."""
+    """An attempt has its whole deadline from its claim, however long the job waited; back in the
+    queue it waits as long.
+    """
     job_id = submitted(sessions)
     with sessions.begin() as session:
-        waited = text("UPDATE measurements SET created_at = created_at - interval '2 days' WHERE id = :id")
+        waited = text(
+            "UPDATE measurements SET created_at = created_at - interval '2 days' WHERE id = :id"
+        )
         session.execute(waited, {"id": job_id})
 
     claimed(sessions, job_id)
@@ -110,7 +131,9 @@ def test_a_request_of_another_version_fails_in_words(sessions: Sessions) -> None
     """A row that this version cannot read ends its job instead of its workers."""
     job_id = submitted(sessions)
     with sessions.begin() as session:
-        change = text("""UPDATE measurements SET request = request || '{"surprise": 1}' WHERE id = :id""")
+        change = text(
+            """UPDATE measurements SET request = request || '{"surprise": 1}' WHERE id = :id"""
+        )
         session.execute(change, {"id": job_id})
 
     attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", **TERMS)
@@ -135,20 +158,33 @@ def test_the_next_job_is_the_oldest_of_the_highest_priority(sessions: Sessions) 
 
 
 def test_a_gpu_takes_only_jobs_that_it_can_answer(sessions: Sessions) -> None:
-    """A job for an H200 waits for one; a job for any GPU, or one that a processor runs, does not wait."""
+    """A job for an H200 waits for one; a job for any GPU, or one that a processor runs, does not
+    wait.
+    """
 
     def asked(device: ProbeDevice, gpu: str | None) -> UUID:
         request = a_request(device=device, gpu=gpu)
-        return measurements.submit(sessions, request, key="k", settings=Settings(), ring=no_bell).id
+        return measurements.submit(
+            sessions, request, key="k", settings=Settings(), notify=skip_notification
+        ).id
 
-    named, traced = asked(ProbeDevice.CUDA, "H200-SXM5-141GB"), asked(ProbeDevice.TRACE, "H200-SXM5-141GB")
+    named, traced = (
+        asked(ProbeDevice.CUDA, "H200-SXM5-141GB"),
+        asked(ProbeDevice.TRACE, "H200-SXM5-141GB"),
+    )
 
     assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="A10-24GB") is None
     assert attempts.find_queued(sessions, device=ProbeDevice.CUDA) is None
-    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="H200-SXM5-141GB") == JobPayload(job_id=named, attempt=0)
-    assert attempts.find_queued(sessions, device=ProbeDevice.TRACE) == JobPayload(job_id=traced, attempt=0)
+    assert attempts.find_queued(
+        sessions, device=ProbeDevice.CUDA, gpu="H200-SXM5-141GB"
+    ) == JobPayload(job_id=named, attempt=0)
+    assert attempts.find_queued(sessions, device=ProbeDevice.TRACE) == JobPayload(
+        job_id=traced, attempt=0
+    )
     unnamed = asked(ProbeDevice.CUDA, None)
-    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="A10-24GB") == JobPayload(job_id=unnamed, attempt=0)
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="A10-24GB") == JobPayload(
+        job_id=unnamed, attempt=0
+    )
 
 
 def test_a_heartbeat_keeps_the_lease(sessions: Sessions) -> None:
@@ -157,7 +193,7 @@ def test_a_heartbeat_keeps_the_lease(sessions: Sessions) -> None:
     attempt = claimed(sessions, job_id)
     end_lease(sessions, job_id)
 
-    lease = attempts.heartbeat(sessions, attempt, lease_s=LEASE_S)
+    lease = attempts.renew_lease(sessions, attempt, lease_s=LEASE_S)
     requeue(sessions)
 
     assert lease is Lease.HELD
@@ -172,18 +208,20 @@ def test_a_heartbeat_brings_the_cancellation(sessions: Sessions) -> None:
     cancelled = measurements.cancel(sessions, job_id)
 
     assert cancelled.status is Status.RUNNING
-    assert attempts.heartbeat(sessions, attempt, lease_s=LEASE_S) is Lease.CANCELLED
+    assert attempts.renew_lease(sessions, attempt, lease_s=LEASE_S) is Lease.CANCELLED
 
 
 def test_a_zombie_is_fenced(sessions: Sessions) -> None:
-    """An attempt that slept past its lease and wakes after its successor began can write nothing at all."""
+    """An attempt that slept past its lease and wakes after its successor began can write nothing at
+    all.
+    """
     job_id = submitted(sessions)
     zombie = claimed(sessions, job_id, worker="zombie")
     end_lease(sessions, job_id)
     requeue(sessions)
     successor = claimed(sessions, job_id, expected=1, worker="successor")
 
-    assert attempts.heartbeat(sessions, zombie, lease_s=LEASE_S) is Lease.LOST
+    assert attempts.renew_lease(sessions, zombie, lease_s=LEASE_S) is Lease.LOST
     line = Progress(phase="zombie", done=1, total=1, fraction=0.9)
     assert not attempts.report(sessions, zombie, progress=line, samples=[], samples_before=0)
     assert not outcomes.succeed(sessions, zombie, a_result(allocated_bytes=666))
@@ -207,7 +245,7 @@ def test_a_late_result_is_taken_while_nobody_has_begun_again(sessions: Sessions)
     requeue(sessions)
     assert measurements.read(sessions, job_id).status is Status.QUEUED
 
-    assert attempts.heartbeat(sessions, attempt, lease_s=LEASE_S) is Lease.HELD
+    assert attempts.renew_lease(sessions, attempt, lease_s=LEASE_S) is Lease.HELD
     assert outcomes.succeed(sessions, attempt, a_result())
 
     assert measurements.read(sessions, job_id).status is Status.SUCCEEDED
@@ -226,11 +264,13 @@ def test_an_earlier_commit_is_recognised(sessions: Sessions) -> None:
     attempt = claimed(sessions, job_id)
     event.listen(sessions.class_, "after_commit", lose_acknowledgement, once=True)
 
-    stored = insist(lambda: outcomes.succeed(sessions, attempt, a_result()), for_s=5, pause=lambda _s: None)
+    stored = retry_while_unavailable(
+        lambda: outcomes.succeed(sessions, attempt, a_result()), for_s=5, pause=lambda _s: None
+    )
 
     assert stored
     assert count_results(sessions) == 1
-    events = measurements.events_after(sessions, job_id, seq=0).events
+    events = measurements.list_events_after(sessions, job_id, seq=0).events
     assert [one.data["status"] for one in events] == ["queued", "running", "succeeded"]
 
 
@@ -257,7 +297,11 @@ def test_a_released_job_begins_again_until_its_attempts_are_used(sessions: Sessi
     statuses = []
     for number in range(3):
         claimed(sessions, job_id, expected=number)
-        statuses.append(attempts.release(sessions, job_id, attempt=number + 1, reason="the probe was killed by SIGKILL"))
+        statuses.append(
+            attempts.release(
+                sessions, job_id, attempt=number + 1, reason="the probe was killed by SIGKILL"
+            ),
+        )
 
     assert statuses == [Status.QUEUED, Status.QUEUED, Status.FAILED]
     job = measurements.read(sessions, job_id)
@@ -265,7 +309,7 @@ def test_a_released_job_begins_again_until_its_attempts_are_used(sessions: Sessi
     assert job.error["type"] == "attempts-exhausted"
     assert "attempt 3 of 3" in str(job.error["detail"])
     assert "SIGKILL" in str(job.error["detail"])
-    assert measurements.events_after(sessions, job_id, seq=0).is_last
+    assert measurements.list_events_after(sessions, job_id, seq=0).is_last
 
 
 def test_a_cancelled_job_is_not_begun_again(sessions: Sessions) -> None:

@@ -1,4 +1,6 @@
-"""What would be run, said without asking a worker: its own plan where it has told of its host, and said so where it has not."""
+"""What would be run, said without asking a worker: its own plan where it has told of its host, and
+said so where it has not.
+"""
 
 from uuid import UUID
 
@@ -19,13 +21,13 @@ from service.jobs.contract import (
     Planned,
     ProbeDevice,
     ProbeFailure,
-    task_of,
+    make_task,
 )
 from service.jobs.host import Host
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.runtime.settings import Settings
 from service.usecases.jobs import attempts, measurements, workers
-from service.usecases.jobs.dry_runs import DryRun, dry_run
+from service.usecases.jobs.dry_runs import DryRun, plan_dry_run
 from service.usecases.jobs.workers import WorkerInfo
 from service.usecases.stored import MeasurementFilter, PageRequest
 from tests.integration.usecases.learning.builders import ARCHITECTURE
@@ -37,25 +39,42 @@ DEEP = {**TINY_LLAMA, "num_hidden_layers": 8}
 SLOW = Host(operators_per_second=100.0)
 
 
-def a_request(device: ProbeDevice = ProbeDevice.TRACE, *, gpu: str | None = None, policy: str = "fp32") -> MeasureRequest:
+def a_request(
+    device: ProbeDevice = ProbeDevice.TRACE, *, gpu: str | None = None, policy: str = "fp32"
+) -> MeasureRequest:
     """Return a question about a model with layers to leave out."""
     return MeasureRequest(
         model=ModelSource(architecture=ARCHITECTURE.describe(), hf_config=DEEP),
-        task=task_of(TrainWorkload(sequence_length=64, precision=POLICIES[policy])),
+        task=make_task(TrainWorkload(sequence_length=64, precision=POLICIES[policy])),
         layout=Layout(),
         device=device,
         gpu=gpu,
     )
 
 
-def tells(sessions: Sessions, request: MeasureRequest, planned: Planned, *, worker: str = "w", sku: str | None = None) -> UUID:
+def tells(
+    sessions: Sessions,
+    request: MeasureRequest,
+    planned: Planned,
+    *,
+    worker: str = "w",
+    sku: str | None = None,
+) -> UUID:
     """Let a worker that is there begin a measurement and tell its plan."""
     device = {"device": request.device.value, "sku": sku}
-    workers.register(sessions, WorkerInfo(name=worker, host="h", pid=1, devices=[device], versions={}))
-    job_id = measurements.submit(sessions, request, key="k", settings=Settings(), ring=no_bell).id
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker=worker, lease_s=30, deadline_s=600)
+    workers.register(
+        sessions, WorkerInfo(name=worker, host="h", pid=1, devices=[device], versions={})
+    )
+    job_id = measurements.submit(
+        sessions, request, key="k", settings=Settings(), notify=skip_notification
+    ).id
+    attempt = attempts.claim(
+        sessions, JobPayload(job_id=job_id, attempt=0), worker=worker, lease_s=30, deadline_s=600
+    )
     assert attempt is not None
-    assert attempts.report(sessions, attempt, progress=None, samples=(), samples_before=0, planned=planned)
+    assert attempts.report(
+        sessions, attempt, progress=None, samples=(), samples_before=0, planned=planned
+    )
     return job_id
 
 
@@ -66,19 +85,21 @@ def plan_on(host: Host | None) -> Planned:
 
 def asked(sessions: Sessions, request: MeasureRequest) -> DryRun:
     """Make a dry run."""
-    return dry_run(sessions, request, settings=Settings())
+    return plan_dry_run(sessions, request, settings=Settings())
 
 
 def test_the_plan_is_the_one_that_the_worker_told(sessions: Sessions) -> None:
-    """A probe makes it on its host; the service makes the same of what that told, run by run and second by second."""
+    """A probe makes it on its host; the service makes the same of what that told, run by run and
+    second by second.
+    """
     request, lines = a_request(), list[object]()
-    measure(request.probe_request(deadline_s=Settings().probe_deadline_s), lines.append)
+    measure(request.make_probe_request(deadline_s=Settings().probe_deadline_s), lines.append)
     (told,) = [line for line in lines if isinstance(line, Planned)]
     tells(sessions, request, told)
     found = asked(sessions, request)
 
     assert found.outcome == told
-    assert (found.known.worker, found.known.note) == ("w", None)
+    assert (found.reported.worker, found.reported.note) == ("w", None)
 
 
 def test_nothing_is_asked_for(sessions: Sessions) -> None:
@@ -87,8 +108,8 @@ def test_nothing_is_asked_for(sessions: Sessions) -> None:
 
     assert isinstance(found.outcome, Planned)
     assert [run.num_layers for run in found.outcome.runs] == [8]
-    assert (found.known.worker, found.known.told_at) == (None, None)
-    assert "no worker of device trace has told of itself" in str(found.known.note)
+    assert (found.reported.worker, found.reported.told_at) == (None, None)
+    assert "no worker of device trace has told of itself" in str(found.reported.note)
     assert measurements.list_page(sessions, PageRequest(limit=5), MeasurementFilter()).items == ()
 
 
@@ -106,13 +127,14 @@ def test_a_worker_that_is_there_goes_before_one_that_has_gone(sessions: Sessions
     """However much later that has told."""
     tells(sessions, a_request(), plan_on(SLOW), worker="there")
     tells(sessions, a_request(), plan_on(Host(operators_per_second=1e9)), worker="gone")
-    workers.leave(sessions, "gone")
+    workers.mark_stopped(sessions, "gone")
 
-    assert asked(sessions, a_request()).known.worker == "there"
+    assert asked(sessions, a_request()).reported.worker == "there"
 
 
 @pytest.mark.parametrize(
-    ("device", "ran", "gpu"), [(ProbeDevice.CPU, "bf16", None), (ProbeDevice.CUDA, "fp32", "H100-SXM5-80GB")]
+    ("device", "ran", "gpu"),
+    [(ProbeDevice.CPU, "bf16", None), (ProbeDevice.CUDA, "fp32", "H100-SXM5-80GB")],
 )
 def test_speeds_of_another_dtype_or_gpu_tell_nothing(
     sessions: Sessions, device: ProbeDevice, ran: str, gpu: str | None
@@ -123,22 +145,26 @@ def test_speeds_of_another_dtype_or_gpu_tell_nothing(
     own = None if gpu is None else "H200-SXM5-141GB"
     found = asked(sessions, a_request(device, gpu=own))
 
-    assert found.known.worker is None
-    assert found.known.host.flops_per_second != fast.flops_per_second
+    assert found.reported.worker is None
+    assert found.reported.host.flops_per_second != fast.flops_per_second
     if own is not None:
-        assert found.known.host.available_bytes == resolve_gpu(own).usable_bytes
+        assert found.reported.host.available_bytes == resolve_gpu(own).usable_bytes
 
 
 def test_a_plan_of_a_version_before_tells_nothing(sessions: Sessions) -> None:
     """It named no host."""
     tells(sessions, a_request(), plan_on(None))
 
-    assert asked(sessions, a_request()).known.worker is None
+    assert asked(sessions, a_request()).reported.worker is None
 
 
 def test_what_the_probe_would_refuse_is_an_answer(sessions: Sessions) -> None:
     """With the numbers that the measurement would have failed with."""
-    tells(sessions, a_request(ProbeDevice.CPU), plan_on(Host(available_bytes=1000, flops_per_second=1e9)))
+    tells(
+        sessions,
+        a_request(ProbeDevice.CPU),
+        plan_on(Host(available_bytes=1000, flops_per_second=1e9)),
+    )
     found = asked(sessions, a_request(ProbeDevice.CPU))
 
     assert isinstance(found.outcome, ProbeFailure)

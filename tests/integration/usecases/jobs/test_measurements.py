@@ -9,10 +9,15 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.base.errors import IdempotencyConflictError, MeasurementNotFoundError, NotCancellableError, TooManyRequestsError
+from service.base.errors import (
+    IdempotencyConflictError,
+    MeasurementNotFoundError,
+    NotCancellableError,
+    TooManyRequestsError,
+)
 from service.db.records.measurements import MeasurementFilter, StoredMeasurement
 from service.jobs.contract import JobPayload, MeasureRequest, Priority, ProbeDevice
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.jobs.states import PRIORITY_S, QUEUE_LIMIT_S, Status
 from service.runtime.settings import Settings
 from service.usecases.idempotency import RequestKey
@@ -49,7 +54,7 @@ def submit(
         request or a_request(),
         key="k",
         settings=Settings(),
-        ring=ring or no_bell,
+        notify=ring or skip_notification,
         idempotency=idempotency,
         charge=charge,
     )
@@ -63,7 +68,9 @@ def a_key(key: str = "one", body: bytes = b"{}") -> RequestKey:
 
 def finish(sessions: Sessions, job_id: UUID) -> None:
     """Let a job succeed."""
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
+    attempt = attempts.claim(
+        sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600
+    )
     assert attempt is not None
     assert outcomes.succeed(sessions, attempt, a_result())
 
@@ -76,7 +83,12 @@ def test_a_job_is_stored_and_then_rung_for(sessions: Sessions) -> None:
 
     assert rings.heard == [(ProbeDevice.CPU, JobPayload(job_id=job_id, attempt=0))]
     job = measurements.read(sessions, job_id)
-    assert (job.status, job.progress, job.attempt, job.model_name) == (Status.QUEUED, 0.0, 0, "tiny")
+    assert (job.status, job.progress, job.attempt, job.model_name) == (
+        Status.QUEUED,
+        0.0,
+        0,
+        "tiny",
+    )
     assert job.deadline_at - job.created_at == timedelta(seconds=QUEUE_LIMIT_S)
 
 
@@ -101,7 +113,9 @@ def test_one_key_for_two_bodies_is_a_conflict(sessions: Sessions) -> None:
 
 
 def test_only_a_new_job_is_charged(sessions: Sessions) -> None:
-    """Whoever lost the answer gets it again past his quota; a refusal stores nothing, and leaves the key free."""
+    """Whoever lost the answer gets it again past his quota; a refusal stores nothing, and leaves
+    the key free.
+    """
     left = [1]
 
     def charge() -> None:
@@ -129,7 +143,9 @@ def test_requests_without_a_key_are_jobs_of_their_own(sessions: Sessions) -> Non
 def test_urgent_jobs_go_first_and_equal_ones_in_order(sessions: Sessions) -> None:
     """Priority decides, then age."""
     order = [Priority.LOW, Priority.NORMAL, Priority.HIGH, Priority.NORMAL]
-    low, normal, high, later = (submit(sessions, a_request(priority=priority)) for priority in order)
+    low, normal, high, later = (
+        submit(sessions, a_request(priority=priority)) for priority in order
+    )
 
     taken = []
     for _ in order:
@@ -143,11 +159,19 @@ def test_urgent_jobs_go_first_and_equal_ones_in_order(sessions: Sessions) -> Non
 
 @pytest.mark.parametrize(("headstart", "first"), [(0.9, Priority.HIGH), (1.1, Priority.LOW)])
 def test_nobody_waits_for_ever(sessions: Sessions, headstart: float, first: Priority) -> None:
-    """A step of priority is worth an hour: a low job that waited for more than two goes before a fresh high one."""
-    jobs = {priority: submit(sessions, a_request(priority=priority)) for priority in (Priority.LOW, Priority.HIGH)}
+    """A step of priority is worth an hour: a low job that waited for more than two goes before a
+    fresh high one.
+    """
+    jobs = {
+        priority: submit(sessions, a_request(priority=priority))
+        for priority in (Priority.LOW, Priority.HIGH)
+    }
     waited_s = headstart * 2 * PRIORITY_S
     with sessions.begin() as session:
-        older = "UPDATE measurements SET created_at = created_at - make_interval(secs => :s) WHERE id = :id"
+        older = (
+            "UPDATE measurements SET created_at = created_at - make_interval(secs => :s) WHERE id "
+            "= :id"
+        )
         session.execute(text(older), {"s": waited_s, "id": jobs[Priority.LOW]})
 
     found = attempts.find_queued(sessions, device=ProbeDevice.CPU)
@@ -163,7 +187,7 @@ def test_a_queued_job_is_cancelled_at_once(sessions: Sessions) -> None:
     assert measurements.cancel(sessions, job_id).status is Status.CANCELLED
 
     assert attempts.find_queued(sessions, device=ProbeDevice.CPU) is None
-    batch = measurements.events_after(sessions, job_id, seq=0)
+    batch = measurements.list_events_after(sessions, job_id, seq=0)
     assert [one.data["status"] for one in batch.events] == ["queued", "cancelled"]
     assert batch.is_last
     assert measurements.cancel(sessions, job_id).status is Status.CANCELLED
@@ -205,7 +229,9 @@ def test_pages_neither_skip_nor_repeat(sessions: Sessions) -> None:
     seen: list[StoredMeasurement] = []
     cursor: str | None = None
     while True:
-        page = measurements.list_page(sessions, PageRequest(limit=2, cursor=cursor), MeasurementFilter())
+        page = measurements.list_page(
+            sessions, PageRequest(limit=2, cursor=cursor), MeasurementFilter()
+        )
         seen += page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -220,8 +246,8 @@ def test_events_can_be_read_from_anywhere(sessions: Sessions) -> None:
     job_id = submit(sessions)
     finish(sessions, job_id)
 
-    everything = measurements.events_after(sessions, job_id, seq=0)
-    rest = measurements.events_after(sessions, job_id, seq=1)
+    everything = measurements.list_events_after(sessions, job_id, seq=0)
+    rest = measurements.list_events_after(sessions, job_id, seq=1)
 
     assert [one.data["status"] for one in everything.events] == ["queued", "running", "succeeded"]
     assert rest.events == everything.events[1:]
@@ -236,7 +262,7 @@ def test_a_measurement_that_is_not_there_is_not_found(sessions: Sessions) -> Non
         lambda: measurements.read(sessions, unknown),
         lambda: measurements.cancel(sessions, unknown),
         lambda: samples.list_page(sessions, unknown, PageRequest()),
-        lambda: measurements.events_after(sessions, unknown, seq=0),
+        lambda: measurements.list_events_after(sessions, unknown, seq=0),
     ):
         with pytest.raises(MeasurementNotFoundError):
             ask()

@@ -5,11 +5,11 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.jobs.notify import no_bell
+from service.jobs.notify import skip_notification
 from service.jobs.states import Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import measurements, workers
-from service.usecases.jobs.waiting import tell_what_they_wait_for
+from service.usecases.jobs.waiting import update_waiting_phases
 from service.usecases.jobs.workers import WorkerInfo
 from tests.job_builders import a_request
 
@@ -20,27 +20,34 @@ NONE_ALIVE = "waits for a worker on device cpu; none is alive"
 
 def submit(sessions: Sessions) -> UUID:
     """Return the id of a queued job."""
-    return measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell).id
+    return measurements.submit(
+        sessions, a_request(), key="k", settings=Settings(), notify=skip_notification
+    ).id
 
 
 def come(sessions: Sessions, *, device: str = "cpu") -> None:
     """Let a worker begin."""
-    workers.register(sessions, WorkerInfo(name=device, host="h", pid=7, devices=[{"device": device}], versions={}))
+    workers.register(
+        sessions,
+        WorkerInfo(name=device, host="h", pid=7, devices=[{"device": device}], versions={}),
+    )
 
 
 def tell(sessions: Sessions) -> None:
     """Do what the reconcile loop does."""
-    tell_what_they_wait_for(sessions, gone_after_s=GONE_AFTER_S)
+    update_waiting_phases(sessions, gone_after_s=GONE_AFTER_S)
 
 
 def told(sessions: Sessions, job_id: UUID) -> list[tuple[str, object]]:
     """Return the kind of each event, and what it says beyond the status."""
-    events = measurements.events_after(sessions, job_id, seq=0).events
+    events = measurements.list_events_after(sessions, job_id, seq=0).events
     return [(one.kind, one.data.get("phase", one.data.get("reason"))) for one in events]
 
 
 def test_without_a_worker_a_job_says_so_from_the_start(sessions: Sessions) -> None:
-    """Whoever asks or watches learns why nothing happens; a worker of another device changes nothing."""
+    """Whoever asks or watches learns why nothing happens; a worker of another device changes
+    nothing.
+    """
     come(sessions, device="cuda")
 
     job_id = submit(sessions)
@@ -84,4 +91,4 @@ def kill(sessions: Sessions) -> None:
 
 def stop(sessions: Sessions) -> None:
     """Let the worker leave."""
-    workers.leave(sessions, "cpu")
+    workers.mark_stopped(sessions, "cpu")

@@ -7,7 +7,7 @@ from uuid import uuid4
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.calibration.environment import REFERENCE_VERSIONS, Environment
-from service.calibration.key import calibration_key
+from service.calibration.key import build_calibration_key
 from service.db.queries.measurements import insert_job
 from service.db.records.measurements import PackedArtifact, StoredMeasurement
 from service.db.records.stored import NewJob
@@ -24,35 +24,50 @@ from service.jobs.contract import (
     ProbeDevice,
     ProbeResult,
     StepTime,
-    task_of,
+    make_task,
 )
 from service.usecases.jobs import attempts, measurements, outcomes
-from service.usecases.learning.evidence import answer
+from service.usecases.learning.evidence import compute_analytic_answer
 from tests.job_builders import TINY_LLAMA
 
 Sessions = sessionmaker[Session]
 ARCHITECTURE = architecture_from_config(TINY_LLAMA)
 WORKLOAD = TrainWorkload(sequence_length=64)
-KEY = calibration_key(ARCHITECTURE, WORKLOAD, Layout())
-ADDRESS = Environment().place.address(KEY)
-VERSIONS: dict[str, str | int | None] = {name: f"{minor}.0" for name, minor in REFERENCE_VERSIONS.items()}
-ON_GPU: dict[str, str | int | None] = {**VERSIONS, "gpu": "NVIDIA H200", "driver": "570.1", "cuda": "12.8"}
+KEY = build_calibration_key(ARCHITECTURE, WORKLOAD, Layout())
+ADDRESS = Environment().key.build_curve_key(KEY)
+VERSIONS: dict[str, str | int | None] = {
+    name: f"{minor}.0" for name, minor in REFERENCE_VERSIONS.items()
+}
+ON_GPU: dict[str, str | int | None] = {
+    **VERSIONS,
+    "gpu": "NVIDIA H200",
+    "driver": "570.1",
+    "cuda": "12.8",
+}
 
 
-def a_request(*, sequence_length: int = 64, device: ProbeDevice = ProbeDevice.CPU, optimizer: str = "adamw") -> MeasureRequest:
+def a_request(
+    *, sequence_length: int = 64, device: ProbeDevice = ProbeDevice.CPU, optimizer: str = "adamw"
+) -> MeasureRequest:
     """Return a question about the tiny model that the estimator can answer."""
     return MeasureRequest(
         model=ModelSource(architecture=ARCHITECTURE.describe(), hf_config=TINY_LLAMA),
-        task=task_of(replace(WORKLOAD, sequence_length=sequence_length, optimizer=optimizer)),
+        task=make_task(replace(WORKLOAD, sequence_length=sequence_length, optimizer=optimizer)),
         layout=Layout(),
         device=device,
         gpu="H200-SXM5-141GB" if device is ProbeDevice.CUDA else None,
     )
 
 
-def a_result(request: MeasureRequest, *, off_by: float = 0.0, transferable: bool = True, torch: str = "2.13.0") -> ProbeResult:
+def a_result(
+    request: MeasureRequest,
+    *,
+    off_by: float = 0.0,
+    transferable: bool = True,
+    torch: str = "2.13.0",
+) -> ProbeResult:
     """Return a measurement that found the analytic answer, but for ``off_by`` of it."""
-    answered = answer(request, PlanCache())
+    answered = compute_analytic_answer(request, PlanCache())
     assert answered is not None
     instants = tuple(
         InstantReading(name=one.name, allocated_bytes=round(one.allocated_bytes * (1 + off_by)))
@@ -60,7 +75,9 @@ def a_result(request: MeasureRequest, *, off_by: float = 0.0, transferable: bool
     )
     return ProbeResult(
         environment={**VERSIONS, "torch": torch},
-        peaks=Peaks(allocated_bytes=max(one.allocated_bytes for one in instants if one.name != "load")),
+        peaks=Peaks(
+            allocated_bytes=max(one.allocated_bytes for one in instants if one.name != "load")
+        ),
         instants=instants,
         probes=(),
         extrapolated=False,
@@ -68,12 +85,18 @@ def a_result(request: MeasureRequest, *, off_by: float = 0.0, transferable: bool
     )
 
 
-def a_gpu_result(request: MeasureRequest, *, out_of_memory: bool = False, driver: str = "570.1") -> ProbeResult:
-    """Return a measurement on a GPU: as allocated as the answer says, 100 MB more reserved, 200 MB more beside it."""
-    answered = answer(request, PlanCache(), environment=ON_GPU)
+def a_gpu_result(
+    request: MeasureRequest, *, out_of_memory: bool = False, driver: str = "570.1"
+) -> ProbeResult:
+    """Return a measurement on a GPU: as allocated as the answer says, 100 MB more reserved, 200 MB
+    more beside it.
+    """
+    answered = compute_analytic_answer(request, PlanCache(), environment=ON_GPU)
     assert answered is not None
     found = answered.estimate
-    instants = tuple(InstantReading(name=one.name, allocated_bytes=one.allocated_bytes) for one in found.instants)
+    instants = tuple(
+        InstantReading(name=one.name, allocated_bytes=one.allocated_bytes) for one in found.instants
+    )
     reserved = found.reserved_bytes + 100_000_000
     return ProbeResult(
         environment={**ON_GPU, "driver": driver},
@@ -92,14 +115,20 @@ def a_gpu_result(request: MeasureRequest, *, out_of_memory: bool = False, driver
 
 
 def measure(
-    sessions: Sessions, request: MeasureRequest, result: ProbeResult, *, artifacts: Sequence[PackedArtifact] = ()
+    sessions: Sessions,
+    request: MeasureRequest,
+    result: ProbeResult,
+    *,
+    artifacts: Sequence[PackedArtifact] = (),
 ) -> StoredMeasurement:
     """Ask for a measurement and let it find ``result`` and keep ``artifacts``."""
-    key = calibration_key(ARCHITECTURE, request.task.workload, request.layout)
+    key = build_calibration_key(ARCHITECTURE, request.task.workload, request.layout)
     job_id = uuid4()
     with sessions.begin() as session:
         insert_job(session, job_id, request, NewJob(key=key, max_attempts=1, phase="queued"))
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
+    attempt = attempts.claim(
+        sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600
+    )
     assert attempt is not None
     assert outcomes.succeed(sessions, attempt, result, artifacts=artifacts)
     return measurements.read(sessions, job_id)

@@ -9,7 +9,7 @@ from service.access.keys import Principal, Scope
 from service.api.http.auth import Access, Guard
 from service.api.http.operation import Operation
 from service.base.errors import ForbiddenError, UnauthorizedError
-from service.usecases.access.keys import missing_key
+from service.usecases.access.keys import make_missing_key_error
 
 READ = Operation(id="read", tag="t", summary="Read.", replies={})
 WRITE = Operation(id="write", tag="t", summary="Write.", replies={}, scope=Scope.ADMIN)
@@ -35,7 +35,14 @@ def test_a_program_of_this_machine_is_let_in() -> None:
     "name",
     [
         *("forwarded", "via", "x_real_ip", "true_client_ip", "x_client_ip", "x_cluster_client_ip"),
-        *("x_forwarded_for", "x_forwarded_host", "x_forwarded_proto", "x_forwarded_scheme", "x_forwarded_ssl", "x_forwarded"),
+        *(
+            "x_forwarded_for",
+            "x_forwarded_host",
+            "x_forwarded_proto",
+            "x_forwarded_scheme",
+            "x_forwarded_ssl",
+            "x_forwarded",
+        ),
         *("x_original_forwarded_for", "x_envoy_external_address", "cf_connecting_ip", "cf_ray"),
     ],
 )
@@ -46,7 +53,9 @@ def test_what_a_proxy_adds_is_seen(name: str) -> None:
 
 
 def test_who_was_let_in_is_looked_at_again_and_not_counted() -> None:
-    """A key that ends, or that may less, is refused; what is told meanwhile counts against no limit."""
+    """A key that ends, or that may less, is refused; what is told meanwhile counts against no
+    limit.
+    """
     answers: list[Principal | UnauthorizedError] = []
     counted: list[str] = []
 
@@ -70,7 +79,7 @@ def test_who_was_let_in_is_looked_at_again_and_not_counted() -> None:
 
     guard = Guard(Access.KEYS, find=find, throttle=throttle)
     reader = Principal(name="a", scopes=frozenset({Scope.READ}), key_id="1", rate="1/day")
-    answers += [reader, reader, Principal(name="a", scopes=frozenset()), missing_key()]
+    answers += [reader, reader, Principal(name="a", scopes=frozenset()), make_missing_key_error()]
     asyncio.run(follow())
 
     assert counted == ["a"]

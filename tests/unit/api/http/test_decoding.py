@@ -30,7 +30,10 @@ FIT: dict[str, Any] = {
 
 
 def scope(
-    *, content_type: bytes | None = b"application/json", content_encoding: bytes | None = None, query: bytes = b""
+    *,
+    content_type: bytes | None = b"application/json",
+    content_encoding: bytes | None = None,
+    query: bytes = b"",
 ) -> Scope:
     """Return as much of an ASGI scope as decoding reads."""
     said = {b"content-type": content_type, b"content-encoding": content_encoding}
@@ -76,7 +79,11 @@ def refusal(body: object) -> tuple[str, str, str | None]:
 )
 def test_unknown_field_is_refused_at_every_depth(path: str, value: object, nearest: str) -> None:
     """A misspelt field is named with its path and the nearest known name."""
-    body = changed(path.rpartition(".")[0], {}) if path.partition(".")[0] in {"gpu", "model"} and "." in path else FIT
+    body = (
+        changed(path.rpartition(".")[0], {})
+        if path.partition(".")[0] in {"gpu", "model"} and "." in path
+        else FIT
+    )
     body = json.loads(json.dumps(body))
     part = body
     *parents, last = path.split(".")
@@ -105,7 +112,9 @@ def test_unknown_field_is_refused_at_every_depth(path: str, value: object, neare
     ],
 )
 def test_wrong_kind_of_value_is_refused(path: str, value: object, expected: str) -> None:
-    """A string is no number, a float and a truth value no integer, and the message says what was expected."""
+    """A string is no number, a float and a truth value no integer, and the message says what was
+    expected.
+    """
     assert refusal(changed(path, value)) == (path, expected, None)
 
 
@@ -137,9 +146,9 @@ def test_missing_field_is_named() -> None:
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", '"inf"', '"nan"', "1e400"])
 def test_not_finite_is_no_number(literal: str) -> None:
     """Neither a literal nor a string stands for a number that is not finite."""
-    body = json.dumps(changed("workload", {"task": "serve", "num_sequences": 1, "prompt_tokens": 1})).replace(
-        '"prompt_tokens": 1', f'"prompt_tokens": 1, "gpu_memory_fraction": {literal}'
-    )
+    body = json.dumps(
+        changed("workload", {"task": "serve", "num_sequences": 1, "prompt_tokens": 1})
+    ).replace('"prompt_tokens": 1', f'"prompt_tokens": 1, "gpu_memory_fraction": {literal}')
 
     with pytest.raises((InvalidRequestError, MalformedBodyError)):
         read_body(scope(), body.encode(), FitRequest)
@@ -147,7 +156,15 @@ def test_not_finite_is_no_number(literal: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b'{"model": "\xff"}', b"\xef\xbb\xbf{}", b"{}x", b'{"model": "\\ud800"}', b'{"a": 1,}'],
+    [
+        b"",
+        b"{",
+        b'{"model": "\xff"}',
+        b"\xef\xbb\xbf{}",
+        b"{}x",
+        b'{"model": "\\ud800"}',
+        b'{"a": 1,}',
+    ],
 )
 def test_not_json_is_400(body: bytes) -> None:
     """Broken syntax, broken UTF-8, a byte order mark and a lone surrogate are no JSON."""
@@ -158,10 +175,14 @@ def test_not_json_is_400(body: bytes) -> None:
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 2000, 100_000])
 @pytest.mark.parametrize("brackets", [('{"a":', "}"), ("[", "]")])
 def test_depth_bomb_is_400(depth: int, brackets: tuple[str, str]) -> None:
-    """Nesting beyond the limit is refused whether or not the decoder would survive it, and whatever else is wrong."""
+    """Nesting beyond the limit is refused whether or not the decoder would survive it, and whatever
+    else is wrong.
+    """
     opening, closing = brackets
     bomb = opening * depth + "1" + closing * depth
-    in_config, unknown = (json.dumps(changed(*at)) for at in (("model", {"hf_config": {"x": "BOMB"}}), ("x", "BOMB")))
+    in_config, unknown = (
+        json.dumps(changed(*at)) for at in (("model", {"hf_config": {"x": "BOMB"}}), ("x", "BOMB"))
+    )
 
     for body in (in_config, unknown, '"BOMB"'):
         with pytest.raises(MalformedBodyError, match="nested"):
@@ -169,7 +190,9 @@ def test_depth_bomb_is_400(depth: int, brackets: tuple[str, str]) -> None:
 
 
 def test_nul_never_passes() -> None:
-    """A NUL is refused in a string with a pattern and in a free-form object, as value and as key."""
+    """A NUL is refused in a string with a pattern and in a free-form object, as value and as
+    key.
+    """
     assert refusal(changed("model", "a\0b"))[0] == "model"
     for config in ({"a": ["x\0"]}, {"a\0": 1}):
         with pytest.raises(UnstorableTextError):
@@ -195,13 +218,21 @@ def test_integer_beyond_64_bits_is_refused_in_free_objects() -> None:
 
 def test_last_of_duplicate_keys_counts() -> None:
     """Duplicate keys are resolved as the OpenAPI document says."""
-    body = json.dumps(FIT).replace('"sequence_length": 4096', '"sequence_length": 1, "sequence_length": 2')
+    body = json.dumps(FIT).replace(
+        '"sequence_length": 4096', '"sequence_length": 1, "sequence_length": 2'
+    )
 
     assert read_body(scope(), body.encode(), FitRequest).workload.sequence_length == 2  # type: ignore[union-attr]  # train
 
 
 @pytest.mark.parametrize(
-    "declared", [None, b"text/plain", b"application/x-www-form-urlencoded", b"application/json; charset=latin1"]
+    "declared",
+    [
+        None,
+        b"text/plain",
+        b"application/x-www-form-urlencoded",
+        b"application/json; charset=latin1",
+    ],
 )
 def test_other_media_types_are_415(declared: bytes | None) -> None:
     """Only JSON in UTF-8 is read as JSON."""
@@ -212,16 +243,23 @@ def test_other_media_types_are_415(declared: bytes | None) -> None:
 def test_packed_bodies_are_415() -> None:
     """A coding is named, not taken for broken JSON nor passed over; identity is none."""
     body = json.dumps(FIT).encode()
-    with pytest.raises(UnsupportedMediaTypeError, match="Content-Encoding is 'gzip'; send the body as it is"):
+    with pytest.raises(
+        UnsupportedMediaTypeError, match="Content-Encoding is 'gzip'; send the body as it is"
+    ):
         read_body(scope(content_encoding=b"gzip"), body, FitRequest)
 
     assert read_body(scope(content_encoding=b"Identity"), body, FitRequest).model == "llama-2-7b"
 
 
-@pytest.mark.parametrize("declared", [b"application/json", b"application/json; charset=utf-8", b"Application/JSON"])
+@pytest.mark.parametrize(
+    "declared", [b"application/json", b"application/json; charset=utf-8", b"Application/JSON"]
+)
 def test_json_is_read_however_it_is_written(declared: bytes) -> None:
     """Parameters and case of the media type do not matter."""
-    assert read_body(scope(content_type=declared), json.dumps(FIT).encode(), FitRequest).model == "llama-2-7b"
+    assert (
+        read_body(scope(content_type=declared), json.dumps(FIT).encode(), FitRequest).model
+        == "llama-2-7b"
+    )
 
 
 class Query(Strict, frozen=True, kw_only=True):
@@ -240,7 +278,9 @@ def query(text: str) -> Query:
 
 def test_query_is_read_by_type() -> None:
     """Digits are a number where a number belongs and text where text belongs."""
-    assert query("limit=5&model=7&exact=true&confidence=null") == Query(limit=5, model="7", exact=True, confidence=None)
+    assert query("limit=5&model=7&exact=true&confidence=null") == Query(
+        limit=5, model="7", exact=True, confidence=None
+    )
 
 
 @pytest.mark.parametrize(
@@ -280,7 +320,11 @@ class Free(Strict, frozen=True, kw_only=True):
 
 
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     max_leaves=20,
 )

@@ -1,4 +1,6 @@
-"""A client that leaves: what was begun for it ends between two questions, and others wait no longer."""
+"""A client that leaves: what was begun for it ends between two questions, and others wait no
+longer.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,33 +12,45 @@ import pytest
 from litestar.types import HTTPReceiveMessage, HTTPRequestEvent, Message
 
 from service.api.application import make_application
-from service.api.http.dependencies import Parts
-from service.api.http.disconnect import CLIENT_LEFT
+from service.api.http.dependencies import Dependencies
+from service.api.http.disconnect import CLIENT_CLOSED_REQUEST
 from service.app import ROUTERS
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
-from service.usecases.learning.corrections import CorrectionBook
+from service.usecases.learning.corrections import CorrectionCache
 from tests.unit.api.builders import FIT, parts
 
-ITEMS = {"items": [{**FIT, "workload": {"task": "train", "sequence_length": length}} for length in range(1, 401)]}
+ITEMS = {
+    "items": [
+        {**FIT, "workload": {"task": "train", "sequence_length": length}}
+        for length in range(1, 401)
+    ],
+}
 
 
-SEARCHED = {"model": FIT["model"], "workload": {"task": "train", "sequence_length": 1024, "method": "full"}}
+SEARCHED = {
+    "model": FIT["model"],
+    "workload": {"task": "train", "sequence_length": 1024, "method": "full"},
+}
 PLAN = {**SEARCHED, "gpus": ["T4"], "constraints": {"max_gpus": 2}}
 CEILING = {**SEARCHED, "gpu": "T4", "maximize": "micro_batch_size"}
 
 
-class CountingBook(CorrectionBook):
-    """Knows nothing, and counts how often it is asked: once for every question; ``on_find`` is told each count."""
+class CountingBook(CorrectionCache):
+    """Knows nothing, and counts how often it is asked: once for every question; ``on_find`` is told
+    each count.
+    """
 
     def __init__(self, on_find: Callable[[int], None]) -> None:
         """Have been asked nothing."""
         super().__init__(read_changed=lambda _since: ())
         self.num_asked, self._on_find = 0, on_find
 
-    def find(self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str = "") -> Corrections | None:
+    def find(
+        self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str = ""
+    ) -> Corrections | None:
         """Count a question."""
         self.num_asked += 1
         self._on_find(self.num_asked)
@@ -44,18 +58,23 @@ class CountingBook(CorrectionBook):
 
 
 def posted(path: str, body: object, *, leaves_at: int | None) -> tuple[int, int]:
-    """Return the status of an answer and how many questions were asked for it; the client leaves at one of them."""
+    """Return the status of an answer and how many questions were asked for it; the client leaves at
+    one of them.
+    """
 
     async def ask() -> tuple[int, int]:
         loop, left = asyncio.get_running_loop(), asyncio.Event()
 
         def leave(count: int) -> None:
-            # A thread asks: it must wait until the loop knows, as it would not for a question that takes long.
+            # A thread asks: it must wait until the loop knows, as it would not for a question that
+            # takes long.
             if count == leaves_at:
                 asyncio.run_coroutine_threadsafe(_until_told(left), loop).result(timeout=20)
 
         book = CountingBook(leave)
-        return await _status(replace(parts(), corrections=book), path, msgspec.json.encode(body), left), book.num_asked
+        return await _status(
+            replace(parts(), corrections=book), path, msgspec.json.encode(body), left
+        ), book.num_asked
 
     return asyncio.run(ask())
 
@@ -66,7 +85,7 @@ async def _until_told(left: asyncio.Event) -> None:
         await asyncio.sleep(0)
 
 
-async def _status(served: Parts, path: str, body: bytes, left: asyncio.Event) -> int:
+async def _status(served: Dependencies, path: str, body: bytes, left: asyncio.Event) -> int:
     events: list[Message] = []
     asked: list[HTTPRequestEvent] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -89,7 +108,11 @@ async def _status(served: Parts, path: str, body: bytes, left: asyncio.Event) ->
         "raw_path": path.encode(),
         "query_string": b"",
         "root_path": "",
-        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), (b"host", b"localhost")],
+        "headers": [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"host", b"localhost"),
+        ],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
@@ -98,14 +121,17 @@ async def _status(served: Parts, path: str, body: bytes, left: asyncio.Event) ->
 
 
 @pytest.mark.parametrize(
-    ("path", "body"), [("/v1/fit", FIT), ("/v1/fit/batch", ITEMS), ("/v1/plans", PLAN), ("/v1/ceilings", CEILING)]
+    ("path", "body"),
+    [("/v1/fit", FIT), ("/v1/fit/batch", ITEMS), ("/v1/plans", PLAN), ("/v1/ceilings", CEILING)],
 )
 def test_an_answer_ends_when_nobody_waits_for_it(path: str, body: object) -> None:
-    """Whoever stays has the whole answer; for whoever leaves at the second question not half of it is asked."""
+    """Whoever stays has the whole answer; for whoever leaves at the second question not half of it
+    is asked.
+    """
     status, num_asked = posted(path, body, leaves_at=None)
     left_status, left_num_asked = posted(path, body, leaves_at=2)
 
-    assert (status, left_status) == (200, CLIENT_LEFT)
+    assert (status, left_status) == (200, CLIENT_CLOSED_REQUEST)
     assert left_num_asked < num_asked / 2
 
 

@@ -3,18 +3,20 @@
 from litestar.types import Scope
 
 from service.access.keys import Principal
-from service.api.http.etags import request_key
+from service.api.http.etags import read_request_key
 from service.usecases.idempotency import RequestKey
 
 
 def keyed(body: bytes, principal: Principal | None = None) -> RequestKey | None:
     """Return the key of a request with this body."""
     scope: Scope = {"headers": [(b"idempotency-key", b"k")], "state": {"principal": principal}}  # type: ignore[assignment]  # the rest is not read
-    return request_key(scope, body, route="POST /v1/measurements")
+    return read_request_key(scope, body, route="POST /v1/measurements")
 
 
 def test_a_body_is_what_it_says_and_not_how_it_is_written() -> None:
-    """White space and the order of members mean nothing in JSON, and clients keep neither; the order of a list does."""
+    """White space and the order of members mean nothing in JSON, and clients keep neither; the
+    order of a list does.
+    """
     first = keyed(b'{"a": [1, 2], "b": {"c": "\xc3\xa9", "d": 1.5}}')
 
     assert keyed(b'{"b":{"d":1.5,"c":"\\u00e9"},"a":[1,2]}') == first
@@ -23,9 +25,12 @@ def test_a_body_is_what_it_says_and_not_how_it_is_written() -> None:
 
 
 def test_everybody_has_keys_of_his_own() -> None:
-    """Two who share a server both begin with job-1; a key that replaces another by its name goes on where that was."""
+    """Two who share a server both begin with job-1; a key that replaces another by its name goes on
+    where that was.
+    """
     old, new, other = (
-        Principal(name=name, scopes=frozenset(), key_id=number) for name, number in (("a", "1"), ("a", "2"), ("b", "3"))
+        Principal(name=name, scopes=frozenset(), key_id=number)
+        for name, number in (("a", "1"), ("a", "2"), ("b", "3"))
     )
     token = Principal(name="oidc:ann", scopes=frozenset(), subject="https://issuer ann")
 

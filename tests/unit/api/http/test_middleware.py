@@ -11,17 +11,17 @@ from litestar.testing import TestClient
 from litestar.types import ASGIApp
 from structlog.testing import capture_logs
 
-from service.api.http.middleware import Edge
+from service.api.http.middleware import RequestMiddleware
 from service.api.http.problems import HANDLERS
-from service.api.http.responses import json_answer
+from service.api.http.responses import json_response
 from service.api.metrics.registry import Metrics
-from service.usecases.operations.metrics_snapshot import NOTHING_READ
+from service.usecases.operations.metrics_snapshot import NO_READING
 
 
 @get("/things/{name:str}", sync_to_thread=False)
 def thing(name: FromPath[str]) -> ASGIApp:
     """Answer with the name."""
-    return json_answer({"name": name})
+    return json_response({"name": name})
 
 
 @get("/stream", sync_to_thread=False)
@@ -37,7 +37,11 @@ def stream() -> ASGIApp:
 
 def client_of(counted: Metrics) -> TestClient[Any]:
     """Return a client of an application behind the edge."""
-    return TestClient(Edge(Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None), counted))
+    return TestClient(
+        RequestMiddleware(
+            Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None), counted
+        ),
+    )
 
 
 def test_head_is_get_without_a_body() -> None:
@@ -56,12 +60,19 @@ def test_head_of_a_stream_ends() -> None:
         assert client.head("/stream").headers["content-type"].startswith("text/event-stream")
 
 
-@pytest.mark.parametrize(("sent", "kept"), [("abc-1", True), ("a b", False), ("x" * 200, False), (None, False)])
+@pytest.mark.parametrize(
+    ("sent", "kept"), [("abc-1", True), ("a b", False), ("x" * 200, False), (None, False)]
+)
 def test_every_answer_has_a_request_id(sent: str | None, *, kept: bool) -> None:
-    """A client's own id comes back if it is one; otherwise a fresh one is made. Refusals have one too."""
+    """A client's own id comes back if it is one; otherwise a fresh one is made. Refusals have one
+    too.
+    """
     headers = {} if sent is None else {"x-request-id": sent}
     with client_of(Metrics()) as client:
-        first, second = client.get("/things/a", headers=headers), client.get("/nowhere", headers=headers)
+        first, second = (
+            client.get("/things/a", headers=headers),
+            client.get("/nowhere", headers=headers),
+        )
 
     assert (first.headers["x-request-id"] == sent) is kept
     assert second.headers["x-request-id"]
@@ -72,11 +83,16 @@ def test_every_answer_has_a_request_id(sent: str | None, *, kept: bool) -> None:
 def test_requests_are_logged_only_if_asked(*, access_log: bool) -> None:
     """A line has the path, the status and the id, and never a header or a body."""
     app = Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None)
-    with capture_logs() as lines, TestClient(Edge(app, Metrics(), access_log=access_log)) as client:
+    with (
+        capture_logs() as lines,
+        TestClient(RequestMiddleware(app, Metrics(), access_log=access_log)) as client,
+    ):
         client.get("/things/a", headers={"x-request-id": "abc", "authorization": "secret"})
 
     logged = [line for line in lines if line["event"] == "request.answered"]
-    assert [(line["path"], line["status"], line["request_id"]) for line in logged] == [("/things/a", 200, "abc")] * access_log
+    assert [(line["path"], line["status"], line["request_id"]) for line in logged] == [
+        ("/things/a", 200, "abc")
+    ] * access_log
     assert "secret" not in str(logged)
 
 
@@ -86,9 +102,11 @@ def test_requests_are_counted_by_route() -> None:
     with client_of(counted) as client:
         for path in ("/things/a", "/things/b", "/nowhere/1", "/nowhere/2"):
             client.get(path)
-    text = counted.render(NOTHING_READ).decode()
+    text = counted.render(NO_READING).decode()
 
-    assert 'headroom_http_requests_total{method="GET",route="/things/{name}",status="200"} 2.0' in text
+    assert (
+        'headroom_http_requests_total{method="GET",route="/things/{name}",status="200"} 2.0' in text
+    )
     assert 'headroom_http_requests_total{method="GET",route="unrouted",status="404"} 2.0' in text
     assert 'headroom_http_request_seconds_count{route="/things/{name}"} 2.0' in text
 
@@ -100,4 +118,4 @@ def test_unknown_methods_share_a_label() -> None:
         for number in range(3):
             client.request(f"X{number}", "/things/a")
 
-    assert counted.render(NOTHING_READ).decode().count("headroom_http_requests_total{") == 1
+    assert counted.render(NO_READING).decode().count("headroom_http_requests_total{") == 1

@@ -108,7 +108,11 @@ def test_references_lead_somewhere(document: Json) -> None:
 def test_requests_are_strict_all_the_way_down(document: Json) -> None:
     """Every object that a request may hold refuses unknown fields, a config.json excepted."""
     schemas = document["components"]["schemas"]
-    pending = [name for _, _, operation in operations(document) for name in references(operation.get("requestBody"))]
+    pending = [
+        name
+        for _, _, operation in operations(document)
+        for name in references(operation.get("requestBody"))
+    ]
     seen: set[str] = set()
     while pending:
         name = pending.pop()
@@ -116,18 +120,29 @@ def test_requests_are_strict_all_the_way_down(document: Json) -> None:
             seen.add(name)
             pending += references(schemas[name])
 
-    assert {"FitRequest", "TrainRequest", "ServeRequest", "LoraRequest", "PoolRequest", "NodeRequest"} <= seen
+    assert {
+        "FitRequest",
+        "TrainRequest",
+        "ServeRequest",
+        "LoraRequest",
+        "PoolRequest",
+        "NodeRequest",
+    } <= seen
     for name in seen:
         if schemas[name].get("type") == "object":
             assert schemas[name]["additionalProperties"] is False, name
 
 
 def test_problems_are_documented_as_they_are_sent(document: Json) -> None:
-    """Every error status of every operation has the one body that is sent, except the answer of /readyz."""
+    """Every error status of every operation has the one body that is sent, except the answer of
+    /readyz.
+    """
     for path, _, operation in operations(document):
         for status, reply in operation["responses"].items():
             if status >= "400" and (path, status) != ("/readyz", "503"):
-                assert reply["content"] == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}, (
+                assert reply["content"] == {
+                    "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+                }, (
                     path,
                     status,
                 )
@@ -136,28 +151,37 @@ def test_problems_are_documented_as_they_are_sent(document: Json) -> None:
 def test_examples_are_answered(client: TestClient[Any], document: Json) -> None:
     """The example of a question that needs no database is a question that works."""
     for path in ("/v1/fit", "/v1/fit/batch"):
-        example = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        example = document["paths"][path]["post"]["requestBody"]["content"]["application/json"][
+            "example"
+        ]
 
         assert client.post(path, json=example).status_code == 200
 
 
-def test_bodies_are_read_by_every_operation_that_documents_one(client: TestClient[Any], document: Json) -> None:
+def test_bodies_are_read_by_every_operation_that_documents_one(
+    client: TestClient[Any], document: Json
+) -> None:
     """An unknown field is refused with 422 wherever a body is documented."""
     for path, method, operation in operations(document):
         if "requestBody" in operation:
-            answer = client.request(method, path.format(name="a", id="1"), json={"no_such_field": 1})
+            answer = client.request(
+                method, path.format(name="a", id="1"), json={"no_such_field": 1}
+            )
 
             assert answer.status_code == 422, path
             assert answer.json()["errors"][0]["field"] == "no_such_field"
             assert "422" in operation["responses"]
 
 
-def test_unknown_parameters_are_refused_by_every_operation_that_documents_some(client: TestClient[Any], document: Json) -> None:
+def test_unknown_parameters_are_refused_by_every_operation_that_documents_some(
+    client: TestClient[Any], document: Json
+) -> None:
     """A misspelt query parameter is refused with 422 wherever parameters are documented."""
     lists = [
         path
         for path, method, operation in operations(document)
-        if method == "get" and any(parameter["in"] == "query" for parameter in operation["parameters"])
+        if method == "get"
+        and any(parameter["in"] == "query" for parameter in operation["parameters"])
     ]
 
     assert "/v1/measurements" in lists
@@ -165,12 +189,17 @@ def test_unknown_parameters_are_refused_by_every_operation_that_documents_some(c
         assert client.get(path, params={"no_such_parameter": "1"}).status_code == 422, path
 
 
-def test_unknown_parameters_are_refused_by_every_operation_that_documents_none(client: TestClient[Any], document: Json) -> None:
-    """What takes no parameters says so, before it looks at the path or the body; probes may add theirs to /healthz."""
+def test_unknown_parameters_are_refused_by_every_operation_that_documents_none(
+    client: TestClient[Any], document: Json
+) -> None:
+    """What takes no parameters says so, before it looks at the path or the body; probes may add
+    theirs to /healthz.
+    """
     silent = [
         (path, method, operation)
         for path, method, operation in operations(document)
-        if path.startswith("/v1/") and not any(parameter["in"] == "query" for parameter in operation["parameters"])
+        if path.startswith("/v1/")
+        and not any(parameter["in"] == "query" for parameter in operation["parameters"])
     ]
 
     assert ("/v1/fit", "post") in {(path, method) for path, method, _ in silent}
@@ -192,7 +221,9 @@ def test_unknown_resources_are_not_found(client: TestClient[Any]) -> None:
 
 
 def test_changes_need_more_than_a_readers_key(document: Json) -> None:
-    """Every operation that is no question asks for a scope which a dashboard's key does not have."""
+    """Every operation that is no question asks for a scope which a dashboard's key does not
+    have.
+    """
     questions = {"/v1/fit", "/v1/ceilings"}
     for path, method, operation in operations(document):
         if method != "get" and path not in questions:

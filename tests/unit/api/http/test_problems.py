@@ -9,10 +9,15 @@ from litestar.testing import TestClient
 from litestar.types import ASGIApp
 
 from service.api.http.problems import HANDLERS, MEDIA_TYPE
-from service.api.http.responses import json_answer
+from service.api.http.responses import json_response
 from service.base import errors
 from service.base.errors import ModelNotFoundError, ServiceError, UnavailableError
-from service.estimator.values.errors import InvalidConfigError, InvalidInputError, NotModelledError, UnknownModelTypeError
+from service.estimator.values.errors import (
+    InvalidConfigError,
+    InvalidInputError,
+    NotModelledError,
+    UnknownModelTypeError,
+)
 
 RAISED: dict[str, Exception] = {
     "service": ModelNotFoundError("there is no model 'x'", name="x"),
@@ -20,7 +25,9 @@ RAISED: dict[str, Exception] = {
     "input": InvalidInputError("micro_batch_size is 0", field="workload.micro_batch_size"),
     "config": InvalidConfigError("config lacks 'hidden_size'", field="hidden_size"),
     "unknown": UnknownModelTypeError("lama", ("llama", "gpt2")),
-    "later": NotModelledError("optimizer muon", field="workload.optimizer", modelled=("adamw", "sgd")),
+    "later": NotModelledError(
+        "optimizer muon", field="workload.optimizer", modelled=("adamw", "sgd")
+    ),
     "bug": RuntimeError("postgresql://user:secret@host/db"),
 }
 
@@ -34,13 +41,18 @@ def refuse(name: FromPath[str]) -> ASGIApp:
 @post("/body", sync_to_thread=False)
 def measure(body: RawBody) -> ASGIApp:
     """Answer with the length of the body."""
-    return json_answer(len(body))
+    return json_response(len(body))
 
 
 @pytest.fixture(scope="module", name="client")
-def start() -> Any:  # noqa: ANN401  # a generator of a client
+def start() -> Any:  # noqa: ANN401 - a generator of a client
     """Serve the two handlers."""
-    app = Litestar([refuse, measure], exception_handlers=HANDLERS, openapi_config=None, request_max_body_size=1000)
+    app = Litestar(
+        [refuse, measure],
+        exception_handlers=HANDLERS,
+        openapi_config=None,
+        request_max_body_size=1000,
+    )
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 
@@ -57,7 +69,9 @@ def start() -> Any:  # noqa: ANN401  # a generator of a client
         ("bug", 500, "internal-error"),
     ],
 )
-def test_every_refusal_has_the_same_shape(client: TestClient[Any], name: str, status: int, slug: str) -> None:
+def test_every_refusal_has_the_same_shape(
+    client: TestClient[Any], name: str, status: int, slug: str
+) -> None:
     """Status, media type and members are those of RFC 9457."""
     answer = client.get(f"/raise/{name}")
     problem = answer.json()
@@ -110,7 +124,11 @@ def test_large_bodies_are_413(client: TestClient[Any]) -> None:
 
 def test_slugs_are_stable_and_unique() -> None:
     """No two classes of the tree share a type."""
-    tree = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ServiceError)]
+    tree = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, ServiceError)
+    ]
     slugs = [kind.type for kind in tree]
 
     assert len(tree) > 20

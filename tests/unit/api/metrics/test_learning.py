@@ -5,16 +5,33 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from service.api.metrics.learning import learning_metrics
-from service.db.records.stored import CalibrationAge, ClassAccuracy, ErrorCount, ErrorSummary, Surprises
-from service.usecases.learning.accuracy import Learnt
+from service.api.metrics.learning import collect_learning_metrics
+from service.db.records.stored import (
+    CalibrationAge,
+    ClassAccuracy,
+    ErrorCount,
+    ErrorSummary,
+    IntervalMisses,
+)
+from service.usecases.learning.accuracy import LearningStatistics
 
-LEARNT = Learnt(
+LEARNT = LearningStatistics(
     errors=tuple(
-        ErrorCount(kind="training", quantity="allocated", when="before", place=place, count=count, total=0.1)
+        ErrorCount(
+            kind="training",
+            quantity="allocated",
+            when="before",
+            place=place,
+            count=count,
+            total=0.1,
+        )
         for place, count in ((0, 2), (3, 1), (11, 1))
     ),
-    promises=(Surprises(kind="training", quantity="allocated", environment="", measured=7, outside=2),),
+    promises=(
+        IntervalMisses(
+            kind="training", quantity="allocated", environment="", measured=7, outside=2
+        ),
+    ),
     classes=(
         ClassAccuracy(
             kind="training",
@@ -31,11 +48,13 @@ LEARNT = Learnt(
 
 class _Told(Collector):
     def collect(self) -> list[Metric]:
-        return list(learning_metrics(LEARNT))
+        return list(collect_learning_metrics(LEARNT))
 
 
 def test_what_was_learnt_is_told() -> None:
-    """Buckets add up from the smallest error to all of them, and promises are counted beside broken ones."""
+    """Buckets add up from the smallest error to all of them, and promises are counted beside broken
+    ones.
+    """
     registry = CollectorRegistry()
     registry.register(_Told())
 
@@ -44,7 +63,10 @@ def test_what_was_learnt_is_told() -> None:
     labels = 'kind="training",quantity="allocated"'
     buckets = {"0.0001": 2.0, "0.001": 2.0, "0.005": 3.0, "+Inf": 4.0}
     for bound, count in buckets.items():
-        line = 'headroom_estimate_error_bucket{kind="training",le="%s",quantity="allocated",when="before"} %s'
+        line = (
+            'headroom_estimate_error_bucket{kind="training",le="%s",quantity="allocated",when="before"} '  # noqa: E501
+            "%s"
+        )
         assert line % (bound, count) in text
     assert f"headroom_calibration_promises_total{{{labels}}} 7.0" in text
     assert f"headroom_calibration_surprises_total{{{labels}}} 2.0" in text
@@ -54,7 +76,9 @@ def test_what_was_learnt_is_told() -> None:
 
 
 def test_each_class_has_its_errors_before_and_after() -> None:
-    """Median, 95th percentile, bias, coverage and width stand side by side; where no answer gave an interval there is none."""
+    """Median, 95th percentile, bias, coverage and width stand side by side; where no answer gave an
+    interval there is none.
+    """
     registry = CollectorRegistry()
     registry.register(_Told())
 
@@ -62,8 +86,16 @@ def test_each_class_has_its_errors_before_and_after() -> None:
 
     labels = 'kind="training",quantity="allocated"'
     assert f"headroom_estimate_measurements{{{labels}}} 4.0" in lines
-    for name, before, after in (("error_median", 0.01, 0.002), ("error_p95", 0.2, 0.04), ("bias", -0.05, 0.0)):
+    for name, before, after in (
+        ("error_median", 0.01, 0.002),
+        ("error_p95", 0.2, 0.04),
+        ("bias", -0.05, 0.0),
+    ):
         assert f'headroom_estimate_{name}_ratio{{{labels},when="before"}} {before}' in lines
         assert f'headroom_estimate_{name}_ratio{{{labels},when="after"}} {after}' in lines
     assert f'headroom_estimate_coverage_ratio{{{labels},when="before"}} 0.9' in lines
-    assert not [line for line in lines if line.startswith("headroom_estimate_coverage_ratio") and 'when="after"' in line]
+    assert not [
+        line
+        for line in lines
+        if line.startswith("headroom_estimate_coverage_ratio") and 'when="after"' in line
+    ]

@@ -1,4 +1,6 @@
-"""POST /v1/fit/batch without a database: in order, nothing lost, each item as POST /v1/fit would answer it."""
+"""POST /v1/fit/batch without a database: in order, nothing lost, each item as POST /v1/fit would
+answer it.
+"""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from litestar.testing import TestClient
 
 from service.api.resources.batch import MAX_BODY_BYTES
 from service.contract.schemas.batch import MAX_ITEMS
-from service.usecases.stored_specs.spec_cache import NamedModel, SpecBook, catalogue_model
+from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache, load_catalogue_model
 from tests.unit.api.builders import FIT, changed, parts, served
 
 JSON = {"content-type": "application/json"}
@@ -75,13 +77,19 @@ def test_numbers_are_the_default_and_leave_out_what_explains(client: TestClient[
 
 
 @pytest.mark.parametrize("detail", ["numbers", "full"])
-def test_a_bad_item_has_the_problem_of_a_single_fit_in_its_place(client: TestClient[Any], detail: str) -> None:
-    """Good and bad ones in turn: no answer is lost, and each refusal says what POST /v1/fit says, and of which item."""
+def test_a_bad_item_has_the_problem_of_a_single_fit_in_its_place(
+    client: TestClient[Any], detail: str
+) -> None:
+    """Good and bad ones in turn: no answer is lost, and each refusal says what POST /v1/fit says,
+    and of which item.
+    """
     items = [item for bad in BAD for item in (FIT, bad)]
     answers = _answers(client, items, detail=detail)
 
     assert len(answers) == len(items)
-    assert {answer["verdict"] for answer in answers[::2]} == {client.post("/v1/fit", json=FIT).json()["verdict"]}
+    assert {answer["verdict"] for answer in answers[::2]} == {
+        client.post("/v1/fit", json=FIT).json()["verdict"]
+    }
     for index, (bad, answer) in enumerate(zip(BAD, answers[1::2], strict=True)):
         single = client.post("/v1/fit", content=json.dumps(bad), headers=JSON).json()
         assert answer == {"problem": single | {"instance": f"/v1/fit/batch#/items/{2 * index + 1}"}}
@@ -91,11 +99,15 @@ def test_equal_bad_items_each_say_where_they_stand(client: TestClient[Any]) -> N
     """What is worked out once is still said of each."""
     answers = _answers(client, [BAD[5], FIT, BAD[5]])
 
-    assert [answers[index]["problem"]["instance"] for index in (0, 2)] == [f"/v1/fit/batch#/items/{index}" for index in (0, 2)]
+    assert [answers[index]["problem"]["instance"] for index in (0, 2)] == [
+        f"/v1/fit/batch#/items/{index}" for index in (0, 2)
+    ]
 
 
 def test_equal_items_are_worked_out_once_and_counted_each(client: TestClient[Any]) -> None:
-    """A thousand times the same question is a thousand answers, and a thousand fits in the metrics."""
+    """A thousand times the same question is a thousand answers, and a thousand fits in the
+    metrics.
+    """
     with served() as fresh:
         answers = _answers(fresh, [FIT] * 1000)
         counted = fresh.get("/metrics").text
@@ -108,19 +120,23 @@ def test_equal_items_are_worked_out_once_and_counted_each(client: TestClient[Any
 def test_names_are_resolved_once_per_batch() -> None:
     """A stored model is asked of the database once, however many items name it."""
     asked: list[str] = []
-    stored = catalogue_model("gpt2")
+    stored = load_catalogue_model("gpt2")
     assert stored is not None
 
     def read_stored(name: str) -> Any:  # noqa: ANN401 - None, as the database would say of a name that it has not
         asked.append(name)
         return replace(stored, name=name, version="1") if name == "mine" else None
 
-    specs = SpecBook(
-        read_catalogue=catalogue_model, read_stored=read_stored, read_versions=lambda _: {}, known_names=lambda: ["gpt2"]
+    specs = SpecCache(
+        read_catalogue=load_catalogue_model,
+        read_stored=read_stored,
+        read_versions=lambda _: {},
+        known_names=lambda: ["gpt2"],
     )
     with served(replace(parts(), specs=specs)) as client:
         items = [
-            {"model": "mine", "workload": {"task": "train", "sequence_length": length}, "gpu": "L4"} for length in range(1, 200)
+            {"model": "mine", "workload": {"task": "train", "sequence_length": length}, "gpu": "L4"}
+            for length in range(1, 200)
         ]
         answers = _answers(client, items)
 
@@ -135,10 +151,13 @@ def test_a_fault_of_ours_loses_one_answer_only() -> None:
         if name == "broken":
             message = "boom"
             raise ZeroDivisionError(message)
-        return catalogue_model(name)
+        return load_catalogue_model(name)
 
-    specs = SpecBook(
-        read_catalogue=read_catalogue, read_stored=lambda _: None, read_versions=lambda _: {}, known_names=lambda: ["gpt2"]
+    specs = SpecCache(
+        read_catalogue=read_catalogue,
+        read_stored=lambda _: None,
+        read_versions=lambda _: {},
+        known_names=lambda: ["gpt2"],
     )
     with served(replace(parts(), specs=specs)) as client:
         answers = _answers(client, [FIT, FIT | {"model": "broken"}, FIT])

@@ -1,4 +1,6 @@
-"""POST /v1/ceilings without a database: the largest value, the answer there, and what one more lacks."""
+"""POST /v1/ceilings without a database: the largest value, the answer there, and what one more
+lacks.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +12,13 @@ from tests.unit.api.builders import served
 
 QUESTION: dict[str, Any] = {
     "model": "llama-2-7b",
-    "workload": {"task": "train", "method": "lora", "precision": "bf16", "sequence_length": 2048, "attention": "flash"},
+    "workload": {
+        "task": "train",
+        "method": "lora",
+        "precision": "bf16",
+        "sequence_length": 2048,
+        "attention": "flash",
+    },
     "gpu": "A100-SXM4-80GB",
     "maximize": "micro_batch_size",
 }
@@ -44,14 +52,20 @@ def refused(client: TestClient[Any], **changes: object) -> str:
 
 @pytest.mark.parametrize("engine", ["transformers", "vllm", "sglang", "tensorrt_llm"])
 def test_a_ceiling_fits_whatever_the_engine(client: TestClient[Any], engine: str) -> None:
-    """A pool that is only tight is no more enough than a tight device: the value fits, and one more does not."""
+    """A pool that is only tight is no more enough than a tight device: the value fits, and one more
+    does not.
+    """
     workload = SERVING | {"engine": engine}
     value = ask(client, maximize="num_sequences", workload=workload)["value"]
 
     verdicts = [
         client.post(
             "/v1/fit",
-            json={"model": QUESTION["model"], "gpu": QUESTION["gpu"], "workload": workload | {"num_sequences": number}},
+            json={
+                "model": QUESTION["model"],
+                "gpu": QUESTION["gpu"],
+                "workload": workload | {"num_sequences": number},
+            },
         ).json()["verdict"]
         for number in (value, value + 1)
     ]
@@ -63,7 +77,11 @@ def test_a_ceiling_fits_whatever_the_engine(client: TestClient[Any], engine: str
     ("maximize", "workload", "word"),
     [
         ("micro_batch_size", QUESTION["workload"], "micro_batch_size"),
-        ("sequence_length", {"task": "train", "method": "lora", "precision": "bf16"}, "sequence_length"),
+        (
+            "sequence_length",
+            {"task": "train", "method": "lora", "precision": "bf16"},
+            "sequence_length",
+        ),
         ("num_sequences", SERVING, "num_sequences"),
         ("sequence_length", {"task": "serve", "num_sequences": 4}, "prompt_tokens"),
     ],
@@ -71,12 +89,16 @@ def test_a_ceiling_fits_whatever_the_engine(client: TestClient[Any], engine: str
 def test_the_ceiling_fits_and_the_next_does_not(
     client: TestClient[Any], maximize: str, workload: dict[str, Any], word: str
 ) -> None:
-    """Asked as a fit, the value fits and one more does not: both sides are proved by the same model."""
+    """Asked as a fit, the value fits and one more does not: both sides are proved by the same
+    model.
+    """
     found = ask(client, maximize=maximize, workload=workload)
 
     asked = {"model": QUESTION["model"], "gpu": QUESTION["gpu"], "layout": found["layout"]}
     at = client.post("/v1/fit", json={**asked, "workload": found["workload"]}).json()
-    beyond = client.post("/v1/fit", json={**asked, "workload": found["workload"] | {word: found["next"]["value"]}}).json()
+    beyond = client.post(
+        "/v1/fit", json={**asked, "workload": found["workload"] | {word: found["next"]["value"]}}
+    ).json()
     assert found["workload"][word] == found["value"] == found["next"]["value"] - 1
     assert at["verdict"] == "fits"
     assert at["per_gpu"] == found["fit"]["per_gpu"]
@@ -97,7 +119,9 @@ def test_what_the_request_fixes_is_not_searched(client: TestClient[Any]) -> None
 
 def test_a_rank_has_a_ceiling(client: TestClient[Any]) -> None:
     """Larger adapters need more of everything."""
-    found = ask(client, maximize="lora_rank", workload=QUESTION["workload"] | {"micro_batch_size": 8})
+    found = ask(
+        client, maximize="lora_rank", workload=QUESTION["workload"] | {"micro_batch_size": 8}
+    )
 
     assert found["workload"]["lora"]["rank"] == found["value"]
     assert found["next"]["value"] == found["value"] + 1
@@ -108,7 +132,13 @@ def test_a_card_has_a_largest_model(client: TestClient[Any]) -> None:
     workload = {"task": "train", "precision": "bf16", "sequence_length": 1024}
 
     small, large = (
-        ask(client, model=None, maximize="num_parameters", workload=workload, gpu={"memory_bytes": size})["value"]
+        ask(
+            client,
+            model=None,
+            maximize="num_parameters",
+            workload=workload,
+            gpu={"memory_bytes": size},
+        )["value"]
         for size in ("24Gi", "80Gi")
     )
 
@@ -116,18 +146,24 @@ def test_a_card_has_a_largest_model(client: TestClient[Any]) -> None:
     assert small < large
 
 
-def test_a_model_that_is_named_beside_its_size_changes_nothing_and_is_told(client: TestClient[Any]) -> None:
+def test_a_model_that_is_named_beside_its_size_changes_nothing_and_is_told(
+    client: TestClient[Any],
+) -> None:
     """As with every word that is maximised: what the request says of it is no bound."""
     workload = {"task": "train", "precision": "bf16", "sequence_length": 1024}
     asked = {"maximize": "num_parameters", "workload": workload, "gpu": {"memory_bytes": "24Gi"}}
-    alone, *named = (ask(client, model=model, **asked) for model in (None, "gpt2", {"num_parameters": 10**9}))
+    alone, *named = (
+        ask(client, model=model, **asked) for model in (None, "gpt2", {"num_parameters": 10**9})
+    )
 
     assert {found["value"] for found in named} == {alone["value"]}
     assert all(set(found["assumptions"]) - set(alone["assumptions"]) for found in named)
 
 
 def test_nothing_fits_is_an_answer(client: TestClient[Any]) -> None:
-    """A model whose weights alone are too large has no ceiling, and the answer says what is missing for the least value."""
+    """A model whose weights alone are too large has no ceiling, and the answer says what is missing
+    for the least value.
+    """
     found = ask(client, model="llama-2-70b")
 
     assert found["value"] is None
@@ -141,15 +177,22 @@ def test_nothing_fits_is_an_answer(client: TestClient[Any]) -> None:
     [
         ({"maximize": "num_sequences"}, "serve"),
         ({"maximize": "micro_batch_size", "workload": SERVING | {"num_sequences": 1}}, "train"),
-        ({"maximize": "lora_rank", "workload": {"task": "train", "sequence_length": 8}}, "adapters"),
+        (
+            {"maximize": "lora_rank", "workload": {"task": "train", "sequence_length": 8}},
+            "adapters",
+        ),
         ({"model": None}, "model"),
         ({"maximize": "num_parameters", "model": "gpt-9"}, "gpt-9"),
         ({"maximize": "micro_batch"}, "micro_batch_size"),
         ({"workload": {"task": "train", "method": "lora"}}, "sequence_length"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_words(client: TestClient[Any], changes: dict[str, Any], said: str) -> None:
-    """A word of the other task, adapters that are not there, a model that is missing or too many."""
+def test_what_makes_no_sense_is_refused_in_words(
+    client: TestClient[Any], changes: dict[str, Any], said: str
+) -> None:
+    """A word of the other task, adapters that are not there, a model that is missing or too
+    many.
+    """
     assert said in refused(client, **changes)
 
 
@@ -163,4 +206,6 @@ def test_a_global_batch_and_its_micro_batch_cannot_both_be_asked(client: TestCli
     assert found["value"] == batch["micro_batch_size"] * 2 * layout["data_parallel"]
     assert found["next"]["value"] == found["value"] + 2 * layout["data_parallel"]
     assert any("accumulating takes no more memory" in line for line in found["assumptions"])
-    assert "leave micro_batch_size out" in refused(client, workload=workload | {"micro_batch_size": 4}, **asked)
+    assert "leave micro_batch_size out" in refused(
+        client, workload=workload | {"micro_batch_size": 4}, **asked
+    )

@@ -13,7 +13,7 @@ from service.access.keys import Principal, Scope
 from service.api.http.auth import Access, Guard
 from service.base.errors import UnstorableTextError
 from service.usecases.access import keys
-from service.usecases.access.keys import AuditEvent, missing_key
+from service.usecases.access.keys import AuditEvent, make_missing_key_error
 from tests.unit.api.builders import parts, served
 
 READER = Principal(name="reader", scopes=frozenset({Scope.READ}))
@@ -22,7 +22,7 @@ READER = Principal(name="reader", scopes=frozenset({Scope.READ}))
 def find(text: str) -> Principal:
     """Know one key."""
     if text != "known":
-        raise missing_key()
+        raise make_missing_key_error()
     return READER
 
 
@@ -45,7 +45,9 @@ class Log:
 def start() -> Iterator[Log]:
     """Serve over fakes for the tests of this file."""
     kept: list[AuditEvent] = []
-    with served(replace(parts(), guard=Guard(Access.KEYS, find=find), write_down=kept.append)) as client:
+    with served(
+        replace(parts(), guard=Guard(Access.KEYS, find=find), record_change=kept.append)
+    ) as client:
         yield Log(client, kept)
 
 
@@ -53,11 +55,18 @@ def test_a_refused_change_names_whose_key_it_was(log: Log) -> None:
     """Who may not do a thing is in the log with what he tried."""
     (event,) = log.of("/v1/models/mine", "known")
 
-    assert (event.principal, event.operation, event.path, event.status) == ("reader", "deleteModel", "/v1/models/mine", 403)
+    assert (event.principal, event.operation, event.path, event.status) == (
+        "reader",
+        "deleteModel",
+        "/v1/models/mine",
+        403,
+    )
 
 
 def test_strangers_do_not_fill_the_database(log: Log) -> None:
-    """What is asked for without a valid key is a bounded line of the process's own log, and no row."""
+    """What is asked for without a valid key is a bounded line of the process's own log, and no
+    row.
+    """
     with capture_logs() as lines:
         assert log.of("/v1/models/" + "a" * 50_000, "unknown") == []
 
@@ -94,8 +103,19 @@ class Refusing:
 
 def test_what_the_database_refuses_is_in_the_log_of_the_process() -> None:
     """A change that cannot be stored is told, and nothing is raised after the answer."""
-    event = AuditEvent(principal="p", key_id=None, operation="o", method="PUT", path="/", status=204, request_id="r", peer=None)
+    event = AuditEvent(
+        principal="p",
+        key_id=None,
+        operation="o",
+        method="PUT",
+        path="/",
+        status=204,
+        request_id="r",
+        peer=None,
+    )
     with capture_logs() as lines:
-        keys.write_down(Refusing(), event)  # type: ignore[arg-type]  # as much of it as is asked
+        keys.record_change(Refusing(), event)  # type: ignore[arg-type]  # as much of it as is asked
 
-    assert [(line["event"], line["reason"]) for line in lines] == [("audit.not_stored", "the text cannot be stored")]
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("audit.not_stored", "the text cannot be stored")
+    ]

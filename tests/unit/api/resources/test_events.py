@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from service.api.resources.measurements.events import chunks, render
+from service.api.resources.measurements.events import iter_chunks, render
 from service.base.errors import ForbiddenError, ServiceError, UnauthorizedError, UnavailableError
 from service.db.records.measurements import StoredEvent
 from service.usecases.jobs.measurements import EventBatch
@@ -36,14 +36,22 @@ def streamed(
     """Return every chunk that a client receives."""
 
     async def collect() -> list[bytes]:
-        return [chunk async for chunk in chunks(first, 0, read_after, readmit, heartbeat_s=heartbeat_s)]
+        return [
+            chunk
+            async for chunk in iter_chunks(first, 0, read_after, readmit, heartbeat_s=heartbeat_s)
+        ]
 
     return asyncio.run(asyncio.wait_for(collect(), timeout=20))
 
 
 def test_events_have_the_format_of_the_standard() -> None:
-    """Id, kind and one line of JSON, closed by an empty line; a newline in a value cannot break out of its line."""
-    assert render([event(7, "status", phase="a\nb")]) == b'id: 7\nevent: status\ndata: {"phase":"a\\nb"}\n\n'
+    """Id, kind and one line of JSON, closed by an empty line; a newline in a value cannot break out
+    of its line.
+    """
+    assert (
+        render([event(7, "status", phase="a\nb")])
+        == b'id: 7\nevent: status\ndata: {"phase":"a\\nb"}\n\n'
+    )
 
 
 def test_a_stream_goes_on_after_the_last_event_and_ends_with_the_last_batch() -> None:

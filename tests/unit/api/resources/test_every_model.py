@@ -1,4 +1,6 @@
-"""Every model of the catalogue, trained and served on a GPU of the catalogue: what must hold of any answer."""
+"""Every model of the catalogue, trained and served on a GPU of the catalogue: what must hold of any
+answer.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,11 +8,16 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from service.catalog.models import model_names
+from service.catalog.models import list_model_names
 from tests.unit.api.builders import served
 
 TRAIN: dict[str, Any] = {"task": "train", "sequence_length": 128}
-SERVE: dict[str, Any] = {"task": "serve", "num_sequences": 2, "prompt_tokens": 128, "output_tokens": 8}
+SERVE: dict[str, Any] = {
+    "task": "serve",
+    "num_sequences": 2,
+    "prompt_tokens": 128,
+    "output_tokens": 8,
+}
 FRAMEWORKS: dict[str, dict[str, Any]] = {
     "transformers": {"sharding": "deepspeed", "zero_stage": 3, "data_parallel": 512},
     "megatron": {"sharding": "megatron"},
@@ -21,7 +28,7 @@ ASKED: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     *((TRAIN | {"framework": name}, layout) for name, layout in FRAMEWORKS.items()),
     *((SERVE | {"engine": name}, {}) for name in ENGINES),
 )
-MODELS = tuple(name for name in model_names() if "/" not in name)
+MODELS = tuple(name for name in list_model_names() if "/" not in name)
 """Without the names that repositories give them."""
 NAMES = [workload.get("framework", "serve-" + str(workload.get("engine"))) for workload, _ in ASKED]
 QUANTITIES = ("allocated", "reserved", "device")
@@ -34,9 +41,14 @@ def client() -> Iterator[TestClient[Any]]:
         yield asked
 
 
-def _ask(client: TestClient[Any], model: str, workload: dict[str, Any], layout: dict[str, Any]) -> dict[str, Any] | None:
+def _ask(
+    client: TestClient[Any], model: str, workload: dict[str, Any], layout: dict[str, Any]
+) -> dict[str, Any] | None:
     """Return an answer; None is a refusal in words, and a fault fails the test."""
-    reply = client.post("/v1/fit", json={"model": model, "workload": workload, "gpu": "H100-SXM5-80GB", "layout": layout})
+    reply = client.post(
+        "/v1/fit",
+        json={"model": model, "workload": workload, "gpu": "H100-SXM5-80GB", "layout": layout},
+    )
     assert reply.status_code in {200, 422}, (model, workload, reply.text)
     body: dict[str, Any] = reply.json()
     return body if reply.status_code == 200 else None
@@ -46,8 +58,12 @@ def _ask(client: TestClient[Any], model: str, workload: dict[str, Any], layout: 
 def test_every_model_is_answered_or_refused_in_words(
     client: TestClient[Any], workload: dict[str, Any], layout: dict[str, Any]
 ) -> None:
-    """No model is a fault of the service, and bytes, intervals, stages and verdicts of all answers agree."""
-    answers = [answer for model in MODELS if (answer := _ask(client, model, workload, layout)) is not None]
+    """No model is a fault of the service, and bytes, intervals, stages and verdicts of all answers
+    agree.
+    """
+    answers = [
+        answer for model in MODELS if (answer := _ask(client, model, workload, layout)) is not None
+    ]
 
     assert len(answers) > 10
     for answer in answers:
@@ -63,7 +79,9 @@ def _check_bytes(per_gpu: dict[str, Any]) -> None:
     for name in QUANTITIES:
         low, high = per_gpu["intervals"][name]
         assert 0 <= low <= per_gpu[f"{name}_bytes"] <= high
-    assert max(stage["allocated_bytes"] for stage in per_gpu["stages"]) == per_gpu["allocated_bytes"]
+    assert (
+        max(stage["allocated_bytes"] for stage in per_gpu["stages"]) == per_gpu["allocated_bytes"]
+    )
 
 
 def _check_verdict(answer: dict[str, Any]) -> None:
@@ -74,10 +92,17 @@ def _check_verdict(answer: dict[str, Any]) -> None:
     assert min(answer["headroom_bytes"], answer["deficit_bytes"]) == 0
 
 
-@pytest.mark.parametrize("workload", [SERVE | {"engine": name} for name in ("transformers", "vllm", "sglang", "tensorrt_llm")])
-def test_twice_the_tensor_parallel_ranks_hold_less_of_the_weights(client: TestClient[Any], workload: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "workload",
+    [SERVE | {"engine": name} for name in ("transformers", "vllm", "sglang", "tensorrt_llm")],
+)
+def test_twice_the_tensor_parallel_ranks_hold_less_of_the_weights(
+    client: TestClient[Any], workload: dict[str, Any]
+) -> None:
     """A rank of two holds fewer bytes of weights than one alone, whatever the engine."""
-    alone, shared = (_ask(client, "llama-2-7b", workload, {"tensor_parallel": ranks}) for ranks in (1, 2))
+    alone, shared = (
+        _ask(client, "llama-2-7b", workload, {"tensor_parallel": ranks}) for ranks in (1, 2)
+    )
 
     assert alone is not None
     assert shared is not None
@@ -88,7 +113,8 @@ def test_megatron_ranks_hold_less_of_the_weights(client: TestClient[Any]) -> Non
     """Training splits the weights as serving does."""
     workload = TRAIN | {"framework": "megatron"}
     alone, shared = (
-        _ask(client, "llama-3.2-1b", workload, {"sharding": "megatron", "tensor_parallel": ranks}) for ranks in (1, 2)
+        _ask(client, "llama-3.2-1b", workload, {"sharding": "megatron", "tensor_parallel": ranks})
+        for ranks in (1, 2)
     )
 
     assert alone is not None
@@ -97,14 +123,20 @@ def test_megatron_ranks_hold_less_of_the_weights(client: TestClient[Any]) -> Non
 
 
 def _weights(answer: dict[str, Any]) -> int:
-    return sum(int(part["bytes"]) for part in answer["per_gpu"]["components"] if part["name"] == "weights")
+    return sum(
+        int(part["bytes"]) for part in answer["per_gpu"]["components"] if part["name"] == "weights"
+    )
 
 
 @pytest.mark.parametrize(("workload", "layout"), ASKED, ids=NAMES)
-def test_more_tokens_are_never_faster(client: TestClient[Any], workload: dict[str, Any], layout: dict[str, Any]) -> None:
+def test_more_tokens_are_never_faster(
+    client: TestClient[Any], workload: dict[str, Any], layout: dict[str, Any]
+) -> None:
     """Four times the tokens take no less time, and no fewer bytes."""
     word = "sequence_length" if workload["task"] == "train" else "prompt_tokens"
-    few, many = (_ask(client, "llama-3.2-1b", workload | {word: tokens}, layout) for tokens in (256, 1024))
+    few, many = (
+        _ask(client, "llama-3.2-1b", workload | {word: tokens}, layout) for tokens in (256, 1024)
+    )
 
     assert few is not None
     assert many is not None
@@ -120,8 +152,12 @@ REMEDIED: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("model", "workload"), REMEDIED, ids=["train", "serve", "vllm"])
-def test_a_remedy_sent_back_gives_what_it_said(client: TestClient[Any], model: str, workload: dict[str, Any]) -> None:
-    """The words of a change, merged into the question, are a question with that verdict, those bytes and that time."""
+def test_a_remedy_sent_back_gives_what_it_said(
+    client: TestClient[Any], model: str, workload: dict[str, Any]
+) -> None:
+    """The words of a change, merged into the question, are a question with that verdict, those
+    bytes and that time.
+    """
     before = _ask(client, model, workload, {})
     assert before is not None
     assert before["remedies"]
@@ -129,17 +165,34 @@ def test_a_remedy_sent_back_gives_what_it_said(client: TestClient[Any], model: s
     for remedy in before["remedies"]:
         words = remedy["change"]
         layout = {name: value for name, value in words.items() if name in LAYOUT_WORDS}
-        after = _ask(client, model, workload | {name: value for name, value in words.items() if name not in layout}, layout)
+        after = _ask(
+            client,
+            model,
+            workload | {name: value for name, value in words.items() if name not in layout},
+            layout,
+        )
         assert after is not None
         assert (after["verdict"], after["num_gpus"]) == (remedy["verdict"], remedy["num_gpus"])
-        before_rate, after_rate = (answer["throughput"]["tokens_per_second_per_gpu"] for answer in (before, after))
+        before_rate, after_rate = (
+            answer["throughput"]["tokens_per_second_per_gpu"] for answer in (before, after)
+        )
         assert remedy["slowdown"] == pytest.approx(before_rate / after_rate, abs=0.001)
         if after["serving"] is None or after["serving"]["kv_pool_bytes"] is None:
-            assert before["per_gpu"]["device_bytes"] - after["per_gpu"]["device_bytes"] == remedy["saves_bytes"]
+            assert (
+                before["per_gpu"]["device_bytes"] - after["per_gpu"]["device_bytes"]
+                == remedy["saves_bytes"]
+            )
 
 
 LAYOUT_WORDS = frozenset(
-    {"data_parallel", "tensor_parallel", "pipeline_parallel", "zero_stage", "sharding", "sequence_parallel"}
+    {
+        "data_parallel",
+        "tensor_parallel",
+        "pipeline_parallel",
+        "zero_stage",
+        "sharding",
+        "sequence_parallel",
+    },
 )
 
 

@@ -32,12 +32,12 @@ def test_answer_has_every_field_of_the_contract(client: TestClient[Any]) -> None
     found = answer(client, FIT)
 
     assert {
-        "verdict", "basis", "num_gpus", "per_gpu", "capacity_bytes", "usable_bytes", "headroom_bytes", "deficit_bytes",
-        "host_bytes_per_node", "checkpoint_bytes", "serving", "throughput", "rules_of_thumb", "remedies", "assumptions",
+        "verdict", "basis", "num_gpus", "per_gpu", "capacity_bytes", "usable_bytes", "headroom_bytes", "deficit_bytes",  # noqa: E501
+        "host_bytes_per_node", "checkpoint_bytes", "serving", "throughput", "rules_of_thumb", "remedies", "assumptions",  # noqa: E501
         "warnings", "calibration",
     } <= set(found)  # fmt: skip
     assert {
-        "allocated_bytes", "reserved_bytes", "device_bytes", "steady_bytes", "intervals", "peak_instant", "worst_rank",
+        "allocated_bytes", "reserved_bytes", "device_bytes", "steady_bytes", "intervals", "peak_instant", "worst_rank",  # noqa: E501
         "components", "instants", "stages",
     } <= set(found["per_gpu"])  # fmt: skip
     assert [instant["name"] for instant in found["per_gpu"]["instants"]] == [
@@ -50,7 +50,9 @@ def test_answer_has_every_field_of_the_contract(client: TestClient[Any]) -> None
 
 
 def test_phases_count_the_loss_in_both_passes(client: TestClient[Any]) -> None:
-    """A profiler sees forward and backward; each holds its part of the loss, so that the higher one is the instants' peak."""
+    """A profiler sees forward and backward; each holds its part of the loss, so that the higher one
+    is the instants' peak.
+    """
     per_gpu = answer(client, FIT)["per_gpu"]
     phases = {phase["name"]: phase["allocated_bytes"] for phase in per_gpu["phases"]}
     instants = {instant["name"]: instant["allocated_bytes"] for instant in per_gpu["instants"]}
@@ -63,7 +65,9 @@ def test_phases_count_the_loss_in_both_passes(client: TestClient[Any]) -> None:
 
 
 def test_full_fine_tuning_of_seven_billion_does_not_fit_on_one_gpu(client: TestClient[Any]) -> None:
-    """The headline question: 16 bytes per parameter alone exceed 80 GB, and the answer says what would help."""
+    """The headline question: 16 bytes per parameter alone exceed 80 GB, and the answer says what
+    would help.
+    """
     found = answer(client, FIT)
 
     assert found["verdict"] == "does_not_fit"
@@ -84,7 +88,9 @@ def test_components_add_up(client: TestClient[Any]) -> None:
 
 
 def test_serving_answers_as_well(client: TestClient[Any]) -> None:
-    """The cache of llama-7b at 64 x 2048 is 64 GiB in 16 bit: 2 x 32 layers x 4096 x 2 B a token."""
+    """The cache of llama-7b at 64 x 2048 is 64 GiB in 16 bit: 2 x 32 layers x 4096 x 2 B a
+    token.
+    """
     workload = {"task": "serve", "num_sequences": 64, "prompt_tokens": 1536, "output_tokens": 512}
     found = answer(client, changed("workload", workload))
 
@@ -108,7 +114,9 @@ def test_memory_stands_for_a_gpu(client: TestClient[Any]) -> None:
 
 
 @pytest.mark.parametrize(("memory", "says"), [("0Gi", "1 byte or more"), (0, ">= 1")])
-def test_a_gpu_without_memory_is_refused(client: TestClient[Any], memory: object, says: str) -> None:
+def test_a_gpu_without_memory_is_refused(
+    client: TestClient[Any], memory: object, says: str
+) -> None:
     """However it is written, nothing is no amount of memory for a GPU."""
     answer = client.post("/v1/fit", json=changed("gpu", {"memory_bytes": memory}))
 
@@ -128,7 +136,9 @@ def test_described_architecture_is_read_back(client: TestClient[Any]) -> None:
     """Our own spec, as GET /v1/models shows it, gives the same answer."""
     shown = client.get("/v1/models/llama-2-7b").json()
 
-    assert answer(client, changed("model", {"architecture": shown["architecture"]})) == answer(client, FIT)
+    assert answer(client, changed("model", {"architecture": shown["architecture"]})) == answer(
+        client, FIT
+    )
     assert shown["parameters"]["total"] == 6738415616
     assert shown["weight_bytes"] == {"fp32": 26953662464, "bf16": 13476831232}
 
@@ -154,7 +164,9 @@ def test_described_architecture_is_read_back(client: TestClient[Any]) -> None:
         ("workload.lora", {"rank": 8}, "invalid-request", "lora"),
     ],
 )
-def test_bad_input_says_what_would_be_right(client: TestClient[Any], path: str, value: object, slug: str, says: str) -> None:
+def test_bad_input_says_what_would_be_right(
+    client: TestClient[Any], path: str, value: object, slug: str, says: str
+) -> None:
     """A rule that is broken is answered with 422, the path of the value and what would be right."""
     found = client.post("/v1/fit", json=changed(path, value))
     problem = found.json()
@@ -167,7 +179,9 @@ def test_bad_input_says_what_would_be_right(client: TestClient[Any], path: str, 
 
 def test_fields_are_named_inside_inline_models(client: TestClient[Any]) -> None:
     """What is wrong in a config.json is named by its place in the request."""
-    found = client.post("/v1/fit", json=changed("model", {"hf_config": {"model_type": "lama"}})).json()
+    found = client.post(
+        "/v1/fit", json=changed("model", {"hf_config": {"model_type": "lama"}})
+    ).json()
 
     assert found["errors"][0]["field"] == "model.hf_config.model_type"
 
@@ -183,7 +197,9 @@ def test_depth_bomb_bad_utf8_and_syntax_are_400(client: TestClient[Any]) -> None
 
 def test_huge_body_is_413(client: TestClient[Any]) -> None:
     """More than a megabyte is not read."""
-    found = client.post("/v1/fit", content=b" " * 1_000_001, headers={"content-type": "application/json"})
+    found = client.post(
+        "/v1/fit", content=b" " * 1_000_001, headers={"content-type": "application/json"}
+    )
 
     assert (found.status_code, found.json()["type"]) == (413, "body-too-large")
 
@@ -198,12 +214,26 @@ def test_other_content_type_is_415(client: TestClient[Any]) -> None:
 @pytest.mark.parametrize(
     "workload",
     [
-        {"task": "train", "sequence_length": 100_000_000, "micro_batch_size": 65_536, "attention": "eager"},
-        {"task": "serve", "num_sequences": 65_536, "prompt_tokens": 100_000_000, "output_tokens": 100_000_000},
+        {
+            "task": "train",
+            "sequence_length": 100_000_000,
+            "micro_batch_size": 65_536,
+            "attention": "eager",
+        },
+        {
+            "task": "serve",
+            "num_sequences": 65_536,
+            "prompt_tokens": 100_000_000,
+            "output_tokens": 100_000_000,
+        },
     ],
 )
-def test_absurd_sizes_are_answered_exactly_or_refused(client: TestClient[Any], workload: dict[str, Any]) -> None:
-    """No number leaves that a client could not read exactly, and none is too large for the service."""
+def test_absurd_sizes_are_answered_exactly_or_refused(
+    client: TestClient[Any], workload: dict[str, Any]
+) -> None:
+    """No number leaves that a client could not read exactly, and none is too large for the
+    service.
+    """
     found = client.post("/v1/fit", json=changed("workload", workload))
 
     assert found.status_code in {200, 422}

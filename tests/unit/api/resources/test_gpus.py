@@ -39,6 +39,8 @@ def test_the_catalogue_comes_in_pages(client: TestClient[Any]) -> None:
 
 
 @pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 201}, {"cursor": "abc"}])
-def test_a_page_that_does_not_exist_is_refused(client: TestClient[Any], query: dict[str, str | int]) -> None:
+def test_a_page_that_does_not_exist_is_refused(
+    client: TestClient[Any], query: dict[str, str | int]
+) -> None:
     """A size beyond the bounds and a cursor from nowhere are no page."""
     assert client.get("/v1/gpus", params=query).status_code == 422

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from service.api.http.negotiation import prefers_text
+from service.api.http.negotiation import is_text_preferred
 from service.contract.schemas.how_many import BODY_WORDS
 from tests.unit.api.builders import served
 
@@ -55,8 +55,12 @@ def test_the_number_comes_with_its_reasons(client: TestClient[Any]) -> None:
         {"method": "lora", "lora_variant": "rslora"},
     ],
 )
-def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any], changes: dict[str, str | None]) -> None:
-    """GPU, layout and workload of a candidate are complete requests, and say all that the question said."""
+def test_a_candidate_sent_back_gives_the_same_bytes(
+    client: TestClient[Any], changes: dict[str, str | None]
+) -> None:
+    """GPU, layout and workload of a candidate are complete requests, and say all that the question
+    said.
+    """
     found = ask(client, **changes)
     variant = changes.get("lora_variant")
 
@@ -64,7 +68,9 @@ def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any], cha
     for candidate in found["candidates"]:
         assert candidate["workload"].get("lora", {}).get("variant") == variant
         assert (
-            candidate["gpu"] == found["gpu"] == ({"memory_bytes": 80 * 2**30} if "memory_bytes" in changes else QUESTION["gpu"])
+            candidate["gpu"]
+            == found["gpu"]
+            == ({"memory_bytes": 80 * 2**30} if "memory_bytes" in changes else QUESTION["gpu"])
         )
         body = {
             "model": "llama-2-7b",
@@ -79,24 +85,38 @@ def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any], cha
 
 
 def test_a_candidate_carries_the_warnings_of_its_fit(client: TestClient[Any]) -> None:
-    """A number of GPUs that have no hardware for bf16 does not come without saying so, and nobody is given it unasked."""
-    for gpu, precision, warned in (("V100-SXM2-32GB", "bf16_mixed", True), ("V100-SXM2-32GB", None, False)):
-        (candidate, *_) = ask(client, gpu=gpu, attention=None, sequence_length="256", precision=precision)["candidates"]
+    """A number of GPUs that have no hardware for bf16 does not come without saying so, and nobody
+    is given it unasked.
+    """
+    for gpu, precision, warned in (
+        ("V100-SXM2-32GB", "bf16_mixed", True),
+        ("V100-SXM2-32GB", None, False),
+    ):
+        (candidate, *_) = ask(
+            client, gpu=gpu, attention=None, sequence_length="256", precision=precision
+        )["candidates"]
 
         assert any("no hardware for bf16" in line for line in candidate["warnings"]) is warned
         assert candidate["workload"]["precision"] == (precision or "fp16_mixed")
 
 
 def test_a_kernel_that_no_gpu_named_has_is_refused(client: TestClient[Any]) -> None:
-    """Flash attention runs from compute capability 8.0 on, and the refusal says what runs instead."""
+    """Flash attention runs from compute capability 8.0 on, and the refusal says what runs
+    instead.
+    """
     refused = client.get("/v1/how-many", params=QUESTION | {"gpu": "T4"})
 
     assert refused.status_code == 422
-    assert "needs compute capability 8.0, and T4 has 7.5: say attention sdpa" in refused.json()["detail"]
+    assert (
+        "needs compute capability 8.0, and T4 has 7.5: say attention sdpa"
+        in refused.json()["detail"]
+    )
 
 
 def test_what_the_query_says_is_kept(client: TestClient[Any]) -> None:
-    """A stage that is named is not searched, and neither it nor anything that was searched is an assumption."""
+    """A stage that is named is not searched, and neither it nor anything that was searched is an
+    assumption.
+    """
     found = ask(client, zero_stage="1", lora_rank="8", method="lora")
 
     assert {candidate["layout"]["zero_stage"] for candidate in found["candidates"]} == {1}
@@ -119,7 +139,9 @@ def test_text_is_the_bare_number(client: TestClient[Any]) -> None:
     headers = {"accept": "text/plain"}
     number = client.get("/v1/how-many", params=QUESTION, headers=headers)
     family = client.get("/v1/how-many", params=QUESTION | {"gpu": "A100"}, headers=headers)
-    none = client.get("/v1/how-many", params=QUESTION | {"gpu": "L4", "max_gpus": "1"}, headers=headers)
+    none = client.get(
+        "/v1/how-many", params=QUESTION | {"gpu": "L4", "max_gpus": "1"}, headers=headers
+    )
 
     assert number.headers["content-type"].startswith("text/plain")
     assert int(number.text) == ask(client)["num_gpus"]
@@ -152,7 +174,9 @@ def test_no_number_is_an_answer(client: TestClient[Any]) -> None:
         ({"confidence": "0.4"}, "confidence is 0.4; it must be 0.5 or more"),
     ],
 )
-def test_bad_queries_say_what_would_be_right(client: TestClient[Any], changes: dict[str, str | None], says: str) -> None:
+def test_bad_queries_say_what_would_be_right(
+    client: TestClient[Any], changes: dict[str, str | None], says: str
+) -> None:
     """Parameters are as strict as a body."""
     query = {name: value for name, value in (QUESTION | changes).items() if value is not None}
     answer = client.get("/v1/how-many", params=query)
@@ -173,7 +197,9 @@ def test_bad_queries_say_what_would_be_right(client: TestClient[Any], changes: d
         ({"model": "lama-2-7b"}, "model"),
     ],
 )
-def test_refusals_name_the_parameter(client: TestClient[Any], changes: dict[str, str | None], field: str) -> None:
+def test_refusals_name_the_parameter(
+    client: TestClient[Any], changes: dict[str, str | None], field: str
+) -> None:
     """Whoever refuses, the field is what the query calls it."""
     query = {name: value for name, value in (QUESTION | changes).items() if value is not None}
     answer = client.get("/v1/how-many", params=query)
@@ -200,14 +226,27 @@ def test_refusals_name_the_parameter(client: TestClient[Any], changes: dict[str,
 )
 def test_plain_text_only_for_those_who_prefer_it(accept: str | None, *, text: bool) -> None:
     """Without a preference the answer is JSON."""
-    assert prefers_text(accept) is text
+    assert is_text_preferred(accept) is text
 
 
 def test_a_larger_gpu_is_named_where_it_helps(client: TestClient[Any]) -> None:
-    """A replica that may not be split fits on a larger GPU, named in the words of this request: asked, it is enough."""
-    words = {"task": "serve", "engine": "vllm", "num_sequences": "8", "prompt_tokens": "2048", "output_tokens": "256"}
+    """A replica that may not be split fits on a larger GPU, named in the words of this request:
+    asked, it is enough.
+    """
+    words = {
+        "task": "serve",
+        "engine": "vllm",
+        "num_sequences": "8",
+        "prompt_tokens": "2048",
+        "output_tokens": "256",
+    }
     words |= {"model": "llama-3.1-70b", "gpu": "A100-SXM4-40GB"}
-    asked: dict[str, str | None] = {"method": None, "sequence_length": None, "attention": None, **words}
+    asked: dict[str, str | None] = {
+        "method": None,
+        "sequence_length": None,
+        "attention": None,
+        **words,
+    }
     split = {"tensor_parallel": "1", "pipeline_parallel": "1"}
 
     change = ask(client, **(asked | split))["smallest_change"]
@@ -218,7 +257,9 @@ def test_a_larger_gpu_is_named_where_it_helps(client: TestClient[Any]) -> None:
 
 @pytest.mark.parametrize("word", sorted(BODY_WORDS))
 def test_what_a_query_cannot_spell_is_told_where_to_go(client: TestClient[Any], word: str) -> None:
-    """A list or an object is refused with the resource that takes it, and the guide says so beforehand."""
+    """A list or an object is refused with the resource that takes it, and the guide says so
+    beforehand.
+    """
     answer = client.get("/v1/how-many", params={**QUESTION, word: "cpu"})
 
     assert answer.status_code == 422

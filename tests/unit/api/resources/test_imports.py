@@ -45,10 +45,12 @@ def without(*names: str, **more: object) -> Json:
         (without(jobs=[{"model": "llama-3.2-1b"}]), "jobs[0].match", "required"),
         (without(match={"user": "me"}), "match.user", "unknown field"),
         (without(dry_run="yes"), "dry_run", "expected"),
-        (without("content", content_base64=base64.b64encode(pickle.dumps(Iterator)).decode()), "content_base64", "GLOBAL"),
+        (without("content", content_base64=base64.b64encode(pickle.dumps(Iterator)).decode()), "content_base64", "GLOBAL"),  # noqa: E501
     ],
 )  # fmt: skip
-def test_a_wrong_request_is_refused(client: TestClient[Any], body: Json, field: str, says: str) -> None:
+def test_a_wrong_request_is_refused(
+    client: TestClient[Any], body: Json, field: str, says: str
+) -> None:
     """The problem names the field, what is wrong with it and what would be right."""
     answer = client.post(URL, json=body)
     document = answer.json()
@@ -63,7 +65,9 @@ def test_a_file_may_be_larger_than_other_bodies(client: TestClient[Any]) -> None
     log = "INFO nothing of interest\n" * 80_000
 
     assert client.post(URL, json=without(content=log, format="vllm")).status_code == 422
-    large = client.post(URL, content=b" " * (MAX_IMPORT_BYTES + 1), headers={"content-type": "application/json"})
+    large = client.post(
+        URL, content=b" " * (MAX_IMPORT_BYTES + 1), headers={"content-type": "application/json"}
+    )
     assert large.status_code == 413
 
 

@@ -36,7 +36,9 @@ def test_a_revision_is_a_positive_integer(client: TestClient[Any], revision: str
 
 
 def test_counts_are_those_of_the_contract(client: TestClient[Any]) -> None:
-    """Llama-2-7B's own numbers: the embedding is the input table and the head beside it; a tied one counts once."""
+    """Llama-2-7B's own numbers: the embedding is the input table and the head beside it; a tied one
+    counts once.
+    """
     separate = client.get("/v1/models/llama-2-7b").json()
     tied = client.get("/v1/models/gpt2").json()
 
@@ -46,8 +48,12 @@ def test_counts_are_those_of_the_contract(client: TestClient[Any]) -> None:
     assert tied["parameters"]["embedding"] == 50_257 * 768
 
 
-@pytest.mark.parametrize("name", ["GPT2", "openai-community/gpt2", "openai-community%2Fgpt2", "OpenAI-Community/GPT2"])
-def test_a_model_is_found_by_every_name_that_a_question_may_use(client: TestClient[Any], name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["GPT2", "openai-community/gpt2", "openai-community%2Fgpt2", "OpenAI-Community/GPT2"]
+)
+def test_a_model_is_found_by_every_name_that_a_question_may_use(
+    client: TestClient[Any], name: str
+) -> None:
     """An alias, a Hugging Face id and any case of letters show the entry that a fit would take."""
     assert client.get(f"/v1/models/{name}").json() == client.get("/v1/models/gpt2").json()
 
@@ -73,7 +79,9 @@ def test_who_has_a_model_is_not_sent_it_again(client: TestClient[Any], name: str
 
 
 @pytest.mark.parametrize("name", ["gpt2", "GPT2"])
-def test_a_model_of_the_catalogue_is_not_changed_under_any_of_its_names(client: TestClient[Any], name: str) -> None:
+def test_a_model_of_the_catalogue_is_not_changed_under_any_of_its_names(
+    client: TestClient[Any], name: str
+) -> None:
     """What GET shows is refused with the reason, and is not said to be missing."""
     answer = client.delete(f"/v1/models/{name}", headers={"If-Match": "*"})
 

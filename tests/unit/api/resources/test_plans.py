@@ -1,4 +1,6 @@
-"""POST /v1/plans without a database: the best plans, kept to the request, complete, and explained."""
+"""POST /v1/plans without a database: the best plans, kept to the request, complete, and
+explained.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +19,13 @@ QUESTION: dict[str, Any] = {
 }
 SERVED: dict[str, Any] = {
     "model": "llama-2-13b",
-    "workload": {"task": "serve", "engine": "vllm", "num_sequences": 16, "prompt_tokens": 512, "output_tokens": 128},
+    "workload": {
+        "task": "serve",
+        "engine": "vllm",
+        "num_sequences": 16,
+        "prompt_tokens": 512,
+        "output_tokens": 128,
+    },
     "gpus": ["L4", "A100"],
 }
 
@@ -29,7 +37,9 @@ def start() -> Iterator[TestClient[Any]]:
         yield client
 
 
-def ask(client: TestClient[Any], question: dict[str, Any] = QUESTION, **changes: object) -> dict[str, Any]:
+def ask(
+    client: TestClient[Any], question: dict[str, Any] = QUESTION, **changes: object
+) -> dict[str, Any]:
     """Return the answer to a legal question."""
     answer = client.post("/v1/plans", json=question | changes)
     assert answer.status_code == 200, answer.text
@@ -45,26 +55,42 @@ def refusal(client: TestClient[Any], **changes: object) -> dict[str, Any]:
 
 
 def test_the_documented_example_has_an_answer(client: TestClient[Any]) -> None:
-    """70 billion parameters take whole nodes, and every smaller number has a reason on each kind of GPU."""
+    """70 billion parameters take whole nodes, and every smaller number has a reason on each kind of
+    GPU.
+    """
     found = ask(client, EXAMPLE)
 
     assert found["num_gpus"] % 8 == 0
     assert {alternative["gpu"] for alternative in found["alternatives"]} == set(EXAMPLE["gpus"])
-    assert all(miss["num_gpus"] < found["num_gpus"] and miss["reason"] for miss in found["rejected"])
+    assert all(
+        miss["num_gpus"] < found["num_gpus"] and miss["reason"] for miss in found["rejected"]
+    )
     for candidate in found["candidates"]:
         workload, layout = candidate["workload"], candidate["layout"]
         assert layout["sharding"] in {"deepspeed", "fsdp2"}
-        assert workload["micro_batch_size"] * workload["gradient_accumulation_steps"] * layout["data_parallel"] == 512
+        assert (
+            workload["micro_batch_size"]
+            * workload["gradient_accumulation_steps"]
+            * layout["data_parallel"]
+            == 512
+        )
 
 
-@pytest.mark.parametrize("question", [QUESTION, SERVED, QUESTION | {"gpus": [{"memory_bytes": "80Gi"}]}])
-def test_a_candidate_sent_back_gives_the_same_fit(client: TestClient[Any], question: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "question", [QUESTION, SERVED, QUESTION | {"gpus": [{"memory_bytes": "80Gi"}]}]
+)
+def test_a_candidate_sent_back_gives_the_same_fit(
+    client: TestClient[Any], question: dict[str, Any]
+) -> None:
     """Layout, workload and GPU are complete: /v1/fit says the same of them, to the byte."""
     found = ask(client, question)
 
     assert found["candidates"]
     for candidate in found["candidates"]:
-        body = {"model": question["model"], **{name: candidate[name] for name in ("gpu", "layout", "workload")}}
+        body = {
+            "model": question["model"],
+            **{name: candidate[name] for name in ("gpu", "layout", "workload")},
+        }
         fit = client.post("/v1/fit", json=body).json()
 
         assert fit["verdict"] == "fits"
@@ -81,13 +107,23 @@ def test_what_the_request_says_is_kept(client: TestClient[Any]) -> None:
     assert {candidate["workload"]["micro_batch_size"] for candidate in found["candidates"]} == {2}
     assumed = {line.partition(" = ")[0] for line in found["assumptions"]}
     assert "workload.optimizer" in assumed
-    assert not {"layout.zero_stage", "layout.tensor_parallel", "workload.micro_batch_size", "workload.framework"} & assumed
+    assert (
+        not {
+            "layout.zero_stage",
+            "layout.tensor_parallel",
+            "workload.micro_batch_size",
+            "workload.framework",
+        }
+        & assumed
+    )
 
 
 def test_a_family_is_every_sku_and_the_cheapest_wins(client: TestClient[Any]) -> None:
     """Alternatives keep the order of the request; what has no price cannot be the cheapest."""
     found = ask(client, SERVED, objective="cheapest")
-    priced = [one["cost_per_hour"] for one in found["alternatives"] if one["cost_per_hour"] is not None]
+    priced = [
+        one["cost_per_hour"] for one in found["alternatives"] if one["cost_per_hour"] is not None
+    ]
 
     assert found["alternatives"][0]["gpu"] == "L4"
     assert {one["gpu"].partition("-")[0] for one in found["alternatives"]} == {"L4", "A100"}
@@ -109,7 +145,9 @@ def test_the_fastest_takes_more_gpus_than_the_fewest(client: TestClient[Any]) ->
     fewest, fastest = ask(client), ask(client, objective="fastest")
 
     assert fastest["num_gpus"] > fewest["num_gpus"]
-    assert fastest["candidates"][0]["tokens_per_second"] > fewest["candidates"][0]["tokens_per_second"]
+    assert (
+        fastest["candidates"][0]["tokens_per_second"] > fewest["candidates"][0]["tokens_per_second"]
+    )
 
 
 def test_a_front_has_nothing_that_another_beats(client: TestClient[Any]) -> None:
@@ -119,7 +157,10 @@ def test_a_front_has_nothing_that_another_beats(client: TestClient[Any]) -> None
     assert len(front) > 1
     for one in front:
         for other in front:
-            worse = one["device_bytes"] > other["device_bytes"] and one["cost_per_hour"] > other["cost_per_hour"]
+            worse = (
+                one["device_bytes"] > other["device_bytes"]
+                and one["cost_per_hour"] > other["cost_per_hour"]
+            )
             assert not (worse and one["tokens_per_second"] < other["tokens_per_second"])
     assert ask(client)["pareto"] is None
 
@@ -138,7 +179,10 @@ def test_a_limit_of_time_takes_more_gpus(client: TestClient[Any]) -> None:
     """Numbers that fit and take too long say so; the plan keeps the limit."""
     constraints = QUESTION["constraints"] | {"global_batch_size": 16}
     slow = ask(client, constraints=constraints)
-    fast = ask(client, constraints=constraints | {"max_step_time_s": slow["candidates"][0]["step_time_s"] / 2})
+    fast = ask(
+        client,
+        constraints=constraints | {"max_step_time_s": slow["candidates"][0]["step_time_s"] / 2},
+    )
 
     assert fast["num_gpus"] > slow["num_gpus"]
     assert fast["candidates"][0]["step_time_s"] <= slow["candidates"][0]["step_time_s"] / 2
@@ -153,11 +197,14 @@ def test_offload_is_used_only_when_it_is_allowed(client: TestClient[Any]) -> Non
 
     assert moved["num_gpus"] == 1 < kept["num_gpus"]
     assert moved["candidates"][0]["workload"]["offload"]["optimizer"] == "cpu"
-    assert all(candidate["workload"]["offload"]["optimizer"] == "none" for candidate in kept["candidates"])
+    assert all(
+        candidate["workload"]["offload"]["optimizer"] == "none" for candidate in kept["candidates"]
+    )
 
 
 @pytest.mark.parametrize(
-    ("question", "used", "unused"), [("train", "offload", "quantization"), ("serve", "quantization", "offload")]
+    ("question", "used", "unused"),
+    [("train", "offload", "quantization"), ("serve", "quantization", "offload")],
 )
 def test_a_permission_without_a_use_is_told_and_changes_nothing(
     client: TestClient[Any], question: str, used: str, unused: str
@@ -181,11 +228,19 @@ def test_a_permission_without_a_use_is_told_and_changes_nothing(
         ({"confidence": 0.995}, "confidence"),
         ({"prices": {"H99": 1.0}}, "prices"),
         ({"constraints": {"max_gpu": 3}}, "constraints.max_gpu"),
-        ({"constraints": {"gpus_per_node": 4}, "layout": {"gpus_per_node": 8}}, "constraints.gpus_per_node"),
-        ({"constraints": {"max_cost_per_hour": 5.0}, "gpus": ["V100-SXM2-32GB"]}, "constraints.max_cost_per_hour"),
+        (
+            {"constraints": {"gpus_per_node": 4}, "layout": {"gpus_per_node": 8}},
+            "constraints.gpus_per_node",
+        ),
+        (
+            {"constraints": {"max_cost_per_hour": 5.0}, "gpus": ["V100-SXM2-32GB"]},
+            "constraints.max_cost_per_hour",
+        ),
     ],
 )
-def test_what_makes_no_sense_is_refused(client: TestClient[Any], changes: dict[str, object], field: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    client: TestClient[Any], changes: dict[str, object], field: str
+) -> None:
     """Each refusal names the field."""
     assert refusal(client, **changes)["errors"][0]["field"] == field
 

@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 from service.catalog.models import load_architecture, resolve_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import ResolvedModel, read_fit
-from service.planner.legality.legal import legal
+from service.planner.legality.legal import find_violation
 from tests.unit.api.builders import served
 
 TRAIN = {"task": "train", "sequence_length": 1024}
@@ -25,9 +25,13 @@ def start() -> Iterator[TestClient[Any]]:
         yield client
 
 
-@pytest.mark.parametrize("workload", [TRAIN, TRAIN | {"method": "lora"}, SERVE, SERVE | {"engine": "sglang"}])
+@pytest.mark.parametrize(
+    "workload", [TRAIN, TRAIN | {"method": "lora"}, SERVE, SERVE | {"engine": "sglang"}]
+)
 @pytest.mark.parametrize("name", ["gpt2-xl", "llama-3-8b", "mixtral-8x7b"])
-def test_every_candidate_can_run(client: TestClient[Any], name: str, workload: dict[str, Any]) -> None:
+def test_every_candidate_can_run(
+    client: TestClient[Any], name: str, workload: dict[str, Any]
+) -> None:
     """What a search proposes breaks no rule of the framework that it names."""
     _hold(client, name, workload)
 
@@ -45,6 +49,11 @@ def _hold(client: TestClient[Any], name: str, workload: dict[str, Any]) -> None:
 
     assert candidates
     for candidate in candidates:
-        words = {"model": name, "gpu": gpu, "workload": candidate["workload"], "layout": candidate["layout"]}
+        words = {
+            "model": name,
+            "gpu": gpu,
+            "workload": candidate["workload"],
+            "layout": candidate["layout"],
+        }
         asked = read_fit(msgspec.convert(words, FitRequest), ResolvedModel(architecture=model))
-        assert legal(model, asked.workload, asked.layout) is None
+        assert find_violation(model, asked.workload, asked.layout) is None

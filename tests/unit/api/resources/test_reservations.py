@@ -24,7 +24,9 @@ GPUS = [{"pool": "a100", "node": "n1", "num_gpus": 4}]
 def test_one_of_two_words_is_said(said: dict[str, Any], field: str, told: str) -> None:
     """None and both are refused with the names of the two."""
     with served() as client:
-        answer = client.post("/v1/clusters/prod-a/reservations", json={"holder": "team-vision", **said})
+        answer = client.post(
+            "/v1/clusters/prod-a/reservations", json={"holder": "team-vision", **said}
+        )
 
     assert answer.status_code == 422
     assert answer.json()["errors"] == [{"field": field, "message": told}]

@@ -48,7 +48,11 @@ def test_an_answer_tells_the_pool(client: TestClient[Any]) -> None:
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt_llm", "llama_cpp"])
 def test_every_engine_explains_itself(client: TestClient[Any], engine: str) -> None:
     """Components sum to the device's bytes, each with a formula and a source."""
-    words = {"engine_version": "0.5.5" if engine == "sglang" else "1.0.0"} if engine in {"sglang", "tensorrt_llm"} else {}
+    words = (
+        {"engine_version": "0.5.5" if engine == "sglang" else "1.0.0"}
+        if engine in {"sglang", "tensorrt_llm"}
+        else {}
+    )
     workload = VLLM | {"engine": engine} | words
     if engine == "llama_cpp":
         del workload["engine_version"]
@@ -91,12 +95,21 @@ def test_an_unknown_draft_names_its_field(client: TestClient[Any]) -> None:
 
 def test_how_many_splits_a_replica(client: TestClient[Any]) -> None:
     """The plan's layout is complete: sent back it fits."""
-    query = {**{name: str(value) for name, value in VLLM.items()}, "model": "llama-2-70b", "gpu": "H100-SXM5-80GB"}
+    query = {
+        **{name: str(value) for name, value in VLLM.items()},
+        "model": "llama-2-70b",
+        "gpu": "H100-SXM5-80GB",
+    }
     found = client.get("/v1/how-many", params=query, headers={"accept": "application/json"}).json()
     best = found["candidates"][0]
     again = client.post(
         "/v1/fit",
-        json={"model": "llama-2-70b", "gpu": best["gpu"], "workload": best["workload"], "layout": best["layout"]},
+        json={
+            "model": "llama-2-70b",
+            "gpu": best["gpu"],
+            "workload": best["workload"],
+            "layout": best["layout"],
+        },
     ).json()
 
     layout = best["layout"]

@@ -17,8 +17,17 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 
 
 def test_the_largest_value_fits_and_the_next_does_not(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is printed as the largest is what a fit at that value says too, and the next value has its reason."""
-    question = ("llama-3.1-8b", *TRAIN, "--sequence-length", "4096", "--maximize", "micro_batch_size")
+    """What is printed as the largest is what a fit at that value says too, and the next value has
+    its reason.
+    """
+    question = (
+        "llama-3.1-8b",
+        *TRAIN,
+        "--sequence-length",
+        "4096",
+        "--maximize",
+        "micro_batch_size",
+    )
     code, shown = said(capsys, *question)
     found = json.loads(said(capsys, *question, "--json")[1])
     value = found["value"]
@@ -27,13 +36,32 @@ def test_the_largest_value_fits_and_the_next_does_not(capsys: pytest.CaptureFixt
     assert f"micro batch size up to {value} one GPU, checkpointing full" in shown
     assert found["next"]["reason"] in shown
     assert found["fit"]["verdict"] == "fits"
-    fit = ["fit", "llama-3.1-8b", *TRAIN, "--sequence-length", "4096", "--activation-checkpointing", "full"]
+    fit = [
+        "fit",
+        "llama-3.1-8b",
+        *TRAIN,
+        "--sequence-length",
+        "4096",
+        "--activation-checkpointing",
+        "full",
+    ]
     assert main([*fit, "--micro-batch-size", str(value)]) == 0
 
 
 def test_without_a_model_its_own_size_is_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """How large a model a card can train needs no model; where one is named it is not dropped, but refused."""
-    sized = ("--gpu", "RTX-4090", "--task", "train", "--sequence-length", "512", "--maximize", "num_parameters")
+    """How large a model a card can train needs no model; where one is named it is not dropped, but
+    refused.
+    """
+    sized = (
+        "--gpu",
+        "RTX-4090",
+        "--task",
+        "train",
+        "--sequence-length",
+        "512",
+        "--maximize",
+        "num_parameters",
+    )
 
     assert said(capsys, *sized)[1].startswith("a model of its own size: num parameters up to ")
     code, shown = said(capsys, "llama-2-7b", *sized)
@@ -51,7 +79,10 @@ def test_where_not_even_the_least_fits_the_code_says_so(capsys: pytest.CaptureFi
 
 def test_what_is_to_be_maximised_has_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
     """Without it the words to choose from are told; a misspelt one gets the nearest."""
-    assert "give --maximize micro_batch_size|global_batch_size|" in said(capsys, "llama-2-7b", *TRAIN)[1]
+    assert (
+        "give --maximize micro_batch_size|global_batch_size|"
+        in said(capsys, "llama-2-7b", *TRAIN)[1]
+    )
     with pytest.raises(SystemExit):
         main(["ceilings", "llama-2-7b", *TRAIN, "--maximize", "lora_rnk"])
     assert "Did you mean 'lora_rank'?" in capsys.readouterr().err

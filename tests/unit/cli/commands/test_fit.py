@@ -1,4 +1,6 @@
-"""``headroom fit``: the contract's answer without a server, as a table or as JSON, with an exit code that scripts can use."""
+"""``headroom fit``: the contract's answer without a server, as a table or as JSON, with an exit
+code that scripts can use.
+"""
 
 import json
 import subprocess
@@ -13,14 +15,23 @@ import pytest
 from service.__main__ import main
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, load_config, resolve_model
-from service.cli.views.phrases import words_of_change
+from service.cli.views.phrases import format_change
 from service.contract.schemas.fit import FitAnswer
 from service.estimator.estimate import estimate
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import TrainWorkload
 
-TRAIN = ("fit", "llama-2-7b", "--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "4096")
+TRAIN = (
+    "fit",
+    "llama-2-7b",
+    "--gpu",
+    "A100-SXM4-80GB",
+    "--task",
+    "train",
+    "--sequence-length",
+    "4096",
+)
 SMALL = ("fit", "gpt2", "--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "128")
 
 
@@ -48,7 +59,7 @@ def test_it_says_what_the_estimator_says(capsys: pytest.CaptureFixture[str]) -> 
         load_architecture(resolve_model("llama-2-7b")),
         TrainWorkload(sequence_length=4096),
         layout=Layout(),
-        device=resolve_gpu("A100-SXM4-80GB").device(),
+        device=resolve_gpu("A100-SXM4-80GB").to_device(),
         detail=Detail.REPLAYED,
     )
 
@@ -64,7 +75,9 @@ def test_json_is_the_contracts_answer(capsys: pytest.CaptureFixture[str]) -> Non
     assert "workload.precision = bf16_mixed" in found["assumptions"]
 
 
-def test_a_config_says_the_same_as_the_catalogue(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_config_says_the_same_as_the_catalogue(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """A config.json in a file gives the bytes of the catalogue model that has it."""
     config = tmp_path / "config.json"
     config.write_text(json.dumps(load_config(resolve_model("gpt2"))))
@@ -88,7 +101,9 @@ def test_the_table_names_what_decides(capsys: pytest.CaptureFixture[str]) -> Non
     found = answer(capsys, *TRAIN)
 
     assert shown.startswith("llama-2-7b on A100-SXM4-80GB, 1 GPU: does not fit\n")
-    names = [part["name"] for part in (*found["per_gpu"]["components"], *found["per_gpu"]["instants"])]
+    names = [
+        part["name"] for part in (*found["per_gpu"]["components"], *found["per_gpu"]["instants"])
+    ]
     assert [name for name in names if name not in shown] == []
     assert all(name in shown for remedy in found["remedies"] for name in remedy["change"])
 
@@ -105,7 +120,9 @@ def test_the_table_names_what_decides(capsys: pytest.CaptureFixture[str]) -> Non
 def test_refusals_name_the_flag_and_what_would_be_right(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
 ) -> None:
-    """A value out of bounds, an ambiguous name and what is not modelled are refused in the words that were typed."""
+    """A value out of bounds, an ambiguous name and what is not modelled are refused in the words
+    that were typed.
+    """
     given = dict(zip(TRAIN[2::2], TRAIN[3::2], strict=True)) | {arguments[0]: arguments[1]}
     assert main([*TRAIN[:2], *(part for pair in given.items() for part in pair)]) == 2
 
@@ -113,7 +130,9 @@ def test_refusals_name_the_flag_and_what_would_be_right(
 
 
 @pytest.mark.parametrize("size", ["80GB", "80G"])
-def test_two_readings_of_an_amount_are_both_named(capsys: pytest.CaptureFixture[str], size: str) -> None:
+def test_two_readings_of_an_amount_are_both_named(
+    capsys: pytest.CaptureFixture[str], size: str
+) -> None:
     """A unit that has two meanings is refused with both numbers."""
     assert main(["fit", "gpt2", "--gpu-memory", size, *SMALL[4:]]) == 2
 
@@ -124,17 +143,22 @@ def test_two_readings_of_an_amount_are_both_named(capsys: pytest.CaptureFixture[
 
 def test_a_change_is_told_in_the_contracts_words() -> None:
     """Nested changes are told by their path."""
-    assert words_of_change({"method": "lora", "lora": {"rank": 16}}) == "method = lora, lora.rank = 16"
+    assert (
+        format_change({"method": "lora", "lora": {"rank": 16}}) == "method = lora, lora.rank = 16"
+    )
 
 
 @pytest.mark.parametrize(("flags", "drawn_with"), [([], ["rich"]), (["--json"], [])])
 def test_a_cold_answer_loads_only_what_it_needs(flags: list[str], drawn_with: list[str]) -> None:
-    """Offline, no web framework, database, HTTP client or search is loaded, and for JSON nothing that draws."""
+    """Offline, no web framework, database, HTTP client or search is loaded, and for JSON nothing
+    that draws.
+    """
     script = (
-        "import sys; from service.__main__ import main; code = main(sys.argv[1:]);"
-        "heavy = {'litestar', 'sqlalchemy', 'psycopg', 'httpx', 'structlog', 'rq', 'redis', 'torch', 'numpy', 'rich',"
-        "'service.planner.search.search', 'service.usecases.questions.how_many'};"
-        "print(*sorted(heavy & set(sys.modules)), file=sys.stderr)"
+        "import sys; from service.__main__ import main; code = main(sys.argv[1:]);heavy = "
+        "{'litestar', 'sqlalchemy', 'psycopg', 'httpx', 'structlog', 'rq', 'redis', 'torch', "
+        "'numpy', 'rich','service.planner.search.search', "
+        "'service.usecases.questions.how_many'};print(*sorted(heavy & set(sys.modules)), "
+        "file=sys.stderr)"
     )
     command = [sys.executable, "-c", script, *TRAIN, *flags]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
@@ -143,10 +167,15 @@ def test_a_cold_answer_loads_only_what_it_needs(flags: list[str], drawn_with: li
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("no-such-model", "Nearest names: "), ("llama-2-7bb", "Did you mean llama-2-7b or ")]
+    ("name", "told"),
+    [("no-such-model", "Nearest names: "), ("llama-2-7bb", "Did you mean llama-2-7b or ")],
 )
-def test_an_unknown_model_is_told_with_where_else_to_look(capsys: pytest.CaptureFixture[str], name: str, told: str) -> None:
-    """The nearest names are always there, and so is the way to models that are stored on a server."""
+def test_an_unknown_model_is_told_with_where_else_to_look(
+    capsys: pytest.CaptureFixture[str], name: str, told: str
+) -> None:
+    """The nearest names are always there, and so is the way to models that are stored on a
+    server.
+    """
     assert main(["fit", name, *TRAIN[2:]]) == 2
 
     said = capsys.readouterr().err
@@ -155,7 +184,9 @@ def test_an_unknown_model_is_told_with_where_else_to_look(capsys: pytest.Capture
 
 
 def test_an_engine_that_does_not_start_has_nothing_left(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the sequences need is less than the budget, and one of the longest is more: no line says both fit and not."""
+    """What the sequences need is less than the budget, and one of the longest is more: no line says
+    both fit and not.
+    """
     served = (
         "--task",
         "serve",
@@ -168,7 +199,9 @@ def test_an_engine_that_does_not_start_has_nothing_left(capsys: pytest.CaptureFi
         "--output-tokens",
         "100",
     )
-    code = main(["fit", "qwen3-30b-a3b", "--gpu", "H100-SXM5-80GB", *served, "--max-model-len", "262144"])
+    code = main(
+        ["fit", "qwen3-30b-a3b", "--gpu", "H100-SXM5-80GB", *served, "--max-model-len", "262144"]
+    )
     shown = " ".join(capsys.readouterr().out.split())
 
     assert code == 1

@@ -8,12 +8,21 @@ from typing import Any
 import pytest
 
 from service.__main__ import main
-from service.cli.flags import add_gpu, add_question, gpu_of, model_of, words_of
-from service.client.flat import flat
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
+from service.client.flat import flatten_question
 from service.contract.schemas.how_many import HowManyQuery
 from service.terminal.arguments import Parser
 
-TRAIN = ("how-many", "llama-2-7b", "--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "4096")
+TRAIN = (
+    "how-many",
+    "llama-2-7b",
+    "--gpu",
+    "A100-SXM4-80GB",
+    "--task",
+    "train",
+    "--sequence-length",
+    "4096",
+)
 SERVE = (
     "how-many",
     "llama-2-70b",
@@ -35,7 +44,9 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Mapping[str, 
     return document
 
 
-def test_a_number_is_found_and_smaller_ones_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_is_found_and_smaller_ones_are_explained(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Every number below the answer has a reason."""
     found = answer(capsys, *TRAIN)
 
@@ -48,9 +59,25 @@ def test_a_candidate_fits_when_it_is_asked_for(capsys: pytest.CaptureFixture[str
     """What how-many proposes, said with flags, is what fit calls a fit, to the byte."""
     candidate = answer(capsys, *TRAIN)["candidates"][0]
     words = {**candidate["workload"], **candidate["layout"]}
-    layout = ("data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel", "zero_stage", "sharding")
-    work = ("framework", "activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps")
-    said = [part for name in (*work, *layout) for part in (f"--{name.replace('_', '-')}", str(words[name]))]
+    layout = (
+        "data_parallel",
+        "tensor_parallel",
+        "pipeline_parallel",
+        "context_parallel",
+        "zero_stage",
+        "sharding",
+    )
+    work = (
+        "framework",
+        "activation_checkpointing",
+        "micro_batch_size",
+        "gradient_accumulation_steps",
+    )
+    said = [
+        part
+        for name in (*work, *layout)
+        for part in (f"--{name.replace('_', '-')}", str(words[name]))
+    ]
     said += ["--sequence-parallel"] if words["sequence_parallel"] else []
     found = answer(capsys, "fit", *TRAIN[1:], *said)
 
@@ -85,11 +112,18 @@ def test_a_family_is_answered_once_per_gpu(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_ranks_of_every_split_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the table says of a layout multiplies to the number of GPUs: stages of a pipeline stand beside slices of tensors."""
+    """What the table says of a layout multiplies to the number of GPUs: stages of a pipeline stand
+    beside slices of tensors.
+    """
     serve = ("how-many", "deepseek-v3", "--gpu", "H200", "--task", "serve", "--engine", "sglang")
-    assert main([*serve, "--num-sequences", "16", "--prompt-tokens", "1024", "--output-tokens", "100"]) == 0
+    assert (
+        main([*serve, "--num-sequences", "16", "--prompt-tokens", "1024", "--output-tokens", "100"])
+        == 0
+    )
     shown = capsys.readouterr().out.splitlines()
-    heads, row = (next(line for line in shown if word in line) for word in ("data parallel", " ddp "))
+    heads, row = (
+        next(line for line in shown if word in line) for word in ("data parallel", " ddp ")
+    )
 
     assert "6 GPUs" in shown[0]
     assert re.split(r" {2,}", heads.strip())[:3] == ["tensor", "pipeline", "data parallel"]
@@ -97,9 +131,20 @@ def test_ranks_of_every_split_are_shown(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("question", [[*TRAIN], ["plan", TRAIN[1], "--gpus", *TRAIN[3:]]])
-def test_what_is_recomputed_is_shown_as_it_is_said(capsys: pytest.CaptureFixture[str], question: list[str]) -> None:
+def test_what_is_recomputed_is_shown_as_it_is_said(
+    capsys: pytest.CaptureFixture[str], question: list[str]
+) -> None:
     """An object of the contract is shown as the word of its flag."""
-    fixed = ("--sharding", "fsdp2", "--zero-stage", "3", "--data-parallel", "2", "--tensor-parallel", "1")
+    fixed = (
+        "--sharding",
+        "fsdp2",
+        "--zero-stage",
+        "3",
+        "--data-parallel",
+        "2",
+        "--tensor-parallel",
+        "1",
+    )
     assert main([*question, *fixed, "--activation-checkpointing", "selective:2"]) == 0
     shown = capsys.readouterr().out
 
@@ -120,8 +165,17 @@ def test_a_server_is_asked_in_words_that_it_has() -> None:
     parser = Parser(prog="question")
     add_question(parser)
     add_gpu(parser)
-    options = parser.parse_args([*TRAIN[1:], "--method", "lora", "--lora-rank", "8", "--zero-stage", "2", "--padding-mask"])
-    query = flat({"model": model_of(options), "gpu": gpu_of(options), **words_of(options), "confidence": None})
+    options = parser.parse_args(
+        [*TRAIN[1:], "--method", "lora", "--lora-rank", "8", "--zero-stage", "2", "--padding-mask"]
+    )
+    query = flatten_question(
+        {
+            "model": get_model(options),
+            "gpu": get_gpu(options),
+            **build_workload(options),
+            "confidence": None,
+        },
+    )
 
     assert query["lora_rank"] == "8"
     assert query["padding_mask"] == "true"

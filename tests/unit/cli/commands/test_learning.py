@@ -1,4 +1,6 @@
-"""What was learnt, on the command line: tables of answers that a server gave, and refusals before one is asked."""
+"""What was learnt, on the command line: tables of answers that a server gave, and refusals before
+one is asked.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ ANSWERS: dict[str, Any] = {
                 "count": 4,
                 "before": ERRORS,
                 "after": {**ERRORS, "median": 0.0001, "coverage": None},
-            }
+            },
         ],
         "shipped": [],
     },
@@ -56,8 +58,8 @@ ANSWERS: dict[str, Any] = {
                 "measurements": 7,
                 "shares": {"backward": 0.02},
                 "half_width": None,
-            }
-        ]
+            },
+        ],
     },
     "/v1/calibrations/c1/remeasure": {"measurements": ["m3", "m4"]},
 }
@@ -72,7 +74,9 @@ def _answering(monkeypatch: pytest.MonkeyPatch) -> None:
         def answered(request: httpx.Request) -> httpx.Response:
             return httpx.Response(200, json=ANSWERS[request.url.path])
 
-        with httpx.Client(base_url="http://server", transport=httpx.MockTransport(answered)) as client:
+        with httpx.Client(
+            base_url="http://server", transport=httpx.MockTransport(answered)
+        ) as client:
             yield client
 
     for module in (accuracy, calibrations):

@@ -1,4 +1,6 @@
-"""``headroom measure``: what is asked, what is shown on the way, what ends it, and with which code."""
+"""``headroom measure``: what is asked, what is shown on the way, what ends it, and with which
+code.
+"""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ PLAN = {
             "sequence_length": 2048,
             "why": "what a layer adds",
             "expected_s": 1.5,
-        }
+        },
     ],
     "expected_s": 1.5,
     "notes": ["ran 1 and 2 of 16 layers"],
@@ -54,7 +56,9 @@ def measured(status: str, *, out_of_memory: bool = False) -> dict[str, Any]:
 
 
 class Server:
-    """Answers as a server with one measurement, which is over when its events were read; ``interrupts`` Ctrl-C first."""
+    """Answers as a server with one measurement, which is over when its events were read;
+    ``interrupts`` Ctrl-C first.
+    """
 
     def __init__(self, end: dict[str, Any], *, interrupts: int = 0) -> None:
         """Begin with a queued measurement."""
@@ -80,7 +84,9 @@ class Server:
             self.interrupts -= 1
             raise KeyboardInterrupt
         self.now = self.end
-        return httpx.Response(200, content=b"".join(_sent(number, *one) for number, one in enumerate(EVENTS, start=1)))
+        return httpx.Response(
+            200, content=b"".join(_sent(number, *one) for number, one in enumerate(EVENTS, start=1))
+        )
 
 
 def _sent(number: int, kind: str, data: dict[str, Any]) -> bytes:
@@ -92,7 +98,9 @@ def served(monkeypatch: pytest.MonkeyPatch, server: Server) -> Server:
 
     @contextmanager
     def connect(_server: str | None) -> Iterator[httpx.Client]:
-        with httpx.Client(base_url="http://server", transport=httpx.MockTransport(server)) as client:
+        with httpx.Client(
+            base_url="http://server", transport=httpx.MockTransport(server)
+        ) as client:
             yield client
 
     monkeypatch.setattr(measure, "connect", connect)
@@ -108,15 +116,21 @@ def served(monkeypatch: pytest.MonkeyPatch, server: Server) -> Server:
         (measured("cancelled"), 2),
     ],
 )
-def test_the_code_says_how_it_ended(end: dict[str, Any], code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_says_how_it_ended(
+    end: dict[str, Any], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Measured, out of memory, or no result."""
     served(monkeypatch, Server(end))
 
     assert main([*ASKED]) == code
 
 
-def test_what_is_piped_is_the_result_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Plan and progress are for who watches; without a terminal no line moves and none is coloured."""
+def test_what_is_piped_is_the_result_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plan and progress are for who watches; without a terminal no line moves and none is
+    coloured.
+    """
     served(monkeypatch, Server(measured("succeeded")))
 
     main([*ASKED])
@@ -124,12 +138,17 @@ def test_what_is_piped_is_the_result_alone(monkeypatch: pytest.MonkeyPatch, caps
 
     assert "peak allocated 1.00 GiB" in out
     assert "plan: 1 run, about 1.5 s" not in out
-    assert "plan: 1 run, about 1.5 s\n  2 layers, 1 x 2048 tokens: what a layer adds (about 1.5 s)" in err
+    assert (
+        "plan: 1 run, about 1.5 s\n  2 layers, 1 x 2048 tokens: what a layer adds (about 1.5 s)"
+        in err
+    )
     assert "ran 1 and 2 of 16 layers" in err
     assert "\x1b" not in out + err
 
 
-def test_json_is_the_whole_measurement(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_whole_measurement(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A script reads what the server said, and nothing else."""
     served(monkeypatch, Server(measured("succeeded")))
 
@@ -142,11 +161,26 @@ def test_every_word_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """The question, the device and how it is run, under a key that makes asking twice safe."""
     server = served(monkeypatch, Server(measured("succeeded")))
 
-    main([*ASKED, "--device", "trace", "--gpu", "H200-SXM5-141GB", "--full-depth", "--rank", "3", "--priority", "high"])
+    main(
+        [
+            *ASKED,
+            "--device",
+            "trace",
+            "--gpu",
+            "H200-SXM5-141GB",
+            "--full-depth",
+            "--rank",
+            "3",
+            "--priority",
+            "high",
+        ],
+    )
 
     [body] = server.bodies
     assert body["workload"]["sequence_length"] == 2048
-    assert {name: body[name] for name in ("model", "device", "gpu", "full_depth", "rank", "priority")} == {
+    assert {
+        name: body[name] for name in ("model", "device", "gpu", "full_depth", "rank", "priority")
+    } == {
         "model": "llama-3.2-1b",
         "device": "trace",
         "gpu": "H200-SXM5-141GB",
@@ -157,7 +191,9 @@ def test_every_word_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(server.keys)
 
 
-def test_nobody_waits_for_what_is_detached(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_waits_for_what_is_detached(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The id alone, to watch it later."""
     server = served(monkeypatch, Server(measured("succeeded")))
 
@@ -169,7 +205,9 @@ def test_nobody_waits_for_what_is_detached(monkeypatch: pytest.MonkeyPatch, caps
 def test_ctrl_c_cancels_what_this_command_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It waits for the end of the probe, so that nothing runs on unseen, and ends as any interrupted program."""
+    """It waits for the end of the probe, so that nothing runs on unseen, and ends as any
+    interrupted program.
+    """
     server = served(monkeypatch, Server(measured("cancelled"), interrupts=1))
 
     assert main([*ASKED]) == 130

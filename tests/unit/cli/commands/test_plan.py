@@ -35,12 +35,23 @@ def test_a_plan_is_found_on_each_kind(capsys: pytest.CaptureFixture[str]) -> Non
 
     assert found["num_gpus"] == 2
     assert [one["gpu"] for one in found["alternatives"]] == ["A100-SXM4-80GB", "H100-SXM5-80GB"]
-    assert {candidate["workload"]["framework"] for candidate in found["candidates"]} == {"transformers"}
+    assert {candidate["workload"]["framework"] for candidate in found["candidates"]} == {
+        "transformers"
+    }
 
 
 def test_flags_are_words_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     """Objective, prices, bounds and fixed words reach the search."""
-    flags = ("--objective", "cheapest", "--price", "H100-SXM5-80GB=0.5", "--zero-stage", "3", "--global-batch-size", "24")
+    flags = (
+        "--objective",
+        "cheapest",
+        "--price",
+        "H100-SXM5-80GB=0.5",
+        "--zero-stage",
+        "3",
+        "--global-batch-size",
+        "24",
+    )
     found = answer(capsys, *PLAN, *KINDS, *flags)
 
     assert found["gpu"] == "H100-SXM5-80GB"
@@ -48,7 +59,12 @@ def test_flags_are_words_of_the_contract(capsys: pytest.CaptureFixture[str]) -> 
     for candidate in found["candidates"]:
         workload, layout = candidate["workload"], candidate["layout"]
         assert layout["zero_stage"] == 3
-        assert workload["micro_batch_size"] * workload["gradient_accumulation_steps"] * layout["data_parallel"] == 24
+        assert (
+            workload["micro_batch_size"]
+            * workload["gradient_accumulation_steps"]
+            * layout["data_parallel"]
+            == 24
+        )
 
 
 def test_tables_say_what_and_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,13 +73,34 @@ def test_tables_say_what_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
 
     assert "llama-2-7b: 2 x" in shown
-    for heading in ("on each kind of GPU", "beaten by no other", "why fewer are not enough", "considered"):
+    for heading in (
+        "on each kind of GPU",
+        "beaten by no other",
+        "why fewer are not enough",
+        "considered",
+    ):
         assert heading in shown
 
 
 def test_nothing_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) -> None:
     """That nothing is enough is told with the reason, and the exit code says so."""
-    assert main(["plan", "llama-2-7b", "--gpus", "T4", "--task", "train", "--sequence-length", "4096", "--max-gpus", "1"]) == 1
+    assert (
+        main(
+            [
+                "plan",
+                "llama-2-7b",
+                "--gpus",
+                "T4",
+                "--task",
+                "train",
+                "--sequence-length",
+                "4096",
+                "--max-gpus",
+                "1",
+            ],
+        )
+        == 1
+    )
     shown = capsys.readouterr().out
 
     assert "nothing that was offered is enough" in shown
@@ -80,7 +117,9 @@ def test_nothing_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) 
         (["--gpus", "H99"], "not in the catalogue"),
     ],
 )
-def test_what_makes_no_sense_is_refused(capsys: pytest.CaptureFixture[str], flags: list[str], words: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    capsys: pytest.CaptureFixture[str], flags: list[str], words: str
+) -> None:
     """Each refusal is one line with code 2."""
     try:
         code = main([*PLAN, *flags])

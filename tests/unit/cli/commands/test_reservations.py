@@ -1,4 +1,6 @@
-"""Reservations on the command line: what is missing or misspelt is told before a server is asked."""
+"""Reservations on the command line: what is missing or misspelt is told before a server is
+asked.
+"""
 
 import pytest
 
@@ -13,7 +15,9 @@ from service.__main__ import main
         (("show", "prod-a"), "headroom reservations show prod-a ID"),
     ],
 )
-def test_what_is_missing_is_named(arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_is_named(
+    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A request that cannot be complete never leaves."""
     assert main(["reservations", *arguments]) == 2
 
@@ -22,9 +26,16 @@ def test_what_is_missing_is_named(arguments: tuple[str, ...], told: str, capsys:
 
 @pytest.mark.parametrize(
     ("flag", "value", "told"),
-    [("--gpus", "a", "a100/n1=4"), ("--gpus", "a=0", "a100/n1=4"), ("--for", "2", "8h"), ("--for", "0h", "8h")],
+    [
+        ("--gpus", "a", "a100/n1=4"),
+        ("--gpus", "a=0", "a100/n1=4"),
+        ("--for", "2", "8h"),
+        ("--for", "0h", "8h"),
+    ],
 )
-def test_words_that_mean_nothing(flag: str, value: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_mean_nothing(
+    flag: str, value: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The refusal shows what would be right."""
     with pytest.raises(SystemExit) as left:
         main(["reservations", "add", "prod-a", flag, value])

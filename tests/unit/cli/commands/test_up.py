@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.cli.commands.up import workers_to_start
+from service.cli.commands.up import count_workers_to_start
 from service.cli.commands.worker import EXTRA
-from service.embedded.events import Silent
+from service.embedded.events import NullLog
 from worker.__main__ import PROBE_PACKAGES
 
 ROOT = Path(__file__).parents[4]
@@ -16,7 +16,7 @@ NOT_IMPORTED = {"nvidia-ml-py"}
 """Of the extra, what only a GPU worker would import."""
 
 
-class Warnings(Silent):
+class Warnings(NullLog):
     """A log that remembers its warnings."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ def test_measurements_that_will_wait_are_announced(
     """Without a worker, wanted or not, one line says what that means and what mends it."""
     log = Warnings()
 
-    assert workers_to_start(wanted, missing, log) == started
+    assert count_workers_to_start(wanted, missing, log) == started
 
     assert len(log.heard) == (mend is not None)
     for warning in log.heard:
@@ -55,6 +55,9 @@ def test_measurements_that_will_wait_are_announced(
 def test_a_worker_needs_the_whole_extra() -> None:
     """Whatever the extra installs is looked for before a worker starts."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    packages = {requirement.partition("==")[0].partition(">=")[0] for requirement in project["optional-dependencies"]["worker"]}
+    packages = {
+        requirement.partition("==")[0].partition(">=")[0]
+        for requirement in project["optional-dependencies"]["worker"]
+    }
 
     assert set(EXTRA) == set(PROBE_PACKAGES) == packages - NOT_IMPORTED

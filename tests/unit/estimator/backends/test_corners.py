@@ -1,4 +1,6 @@
-"""Mixtures, latent attention, towers and odd sizes on serving engines, and what holds of every model."""
+"""Mixtures, latent attention, towers and odd sizes on serving engines, and what holds of every
+model.
+"""
 
 from typing import Any
 
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.backends.llama_cpp.gguf import file_bytes
-from service.estimator.backends.paged_pool.blocks import Paging, pool_of
-from service.estimator.backends.paged_pool.rank_memory import LayerCache, ranks_of, stage_layers
+from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.rank_memory import LayerCache, build_ranks, split_layers
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.device import Device
@@ -23,11 +25,17 @@ from service.estimator.values.workload import Engine, Quantization, ServeWorkloa
 from service.planner.fit.verdict import Verdict, judge
 from tests.unit.estimator.backends.test_vllm import LLAMA_8B
 
-H100 = resolve_gpu("H100-SXM5-80GB").device()
+H100 = resolve_gpu("H100-SXM5-80GB").to_device()
 POOLED = [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM]
 
 
-def serve(model: str, engine: Engine = Engine.VLLM, *, layout: Layout | None = None, **words: Any) -> Estimate:  # noqa: ANN401 - words differ
+def serve(
+    model: str,
+    engine: Engine = Engine.VLLM,
+    *,
+    layout: Layout | None = None,
+    **words: Any,  # noqa: ANN401 - words differ
+) -> Estimate:
     """Ask what a catalogue model needs on H100s."""
     asked: dict[str, Any] = {"num_sequences": 2, "prompt_tokens": 500, "output_tokens": 12}
     workload = ServeWorkload(engine=engine, **asked | words)
@@ -41,7 +49,9 @@ def weights(answer: Estimate) -> int:
 
 
 def test_expert_ranks_have_a_share_of_the_experts() -> None:
-    """Two replicas that spread their experts over both hold half of them each, and all of attention."""
+    """Two replicas that spread their experts over both hold half of them each, and all of
+    attention.
+    """
     whole = weights(serve("qwen3-30b-a3b", layout=Layout(data_parallel=2)))
     spread = weights(serve("qwen3-30b-a3b", layout=Layout(data_parallel=2, expert_parallel=2)))
     experts = 48 * 128 * 3 * 2048 * 768 * 2
@@ -56,8 +66,12 @@ def test_experts_that_ranks_do_not_divide_are_refused() -> None:
 
 
 def test_a_latent_is_on_every_rank() -> None:
-    """Latent attention caches 576 elements a token and layer, however many ranks share its heads."""
-    one, two = (serve("deepseek-v2-lite", layout=Layout(tensor_parallel=ranks)).serving for ranks in (1, 2))
+    """Latent attention caches 576 elements a token and layer, however many ranks share its
+    heads.
+    """
+    one, two = (
+        serve("deepseek-v2-lite", layout=Layout(tensor_parallel=ranks)).serving for ranks in (1, 2)
+    )
 
     assert one is not None
     assert two is not None
@@ -78,8 +92,12 @@ def test_a_tower_that_is_not_counted_is_told() -> None:
 
 
 def test_two_tables_of_rotations() -> None:
-    """Gemma 3 turns its windows by another base: a table of all positions, and one of the eightfold for full attention."""
-    (rank,) = ranks_of(load_architecture(resolve_model("gemma-3-27b")), Layout(), scheme=None, dtype=DType.BF16)
+    """Gemma 3 turns its windows by another base: a table of all positions, and one of the eightfold
+    for full attention.
+    """
+    (rank,) = build_ranks(
+        load_architecture(resolve_model("gemma-3-27b")), Layout(), scheme=None, dtype=DType.BF16
+    )
 
     assert rank.table_bytes == (1 + 8) * 131072 * 128 * 2
 
@@ -87,22 +105,26 @@ def test_two_tables_of_rotations() -> None:
 def test_a_tied_head_stands_on_the_last_stage_again() -> None:
     """Both ends of a pipeline need the table."""
     model = architecture_from_config(LLAMA_8B | {"tie_word_embeddings": True})
-    first, last = ranks_of(model, Layout(pipeline_parallel=2), scheme=None, dtype=DType.BF16)
+    first, last = build_ranks(model, Layout(pipeline_parallel=2), scheme=None, dtype=DType.BF16)
 
     assert last.weight_bytes - first.weight_bytes == 4096 * 2
 
 
-@pytest.mark.parametrize(("layers", "stages", "expected"), [(32, 4, (8, 8, 8, 8)), (30, 4, (7, 8, 8, 7)), (5, 2, (3, 2))])
-def test_layers_left_over_go_to_stages_before_the_last(layers: int, stages: int, expected: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("layers", "stages", "expected"), [(32, 4, (8, 8, 8, 8)), (30, 4, (7, 8, 8, 7)), (5, 2, (3, 2))]
+)
+def test_layers_left_over_go_to_stages_before_the_last(
+    layers: int, stages: int, expected: tuple[int, ...]
+) -> None:
     """The last stage has the head already."""
-    assert stage_layers(layers, stages) == expected
+    assert split_layers(layers, stages) == expected
 
 
 def test_groups_of_nearly_equal_kinds_are_padded() -> None:
     """12 layers with a window and 13 without make two groups of 13, not three of 12."""
     paging = Paging(block_tokens=16, batched_tokens=8192, hybrid=True)
     caches = (LayerCache(1024, 128, 12), LayerCache(1024, None, 13))
-    pool = pool_of(caches, 2, GIB, paging)
+    pool = build_pool(caches, 2, GIB, paging)
 
     assert len(pool.groups) == 2
     assert pool.block_bytes == 13 * 1024 * 2 * 16
@@ -123,26 +145,41 @@ def test_groups_of_nearly_equal_kinds_are_padded() -> None:
 )
 def test_sglang_chooses_its_fraction(gpu: str, ranks: int, version: str, fraction: float) -> None:
     """By the number of ranks until 0.4, from the sizes of a chunk and of its graphs since."""
-    device = resolve_gpu(gpu).device()
-    workload = ServeWorkload(num_sequences=1, prompt_tokens=8, engine=Engine.SGLANG, engine_version=version)
+    device = resolve_gpu(gpu).to_device()
+    workload = ServeWorkload(
+        num_sequences=1, prompt_tokens=8, engine=Engine.SGLANG, engine_version=version
+    )
     model = load_architecture(resolve_model("qwen3-0.6b"))
     answer = estimate(model, workload, layout=Layout(tensor_parallel=ranks), device=device)
     hopper = gpu[0] in "HB"
     outside = (520 if hopper else 280) + ((1044 if hopper else 450) if ranks > 1 else 0)
 
     assert answer.serving is not None
-    assert answer.serving.budget_bytes / (device.usable_bytes - outside * 2**20) == pytest.approx(fraction, abs=0.002)
+    assert answer.serving.budget_bytes / (device.usable_bytes - outside * 2**20) == pytest.approx(
+        fraction, abs=0.002
+    )
 
 
 @pytest.mark.parametrize(
-    ("version", "outside_mib"), [("0.6.4", 280 + 80), ("0.7.3", 80), ("0.15.0", 130), ("0.18.0", 250), ("0.19.0", 250)]
+    ("version", "outside_mib"),
+    [("0.6.4", 280 + 80), ("0.7.3", 80), ("0.15.0", 130), ("0.18.0", 250), ("0.19.0", 250)],
 )
 def test_what_lies_outside_of_pytorch_by_release(version: str, outside_mib: int) -> None:
-    """The budget lacks what each release's logs show: 0.13 GiB before 0.18 captured graphs on trial, 0.25 since."""
+    """The budget lacks what each release's logs show: 0.13 GiB before 0.18 captured graphs on
+    trial, 0.25 since.
+    """
     name = "RTX-3090" if version == "0.6.4" else "H100-SXM5-80GB"
-    device = resolve_gpu(name).device()
-    workload = ServeWorkload(num_sequences=1, prompt_tokens=8, engine=Engine.VLLM, engine_version=version, max_model_len=2048)
-    answer = estimate(load_architecture(resolve_model("qwen3-0.6b")), workload, layout=Layout(), device=device)
+    device = resolve_gpu(name).to_device()
+    workload = ServeWorkload(
+        num_sequences=1,
+        prompt_tokens=8,
+        engine=Engine.VLLM,
+        engine_version=version,
+        max_model_len=2048,
+    )
+    answer = estimate(
+        load_architecture(resolve_model("qwen3-0.6b")), workload, layout=Layout(), device=device
+    )
     parts = {component.name: component.bytes for component in answer.components}
 
     assert answer.serving is not None
@@ -157,9 +194,14 @@ def test_two_old_ranks_talk() -> None:
     assert any(component.name == "communication_buffers" for component in answer.components)
 
 
-@pytest.mark.parametrize(("model", "gigabytes"), [("mixtral-8x7b", 28.45), ("qwen2-0.5b", 0.398), ("phi-3-medium-4k", 8.57)])
+@pytest.mark.parametrize(
+    ("model", "gigabytes"),
+    [("mixtral-8x7b", 28.45), ("qwen2-0.5b", 0.398), ("phi-3-medium-4k", 8.57)],
+)
 def test_mixtures_of_formats_follow_the_model(model: str, gigabytes: float) -> None:
-    """Published Q4_K_M files: eight experts in more bits, rows that blocks do not divide, fused projections."""
+    """Published Q4_K_M files: eight experts in more bits, rows that blocks do not divide, fused
+    projections.
+    """
     found = file_bytes(load_architecture(resolve_model(model)), Quantization.Q4_K_M, DType.BF16)
     table = 0 if model == "qwen2-0.5b" else found.table
 
@@ -168,7 +210,9 @@ def test_mixtures_of_formats_follow_the_model(model: str, gigabytes: float) -> N
 
 def test_experts_alone_are_in_mxfp4() -> None:
     """The rest of such a file is Q8_0."""
-    found = file_bytes(load_architecture(resolve_model("gpt-oss-20b")), Quantization.MXFP4, DType.BF16)
+    found = file_bytes(
+        load_architecture(resolve_model("gpt-oss-20b")), Quantization.MXFP4, DType.BF16
+    )
 
     assert (found.table + found.head + found.layers) / 1e9 == pytest.approx(12.1, rel=0.03)
 
@@ -178,12 +222,16 @@ def test_experts_alone_are_in_mxfp4() -> None:
     engine=st.sampled_from(list(Engine)),
     sequences=st.integers(1, 64),
     tokens=st.integers(1, 2048),
-    model=st.sampled_from(["llama-3-8b", "gemma-2-2b", "qwen3-30b-a3b", "deepseek-v2-lite", "gpt2"]),
+    model=st.sampled_from(
+        ["llama-3-8b", "gemma-2-2b", "qwen3-30b-a3b", "deepseek-v2-lite", "gpt2"]
+    ),
 )
 def test_more_never_needs_less(engine: Engine, sequences: int, tokens: int, model: str) -> None:
     """Another sequence needs no fewer bytes, and the parts are all there is."""
     words: dict[str, Any] = {"prompt_tokens": min(tokens, 500), "output_tokens": 0}
-    fewer, more = (serve(model, engine, num_sequences=count, **words) for count in (sequences, sequences + 1))
+    fewer, more = (
+        serve(model, engine, num_sequences=count, **words) for count in (sequences, sequences + 1)
+    )
 
     assert fewer.serving is not None
     assert more.serving is not None
@@ -192,12 +240,15 @@ def test_more_never_needs_less(engine: Engine, sequences: int, tokens: int, mode
 
 
 @settings(max_examples=25, deadline=None)
-@given(stages=st.integers(1, 8), model=st.sampled_from(["llama-2-7b", "gemma-2-27b", "mixtral-8x7b"]))
+@given(
+    stages=st.integers(1, 8), model=st.sampled_from(["llama-2-7b", "gemma-2-27b", "mixtral-8x7b"])
+)
 def test_stages_add_up_to_the_model(stages: int, model: str) -> None:
     """Every layer is on one stage, and every weight but a tied table once."""
     architecture = load_architecture(resolve_model(model))
     whole, split = (
-        ranks_of(architecture, Layout(pipeline_parallel=degree), scheme=None, dtype=DType.BF16) for degree in (1, stages)
+        build_ranks(architecture, Layout(pipeline_parallel=degree), scheme=None, dtype=DType.BF16)
+        for degree in (1, stages)
     )
     table = architecture.embedding.numel * 2 if architecture.tied and stages > 1 else 0
     total = sum(rank.weight_bytes - rank.table_bytes for rank in split)
@@ -214,36 +265,60 @@ def test_a_gpu_known_by_its_memory_stands_for_one_of_its_size() -> None:
     for gib in (24, 40, 80):
         device = Device(name="custom", capacity_bytes=gib * GIB, usable_bytes=gib * GIB)
         answer = estimate(model, workload, layout=Layout(), device=device)
-        peaks.append(next(component.bytes for component in answer.components if component.name == "activations"))
+        peaks.append(
+            next(
+                component.bytes
+                for component in answer.components
+                if component.name == "activations"
+            ),
+        )
 
     assert peaks[0] < peaks[1] < peaks[2]
 
 
 @pytest.mark.parametrize("engine", POOLED)
 @pytest.mark.parametrize("tied", [False, True])
-def test_all_numbers_of_a_pipeline_are_those_of_its_worst_stage(engine: Engine, *, tied: bool) -> None:
-    """The stage that holds most is the one whose bytes are told; what is required is of the stage that lacks most."""
+def test_all_numbers_of_a_pipeline_are_those_of_its_worst_stage(
+    engine: Engine, *, tied: bool
+) -> None:
+    """The stage that holds most is the one whose bytes are told; what is required is of the stage
+    that lacks most.
+    """
     config = LLAMA_8B | {"tie_word_embeddings": tied}
     workload = ServeWorkload(engine=engine, num_sequences=8, prompt_tokens=512)
-    found = estimate(architecture_from_config(config), workload, layout=Layout(pipeline_parallel=4), device=H100)
+    found = estimate(
+        architecture_from_config(config), workload, layout=Layout(pipeline_parallel=4), device=H100
+    )
 
     worst = found.stages[found.worst_pipeline_stage]
-    assert worst.allocated_bytes == max(stage.allocated_bytes for stage in found.stages) == found.allocated_bytes
+    assert (
+        worst.allocated_bytes
+        == max(stage.allocated_bytes for stage in found.stages)
+        == found.allocated_bytes
+    )
     assert worst.steady_bytes == found.steady_bytes
     assert found.serving is not None
-    assert found.serving.required_bytes >= found.serving.kv_cache_bytes + found.instants[0].allocated_bytes
+    assert (
+        found.serving.required_bytes
+        >= found.serving.kv_cache_bytes + found.instants[0].allocated_bytes
+    )
 
 
 @pytest.mark.parametrize("engine", POOLED)
 @pytest.mark.parametrize("model", ["llama-3-8b", "deepseek-v2-lite"])
 def test_as_many_sequences_as_are_told_fit(model: str, engine: Engine) -> None:
-    """What is said to run at once runs at once, and one more does not: graphs are captured beside the budget."""
+    """What is said to run at once runs at once, and one more does not: graphs are captured beside
+    the budget.
+    """
     words: dict[str, Any] = {"prompt_tokens": 1536, "output_tokens": 512, "max_model_len": 8192}
     alone = serve(model, engine, num_sequences=1, **words).serving
     assert alone is not None
     assert alone.max_num_sequences is not None
 
-    most, over = (judge(serve(model, engine, num_sequences=alone.max_num_sequences + more, **words), H100) for more in (0, 1))
+    most, over = (
+        judge(serve(model, engine, num_sequences=alone.max_num_sequences + more, **words), H100)
+        for more in (0, 1)
+    )
 
     assert most.verdict is not Verdict.DOES_NOT_FIT
     assert over.verdict is Verdict.DOES_NOT_FIT
@@ -261,4 +336,6 @@ def test_intervals_of_an_engine_lie_in_one_another(engine: Engine, size: int, ra
     found = estimate(model, workload, layout=Layout(tensor_parallel=ranks), device=device)
 
     assert found.allocated_interval.low <= found.reserved_interval.low <= found.device_interval.low
-    assert found.allocated_interval.high <= found.reserved_interval.high <= found.device_interval.high
+    assert (
+        found.allocated_interval.high <= found.reserved_interval.high <= found.device_interval.high
+    )

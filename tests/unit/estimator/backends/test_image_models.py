@@ -1,4 +1,6 @@
-"""Models that read images on vLLM, against its start-up logs (vLLM 0.19.0 on H100 80GB, jgchn/llm-d-planner)."""
+"""Models that read images on vLLM, against its start-up logs (vLLM 0.19.0 on H100 80GB,
+jgchn/llm-d-planner).
+"""
 
 from typing import Any
 
@@ -12,10 +14,18 @@ from tests.unit.estimator.backends.test_vllm import part, serve
 
 @pytest.mark.parametrize(
     ("model", "weights", "activations", "tokens"),
-    [("gemma-3-4b", 8.58, 3.89, 468_144), ("gemma-3-12b", 23.31, 3.94, 130_304), ("gemma-3-27b", 51.45, 3.99, 36_560)],
+    [
+        ("gemma-3-4b", 8.58, 3.89, 468_144),
+        ("gemma-3-12b", 23.31, 3.94, 130_304),
+        ("gemma-3-27b", 51.45, 3.99, 36_560),
+    ],
 )
-def test_gemma_3_takes_what_the_logs_print(model: str, weights: float, activations: float, tokens: int) -> None:
-    """Tables of eight times the positions; 32 images and their features, which keep their names while rows are sampled."""
+def test_gemma_3_takes_what_the_logs_print(
+    model: str, weights: float, activations: float, tokens: int
+) -> None:
+    """Tables of eight times the positions; 32 images and their features, which keep their names
+    while rows are sampled.
+    """
     answer = serve(_config(model), prompt_tokens=8192, max_num_sequences=1024)
 
     assert part(answer, "weights") == pytest.approx(weights, abs=0.015)
@@ -25,13 +35,17 @@ def test_gemma_3_takes_what_the_logs_print(model: str, weights: float, activatio
 
 
 def test_images_fill_the_batch() -> None:
-    """LLaVA's 336 x 336 pixels become 576 tokens: a batch of 8192 has room for 14 images and their features."""
+    """LLaVA's 336 x 336 pixels become 576 tokens: a batch of 8192 has room for 14 images and their
+    features.
+    """
     image = 3 * 336 * 336 + 576 * 4096
     text = dict(_config("llava-1.5-7b")["text_config"])
 
     seen, blind = (serve(config) for config in (_config("llava-1.5-7b"), text))
 
-    assert (part(seen, "activations") - part(blind, "activations")) * 2**30 == pytest.approx(14 * image * 2, rel=0.02)
+    assert (part(seen, "activations") - part(blind, "activations")) * 2**30 == pytest.approx(
+        14 * image * 2, rel=0.02
+    )
 
 
 @pytest.mark.parametrize("factor", [0.5, "8", None, 10**6])
@@ -50,10 +64,14 @@ def test_releases_name_the_scaling_by_kind_of_layer() -> None:
         "rope_parameters": {
             "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
-        }
+        },
     }
 
-    assert architecture_from_config(old).rotary_stretch == architecture_from_config(new).rotary_stretch == 8
+    assert (
+        architecture_from_config(old).rotary_stretch
+        == architecture_from_config(new).rotary_stretch
+        == 8
+    )
 
 
 def _config(name: str) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""SGLang, TensorRT-LLM and llama.cpp: what each takes of a GPU, and from what it takes its fraction."""
+"""SGLang, TensorRT-LLM and llama.cpp: what each takes of a GPU, and from what it takes its
+fraction.
+"""
 
 from typing import Any
 
@@ -24,7 +26,7 @@ LLAMA_2_7B = LLAMA_8B | {
     "intermediate_size": 11008,
     "max_position_embeddings": 4096,
 }
-H100 = resolve_gpu("H100-SXM5-80GB").device()
+H100 = resolve_gpu("H100-SXM5-80GB").to_device()
 
 
 def serve(engine: Engine, config: dict[str, Any] = LLAMA_8B, **words: Any) -> Estimate:  # noqa: ANN401 - words differ in type
@@ -45,7 +47,10 @@ def test_sglang_pool_of_its_log() -> None:
 
 def test_sglang_leaves_activations_beside_its_fraction() -> None:
     """Since 0.5 the fraction is computed from what a chunk and the graphs are thought to need."""
-    old, new = serve(Engine.SGLANG, engine_version="0.4.6"), serve(Engine.SGLANG, engine_version="0.5.5")
+    old, new = (
+        serve(Engine.SGLANG, engine_version="0.4.6"),
+        serve(Engine.SGLANG, engine_version="0.5.5"),
+    )
 
     assert old.serving is not None
     assert new.serving is not None
@@ -54,7 +59,9 @@ def test_sglang_leaves_activations_beside_its_fraction() -> None:
 
 def test_tensorrt_llm_takes_its_fraction_of_what_is_free() -> None:
     """Half of what is left is half of the pool, where a fraction of the total would leave none."""
-    whole, half = (serve(Engine.TENSORRT_LLM, gpu_memory_fraction=one).serving for one in (1.0, 0.5))
+    whole, half = (
+        serve(Engine.TENSORRT_LLM, gpu_memory_fraction=one).serving for one in (1.0, 0.5)
+    )
 
     assert whole is not None
     assert half is not None
@@ -62,16 +69,22 @@ def test_tensorrt_llm_takes_its_fraction_of_what_is_free() -> None:
 
 
 def test_tensorrt_llm_takes_no_more_than_there_is() -> None:
-    """Where libraries take more than is thought, less is free, and the pool is a share of that: a small GPU is not too full."""
-    workload = ServeWorkload(engine=Engine.TENSORRT_LLM, num_sequences=32, prompt_tokens=1024, output_tokens=256)
-    l4, split = resolve_gpu("L4").device(), Layout(tensor_parallel=2)
+    """Where libraries take more than is thought, less is free, and the pool is a share of that: a
+    small GPU is not too full.
+    """
+    workload = ServeWorkload(
+        engine=Engine.TENSORRT_LLM, num_sequences=32, prompt_tokens=1024, output_tokens=256
+    )
+    l4, split = resolve_gpu("L4").to_device(), Layout(tensor_parallel=2)
     found = estimate(architecture_from_config(LLAMA_8B), workload, layout=split, device=l4)
 
     assert judge(found, l4).verdict is Verdict.FITS
     assert found.device_bytes < found.device_interval.high == l4.usable_bytes
 
 
-@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM, Engine.LLAMA_CPP])
+@pytest.mark.parametrize(
+    "engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM, Engine.LLAMA_CPP]
+)
 @pytest.mark.parametrize("config", [LLAMA_8B, GEMMA_2_27B])
 def test_components_sum_to_the_device_bytes(engine: Engine, config: dict[str, Any]) -> None:
     """Each engine's parts are all that NVML shows."""
@@ -84,7 +97,9 @@ def test_components_sum_to_the_device_bytes(engine: Engine, config: dict[str, An
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM])
 def test_more_ranks_hold_more_tokens(engine: Engine) -> None:
-    """Two ranks share weights and heads, so that their pools hold more than twice the tokens of one."""
+    """Two ranks share weights and heads, so that their pools hold more than twice the tokens of
+    one.
+    """
     one, two = serve(engine).serving, serve(engine, layout=Layout(tensor_parallel=2)).serving
 
     assert one is not None
@@ -112,18 +127,26 @@ def test_gguf_files_are_as_large_as_published(
 
 
 @pytest.mark.parametrize(("config", "mebibytes"), [(LLAMA_8B, 258.5), (LLAMA_2_7B, 70.5)])
-def test_the_graph_of_llama_cpp_is_that_of_its_logs(config: dict[str, Any], mebibytes: float) -> None:
-    """With FlashAttention, llama.cpp prints compute buffers of 258.50 and 70.50 MiB for these models."""
+def test_the_graph_of_llama_cpp_is_that_of_its_logs(
+    config: dict[str, Any], mebibytes: float
+) -> None:
+    """With FlashAttention, llama.cpp prints compute buffers of 258.50 and 70.50 MiB for these
+    models.
+    """
     workload = ServeWorkload(num_sequences=1, prompt_tokens=8192)
 
     assert graph_bytes(architecture_from_config(config), workload) / MIB == mebibytes
 
 
 def test_scores_without_flash_attention_grow_with_the_cells() -> None:
-    """Eager attention keeps the fp32 scores of 32 heads, and a mask, of a micro batch with all cells."""
+    """Eager attention keeps the fp32 scores of 32 heads, and a mask, of a micro batch with all
+    cells.
+    """
     model = architecture_from_config(LLAMA_8B)
     short, long = (
-        graph_bytes(model, ServeWorkload(num_sequences=1, prompt_tokens=tokens, attention=Attention.EAGER))
+        graph_bytes(
+            model, ServeWorkload(num_sequences=1, prompt_tokens=tokens, attention=Attention.EAGER)
+        )
         for tokens in (8192, 16384)
     )
 
@@ -131,7 +154,9 @@ def test_scores_without_flash_attention_grow_with_the_cells() -> None:
 
 
 def test_windows_have_fewer_cells() -> None:
-    """Layers with a window keep window x sequences + 512 cells; half of gemma-2's layers have one of 4,096."""
+    """Layers with a window keep window x sequences + 512 cells; half of gemma-2's layers have one
+    of 4,096.
+    """
     model = architecture_from_config(GEMMA_2_27B)
     asked = ServeWorkload(num_sequences=1, prompt_tokens=8192)
     per_layer = 2 * 16 * 128 * 2
@@ -151,18 +176,50 @@ def test_llama_cpp_keeps_the_token_table_on_the_host() -> None:
 @pytest.mark.parametrize(
     ("engine", "words", "error", "field"),
     [
-        (Engine.LLAMA_CPP, {"quantization": Quantization.NF4}, NotModelledError, "workload.quantization"),
-        (Engine.LLAMA_CPP, {"gpu_memory_fraction": 0.5}, NotModelledError, "workload.gpu_memory_fraction"),
-        (Engine.LLAMA_CPP, {"kv_cache_dtype": DType.FP8}, NotModelledError, "workload.kv_cache_dtype"),
-        (Engine.LLAMA_CPP, {"layout": Layout(tensor_parallel=2)}, NotModelledError, "layout.tensor_parallel"),
-        (Engine.VLLM, {"quantization": Quantization.Q4_K_M}, NotModelledError, "workload.quantization"),
+        (
+            Engine.LLAMA_CPP,
+            {"quantization": Quantization.NF4},
+            NotModelledError,
+            "workload.quantization",
+        ),
+        (
+            Engine.LLAMA_CPP,
+            {"gpu_memory_fraction": 0.5},
+            NotModelledError,
+            "workload.gpu_memory_fraction",
+        ),
+        (
+            Engine.LLAMA_CPP,
+            {"kv_cache_dtype": DType.FP8},
+            NotModelledError,
+            "workload.kv_cache_dtype",
+        ),
+        (
+            Engine.LLAMA_CPP,
+            {"layout": Layout(tensor_parallel=2)},
+            NotModelledError,
+            "layout.tensor_parallel",
+        ),
+        (
+            Engine.VLLM,
+            {"quantization": Quantization.Q4_K_M},
+            NotModelledError,
+            "workload.quantization",
+        ),
         (Engine.SGLANG, {"max_num_sequences": 8}, NotModelledError, "workload.max_num_sequences"),
         (Engine.SGLANG, {"engine_version": "0.1.0"}, NotModelledError, "workload.engine_version"),
         (Engine.TENSORRT_LLM, {"max_model_len": 16}, InvalidInputError, "workload.max_model_len"),
-        (Engine.TRANSFORMERS, {"quantization": Quantization.Q8_0}, NotModelledError, "workload.quantization"),
+        (
+            Engine.TRANSFORMERS,
+            {"quantization": Quantization.Q8_0},
+            NotModelledError,
+            "workload.quantization",
+        ),
     ],
 )
-def test_words_of_other_engines_are_refused(engine: Engine, words: dict[str, Any], error: type[Exception], field: str) -> None:
+def test_words_of_other_engines_are_refused(
+    engine: Engine, words: dict[str, Any], error: type[Exception], field: str
+) -> None:
     """What an engine has no such thing for is named."""
     with pytest.raises(error) as refusal:
         serve(engine, **words)

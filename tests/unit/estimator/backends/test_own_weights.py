@@ -19,7 +19,9 @@ _FALCON_TOKEN = 2 * 60 * 8 * 64 * 2
 
 @pytest.mark.parametrize("engine", [*POOLED, Engine.LLAMA_CPP])
 def test_engines_cache_the_heads_of_a_falcon_as_they_are_projected(engine: Engine) -> None:
-    """``total_num_kv_heads = config.num_kv_heads`` (vLLM, ``falcon.py``): transformers alone expands them before its cache."""
+    """``total_num_kv_heads = config.num_kv_heads`` (vLLM, ``falcon.py``): transformers alone
+    expands them before its cache.
+    """
     answers = [serve("falcon-40b", engine)]
     if engine is not Engine.LLAMA_CPP:
         answers.append(serve("falcon-40b", engine, layout=Layout(tensor_parallel=2)))
@@ -32,11 +34,16 @@ def test_engines_cache_the_heads_of_a_falcon_as_they_are_projected(engine: Engin
 @pytest.mark.parametrize("quantization", [Quantization.NONE, Quantization.Q4_K_M])
 @pytest.mark.parametrize("name", ["gemma-3-4b", "llava-1.5-7b"])
 def test_a_file_of_text_has_no_tower(name: str, quantization: Quantization) -> None:
-    """GGUF files of models that see are those of their language models; the tower is in an mmproj file."""
+    """GGUF files of models that see are those of their language models; the tower is in an mmproj
+    file.
+    """
     config = load_config(resolve_model(name))
     text: Any = config["text_config"]
 
-    seeing, reading = (file_bytes(architecture_from_config(one), quantization, DType.BF16) for one in (config, text))
+    seeing, reading = (
+        file_bytes(architecture_from_config(one), quantization, DType.BF16)
+        for one in (config, text)
+    )
 
     assert seeing == reading
     assert any("--mmproj" in line for line in serve(name, Engine.LLAMA_CPP).warnings)
@@ -45,7 +52,11 @@ def test_a_file_of_text_has_no_tower(name: str, quantization: Quantization) -> N
 def test_a_file_of_qwen_vl_is_that_of_its_language_model() -> None:
     """Qwen2.5-VL-7B reads with the shape of Qwen2.5-7B."""
     seeing, reading = (
-        file_bytes(architecture_from_config(load_config(resolve_model(name))), Quantization.Q4_K_M, DType.BF16)
+        file_bytes(
+            architecture_from_config(load_config(resolve_model(name))),
+            Quantization.Q4_K_M,
+            DType.BF16,
+        )
         for name in ("qwen2.5-vl-7b", "qwen2.5-7b")
     )
 
@@ -70,7 +81,11 @@ def test_llama_cpp_refuses_other_caches_with_those_it_takes(dtype: DType) -> Non
 
 def test_weights_are_told_in_the_format_of_the_config() -> None:
     """A byte a parameter is not two."""
-    formula = next(part.formula for part in serve("qwen3-32b-fp8", max_model_len=4096).components if part.name == "weights")
+    formula = next(
+        part.formula
+        for part in serve("qwen3-32b-fp8", max_model_len=4096).components
+        if part.name == "weights"
+    )
 
     assert "fp8" in formula
     assert "bf16" not in formula

@@ -1,4 +1,6 @@
-"""A draft model beside the target: its weights and its cache; n-grams cost nothing but room for what they guess."""
+"""A draft model beside the target: its weights and its cache; n-grams cost nothing but room for
+what they guess.
+"""
 
 import json
 from typing import Any
@@ -15,7 +17,7 @@ from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import Engine, ServeWorkload, Speculative
-from service.planner.fit.changes import in_words
+from service.planner.fit.changes import to_json_value
 from tests.builders import a_device
 from tests.unit.estimator.backends.test_vllm import LLAMA_8B
 
@@ -31,10 +33,20 @@ TOKEN_BYTES = 16 * 2 * 8 * 64 * 2
 """What the draft's cache keeps of one token: 16 layers, key and value, 8 heads of 64, 16 bits."""
 
 
-def serve(engine: Engine, speculative: Speculative | None, layout: Layout | None = None) -> Estimate:
+def serve(
+    engine: Engine, speculative: Speculative | None, layout: Layout | None = None
+) -> Estimate:
     """Ask for eight sequences of 1,024 tokens."""
-    workload = ServeWorkload(num_sequences=8, prompt_tokens=1000, output_tokens=24, engine=engine, speculative=speculative)
-    return estimate(architecture_from_config(LLAMA_8B), workload, layout=layout or Layout(), device=a_device())
+    workload = ServeWorkload(
+        num_sequences=8,
+        prompt_tokens=1000,
+        output_tokens=24,
+        engine=engine,
+        speculative=speculative,
+    )
+    return estimate(
+        architecture_from_config(LLAMA_8B), workload, layout=layout or Layout(), device=a_device()
+    )
 
 
 def weights(answer: Estimate) -> int:
@@ -46,7 +58,9 @@ def weights(answer: Estimate) -> int:
 def test_a_draft_adds_its_weights(engine: Engine) -> None:
     """Llama-3.2-1B takes 2.3 GiB, wherever it drafts."""
     more = weights(serve(engine, BESIDE)) - weights(serve(engine, None))
-    tensors = architecture_from_config(DRAFT).weight_bytes(ServeWorkload(num_sequences=1, prompt_tokens=1).weight_dtype)
+    tensors = architecture_from_config(DRAFT).weight_bytes(
+        ServeWorkload(num_sequences=1, prompt_tokens=1).weight_dtype
+    )
 
     assert more == pytest.approx(tensors, rel=0.02)
 
@@ -64,7 +78,10 @@ def test_a_draft_shares_the_pool(engine: Engine) -> None:
 
 def test_a_draft_has_a_cache_of_its_own_on_transformers() -> None:
     """Assisted generation keeps a cache for each model."""
-    alone, both = serve(Engine.TRANSFORMERS, None).serving, serve(Engine.TRANSFORMERS, BESIDE).serving
+    alone, both = (
+        serve(Engine.TRANSFORMERS, None).serving,
+        serve(Engine.TRANSFORMERS, BESIDE).serving,
+    )
 
     assert alone is not None
     assert both is not None
@@ -87,7 +104,7 @@ def test_a_request_names_a_draft_of_the_catalogue() -> None:
     assert isinstance(workload, ServeWorkload)
     assert workload.speculative is not None
     assert json.loads(workload.speculative.config or "")["num_hidden_layers"] == 16
-    assert in_words(workload.speculative) == speculative
+    assert to_json_value(workload.speculative) == speculative
 
 
 def test_a_request_brings_a_draft_along() -> None:
@@ -98,7 +115,7 @@ def test_a_request_brings_a_draft_along() -> None:
     workload, _ = read_workload(request)
 
     assert isinstance(workload, ServeWorkload)
-    assert in_words(workload.speculative) == speculative
+    assert to_json_value(workload.speculative) == speculative
 
 
 def test_an_unknown_draft_is_refused_by_its_field() -> None:
@@ -118,7 +135,9 @@ def test_an_unknown_draft_is_refused_by_its_field() -> None:
         (Speculative(num_tokens=1, config='{"model_type": "mamba"}'), Layout(), InvalidInputError),
     ],
 )
-def test_drafts_without_a_term_are_refused(speculative: Speculative, layout: Layout, error: type[Exception]) -> None:
+def test_drafts_without_a_term_are_refused(
+    speculative: Speculative, layout: Layout, error: type[Exception]
+) -> None:
     """A pipeline has no stage for a draft, and a config must be whole."""
     with pytest.raises((error, NotModelledError)):
         serve(Engine.VLLM, speculative, layout)
@@ -131,7 +150,9 @@ def test_a_guess_is_of_one_token_at_least() -> None:
 
 
 def test_a_draft_of_another_vocabulary_is_refused_by_vllm() -> None:
-    """It verifies that both have as many tokens (config/speculative.py, verify_equal_vocab_size_if_draft_model)."""
+    """It verifies that both have as many tokens (config/speculative.py,
+    verify_equal_vocab_size_if_draft_model).
+    """
     other = Speculative(num_tokens=4, config=json.dumps(DRAFT | {"vocab_size": 32000}))
 
     with pytest.raises(InvalidInputError, match="vocabulary") as refusal:

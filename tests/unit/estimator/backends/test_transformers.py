@@ -1,4 +1,6 @@
-"""Serving on transformers beyond its newest release and 16-bit weights: versions, quantised weights, beams."""
+"""Serving on transformers beyond its newest release and 16-bit weights: versions, quantised
+weights, beams.
+"""
 
 from typing import Any
 
@@ -28,11 +30,17 @@ QWEN_7B: dict[str, Any] = {
 
 
 def generate(prompt_tokens: int, **words: Any) -> float:  # noqa: ANN401 - each word has its own type
-    """Return the allocated GiB of one sequence of Qwen-7B that generates 2,048 tokens on an A100."""
+    """Return the allocated GiB of one sequence of Qwen-7B that generates 2,048 tokens on an
+    A100.
+    """
     workload = ServeWorkload(
-        num_sequences=1, prompt_tokens=prompt_tokens, output_tokens=2048, attention=Attention.FLASH, **words
+        num_sequences=1,
+        prompt_tokens=prompt_tokens,
+        output_tokens=2048,
+        attention=Attention.FLASH,
+        **words,
     )
-    device = resolve_gpu("A100-SXM4-80GB").device()
+    device = resolve_gpu("A100-SXM4-80GB").to_device()
     answer = estimate(architecture_from_config(QWEN_7B), workload, layout=Layout(), device=device)
     return answer.allocated_bytes / GIB
 
@@ -55,9 +63,15 @@ def ask(**words: Any) -> Estimate:  # noqa: ANN401 - each word has its own type
         ("4.38.2", Quantization.NONE, 30720, 42.62),
     ],
 )
-def test_published_peaks_of_qwen(version: str, quantization: Quantization, prompt_tokens: int, published: float) -> None:
-    """Qwen's speed benchmarks: 4.38 keeps logits of the whole prompt, GPTQ a buffer to make a weight whole."""
-    assert generate(prompt_tokens, engine_version=version, quantization=quantization) == pytest.approx(published, rel=0.02)
+def test_published_peaks_of_qwen(
+    version: str, quantization: Quantization, prompt_tokens: int, published: float
+) -> None:
+    """Qwen's speed benchmarks: 4.38 keeps logits of the whole prompt, GPTQ a buffer to make a
+    weight whole.
+    """
+    assert generate(
+        prompt_tokens, engine_version=version, quantization=quantization
+    ) == pytest.approx(published, rel=0.02)
 
 
 def test_beams_are_sequences() -> None:
@@ -65,17 +79,26 @@ def test_beams_are_sequences() -> None:
     assert ask(num_beams=3).allocated_bytes == ask(num_sequences=6).allocated_bytes
 
 
-@pytest.mark.parametrize("quantization", [Quantization.INT8, Quantization.NF4, Quantization.FP8, Quantization.AWQ_INT4])
+@pytest.mark.parametrize(
+    "quantization", [Quantization.INT8, Quantization.NF4, Quantization.FP8, Quantization.AWQ_INT4]
+)
 def test_quantised_weights_are_smaller(quantization: Quantization) -> None:
     """Whatever the format, its codes and scales take less than 16 bits a weight."""
-    assert ask(quantization=quantization).instants[0].allocated_bytes < ask().instants[0].allocated_bytes
+    assert (
+        ask(quantization=quantization).instants[0].allocated_bytes
+        < ask().instants[0].allocated_bytes
+    )
 
 
 def test_a_release_without_cache_objects_holds_two_caches() -> None:
     """Before 4.36 the caller kept the old tensors until a decode step was over."""
 
     def decode(version: str) -> int:
-        return next(one.allocated_bytes for one in ask(engine_version=version).instants if one.name == "decode")
+        return next(
+            one.allocated_bytes
+            for one in ask(engine_version=version).instants
+            if one.name == "decode"
+        )
 
     old, new = decode("4.35.0"), decode("4.36.0")
     serving = ask().serving
@@ -84,7 +107,9 @@ def test_a_release_without_cache_objects_holds_two_caches() -> None:
     assert old - new == serving.kv_cache_bytes
 
 
-@pytest.mark.parametrize(("version", "error"), [("4.2.0", NotModelledError), ("new", InvalidInputError)])
+@pytest.mark.parametrize(
+    ("version", "error"), [("4.2.0", NotModelledError), ("new", InvalidInputError)]
+)
 def test_a_version_that_was_never_read_is_refused(version: str, error: type[Exception]) -> None:
     """Releases before 4.30 have no term, and a word is no version."""
     with pytest.raises(error):
@@ -99,7 +124,9 @@ def split(config: dict[str, Any], ranks: int, **words: Any) -> Estimate:  # noqa
 
 
 def test_ranks_share_the_layers_and_the_cache_but_not_the_table() -> None:
-    """The library's plan splits heads, inner features and the head; every rank has the whole embedding."""
+    """The library's plan splits heads, inner features and the head; every rank has the whole
+    embedding.
+    """
     whole, half = split(QWEN_7B, 1), split(QWEN_7B, 2)
     table = 152064 * 3584 * 2
     loaded = [answer.instants[0].allocated_bytes for answer in (whole, half)]
@@ -116,7 +143,9 @@ def test_only_the_last_position_meets_a_split_head() -> None:
     def logits(prompt_tokens: int) -> int:
         workload = ServeWorkload(num_sequences=1, prompt_tokens=prompt_tokens)
         layout = Layout(tensor_parallel=2)
-        answer = estimate(architecture_from_config(QWEN_7B), workload, layout=layout, device=a_device())
+        answer = estimate(
+            architecture_from_config(QWEN_7B), workload, layout=layout, device=a_device()
+        )
         return sum(component.bytes for component in answer.components if component.name == "logits")
 
     assert logits(4000) <= logits(1)
@@ -152,7 +181,9 @@ VICUNA_7B: dict[str, Any] = {
 
 @pytest.mark.parametrize(("version", "published"), [("4.34.0", 4.57), ("4.35.0", 4.50)])
 def test_fused_modules_merge_projections(version: str, published: float) -> None:
-    """AutoAWQ makes one projection of three: beside them to the end in October 2023, while it loads since 0.1.6."""
+    """AutoAWQ makes one projection of three: beside them to the end in October 2023, while it loads
+    since 0.1.6.
+    """
     workload = ServeWorkload(
         num_sequences=1,
         prompt_tokens=64,
@@ -162,7 +193,9 @@ def test_fused_modules_merge_projections(version: str, published: float) -> None
         quantization=Quantization.AWQ_INT4,
         engine_version=version,
     )
-    answer = estimate(architecture_from_config(VICUNA_7B), workload, layout=Layout(), device=a_device())
+    answer = estimate(
+        architecture_from_config(VICUNA_7B), workload, layout=Layout(), device=a_device()
+    )
     steady = answer.steady_bytes / GIB
 
     assert answer.allocated_bytes / GIB == pytest.approx(published, rel=0.03)

@@ -1,4 +1,6 @@
-"""vLLM against what its own start-up logs print (vLLM 0.19.0 on H100 80GB; 0.6 and 0.7 where a test says so)."""
+"""vLLM against what its own start-up logs print (vLLM 0.19.0 on H100 80GB; 0.6 and 0.7 where a test
+says so).
+"""
 
 from typing import Any
 
@@ -56,12 +58,24 @@ QWEN_7B: dict[str, Any] = {
 }
 
 
-def serve(config: dict[str, Any] = LLAMA_8B, *, layout: Layout | None = None, **words: Any) -> Estimate:  # noqa: ANN401 - each word has its own type
+def serve(
+    config: dict[str, Any] = LLAMA_8B,
+    *,
+    layout: Layout | None = None,
+    **words: Any,  # noqa: ANN401 - each word has its own type
+) -> Estimate:
     """Ask what a vLLM server with the logs' settings needs."""
-    asked: dict[str, Any] = {"num_sequences": 1, "prompt_tokens": 1024, "max_model_len": 8192, "gpu_memory_fraction": 0.95}
+    asked: dict[str, Any] = {
+        "num_sequences": 1,
+        "prompt_tokens": 1024,
+        "max_model_len": 8192,
+        "gpu_memory_fraction": 0.95,
+    }
     workload = ServeWorkload(engine=Engine.VLLM, **asked | words)
-    device = resolve_gpu("H100-SXM5-80GB").device()
-    return estimate(architecture_from_config(config), workload, layout=layout or Layout(), device=device)
+    device = resolve_gpu("H100-SXM5-80GB").to_device()
+    return estimate(
+        architecture_from_config(config), workload, layout=layout or Layout(), device=device
+    )
 
 
 def part(answer: Estimate, name: str) -> float:
@@ -87,7 +101,9 @@ def part(answer: Estimate, name: str) -> float:
 def test_weights_and_profiled_peak_are_those_of_the_logs(
     config: dict[str, Any], layout: Layout, weights: float, activations: float
 ) -> None:
-    """A rank's weights and the highest moment of its profiling run are what vLLM prints, to its last digit but one."""
+    """A rank's weights and the highest moment of its profiling run are what vLLM prints, to its
+    last digit but one.
+    """
     answer = serve(config, layout=layout)
 
     assert part(answer, "weights") == pytest.approx(weights, abs=0.01)
@@ -104,7 +120,9 @@ def test_weights_and_profiled_peak_are_those_of_the_logs(
         (GEMMA_2_27B, Layout(), 58_672, 7.16),
     ],
 )
-def test_the_pool_holds_what_the_logs_print(config: dict[str, Any], layout: Layout, tokens: int, concurrency: float) -> None:
+def test_the_pool_holds_what_the_logs_print(
+    config: dict[str, Any], layout: Layout, tokens: int, concurrency: float
+) -> None:
     """Tokens and concurrency of the pool follow vLLM's own counting, windows included."""
     serving = serve(config, layout=layout).serving
 
@@ -124,8 +142,18 @@ def test_an_fp8_cache_holds_twice_the_tokens() -> None:
 @pytest.mark.parametrize(
     ("config", "words", "usable_gib", "activations"),
     [
-        (LLAMA_8B | {"max_position_embeddings": 8192}, {"engine_version": "0.6.5", "max_model_len": 8192}, 79.22, 1.26),
-        (QWEN_7B | {"max_position_embeddings": 131072}, {"engine_version": "0.7.3", "max_model_len": 2048}, 31.74, 1.40),
+        (
+            LLAMA_8B | {"max_position_embeddings": 8192},
+            {"engine_version": "0.6.5", "max_model_len": 8192},
+            79.22,
+            1.26,
+        ),
+        (
+            QWEN_7B | {"max_position_embeddings": 131072},
+            {"engine_version": "0.7.3", "max_model_len": 2048},
+            31.74,
+            1.40,
+        ),
     ],
 )
 def test_older_releases_sort_the_logits(
@@ -141,7 +169,9 @@ def test_older_releases_sort_the_logits(
 
 
 def test_components_sum_to_the_device_bytes() -> None:
-    """Weights, profiled peak, pool, graphs and what lies outside of PyTorch are all that NVML shows."""
+    """Weights, profiled peak, pool, graphs and what lies outside of PyTorch are all that NVML
+    shows.
+    """
     answer = serve()
 
     assert sum(component.bytes for component in answer.components) == answer.device_bytes
@@ -149,26 +179,37 @@ def test_components_sum_to_the_device_bytes() -> None:
 
 
 def test_a_pool_smaller_than_the_longest_sequence_does_not_fit() -> None:
-    """The engine refuses to start when not one sequence of max_model_len has room, however little is asked."""
+    """The engine refuses to start when not one sequence of max_model_len has room, however little
+    is asked.
+    """
     size = 20 * GIB
     device = Device(name="custom", capacity_bytes=size, usable_bytes=size)
-    workload = ServeWorkload(num_sequences=1, prompt_tokens=16, engine=Engine.VLLM, max_model_len=131072)
+    workload = ServeWorkload(
+        num_sequences=1, prompt_tokens=16, engine=Engine.VLLM, max_model_len=131072
+    )
     answer = estimate(architecture_from_config(LLAMA_8B), workload, layout=Layout(), device=device)
 
     assert judge(answer, device).verdict is Verdict.DOES_NOT_FIT
-    assert any("one sequence of max_model_len 131,072 tokens" in warning for warning in answer.warnings)
+    assert any(
+        "one sequence of max_model_len 131,072 tokens" in warning for warning in answer.warnings
+    )
 
 
 def test_a_server_that_holds_what_is_asked_fits() -> None:
-    """The verdict holds what is required against the engine's budget, not the pool that fills it."""
-    assert judge(serve(num_sequences=32), resolve_gpu("H100-SXM5-80GB").device()).verdict is Verdict.FITS
+    """The verdict holds what is required against the engine's budget, not the pool that fills
+    it.
+    """
+    assert (
+        judge(serve(num_sequences=32), resolve_gpu("H100-SXM5-80GB").to_device()).verdict
+        is Verdict.FITS
+    )
 
 
 def test_more_sequences_than_the_pool_holds_do_not_fit() -> None:
     """A pool of 476,016 tokens has no room for 400 sequences of 4,096."""
     answer = serve(num_sequences=400, prompt_tokens=4096)
 
-    assert judge(answer, resolve_gpu("H100-SXM5-80GB").device()).verdict is Verdict.DOES_NOT_FIT
+    assert judge(answer, resolve_gpu("H100-SXM5-80GB").to_device()).verdict is Verdict.DOES_NOT_FIT
 
 
 @pytest.mark.parametrize(
@@ -194,16 +235,28 @@ def test_what_vllm_has_no_answer_to_is_refused(
 
 
 def test_cards_without_a_fabric_open_few_channels() -> None:
-    """DeepSeek-R1-Distill-Qwen-14B on two RTX 4090 by 0.7.2 (vllm-project/vllm, number 13061): 8.69 GiB are left."""
-    config = QWEN_7B | {"hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8}
+    """DeepSeek-R1-Distill-Qwen-14B on two RTX 4090 by 0.7.2 (vllm-project/vllm, number 13061): 8.69
+    GiB are left.
+    """
+    config = QWEN_7B | {
+        "hidden_size": 5120,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 8,
+    }
     config |= {"intermediate_size": 13824, "max_position_embeddings": 131072}
-    words: dict[str, Any] = {"num_sequences": 1, "prompt_tokens": 1024, "max_model_len": 131072, "gpu_memory_fraction": 0.98}
+    words: dict[str, Any] = {
+        "num_sequences": 1,
+        "prompt_tokens": 1024,
+        "max_model_len": 131072,
+        "gpu_memory_fraction": 0.98,
+    }
 
     answer = estimate(
         architecture_from_config(config),
         ServeWorkload(engine=Engine.VLLM, engine_version="0.7.2", **words),
         layout=Layout(tensor_parallel=2),
-        device=resolve_gpu("RTX-4090").device(),
+        device=resolve_gpu("RTX-4090").to_device(),
     )
 
     assert answer.serving is not None
@@ -211,9 +264,13 @@ def test_cards_without_a_fabric_open_few_channels() -> None:
 
 
 def test_communicators_lie_beside_the_budget_once_they_are_made() -> None:
-    """Two H100 start with 77.66 GiB free where one has 78.68: 1.02 GiB more on the device, and none in the budget."""
+    """Two H100 start with 77.66 GiB free where one has 78.68: 1.02 GiB more on the device, and none
+    in the budget.
+    """
     one, two = (serve(layout=Layout(tensor_parallel=n)) for n in (1, 2))
-    contexts = [sum(c.bytes for c in a.components if c.name == "device_context") for a in (one, two)]
+    contexts = [
+        sum(c.bytes for c in a.components if c.name == "device_context") for a in (one, two)
+    ]
 
     assert one.serving is not None
     assert two.serving is not None

@@ -3,15 +3,15 @@
 import pytest
 
 from service.catalog.gpus import list_gpus
-from service.estimator.memory.overheads.cuda_context import UNKNOWN, context_of
-from service.estimator.memory.overheads.overheads import device_context
+from service.estimator.memory.overheads.cuda_context import DEFAULT_CONTEXT, find_context
+from service.estimator.memory.overheads.overheads import get_context_overhead
 from service.estimator.values.units import MIB
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in list_gpus()])
 def test_every_catalogued_gpu_has_a_context_with_its_source(name: str) -> None:
     """The point lies inside of its interval, and somebody has read it."""
-    found = context_of(name)
+    found = find_context(name)
 
     assert 100 * MIB < found.low <= found.point <= found.high < 2048 * MIB
     assert found.source
@@ -20,11 +20,16 @@ def test_every_catalogued_gpu_has_a_context_with_its_source(name: str) -> None:
 
 def test_boards_of_one_chip_share_their_context() -> None:
     """A context belongs to the chip, not to the memory beside it."""
-    assert context_of("H100-SXM5-80GB") is context_of("H100-PCIE-80GB")
-    assert context_of("T4").point < context_of("L4").point < context_of("H100-SXM5-80GB").point
+    assert find_context("H100-SXM5-80GB") is find_context("H100-PCIE-80GB")
+    assert (
+        find_context("T4").point < find_context("L4").point < find_context("H100-SXM5-80GB").point
+    )
 
 
 def test_a_gpu_without_a_reading_gets_the_interval_of_the_others() -> None:
     """Nothing is known of a card that only has a size."""
-    assert context_of("any") is UNKNOWN
-    assert (device_context().low, device_context().high) == (UNKNOWN.low, UNKNOWN.high)
+    assert find_context("any") is DEFAULT_CONTEXT
+    assert (get_context_overhead().low, get_context_overhead().high) == (
+        DEFAULT_CONTEXT.low,
+        DEFAULT_CONTEXT.high,
+    )

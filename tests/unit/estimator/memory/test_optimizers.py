@@ -1,10 +1,22 @@
-"""What each optimizer keeps per tensor and needs at its step, counted by hand from its library's source."""
+"""What each optimizer keeps per tensor and needs at its step, counted by hand from its library's
+source.
+"""
 
 import pytest
 
-from service.estimator.memory.optimizers.table import MODELLED, optimizer_named
-from service.estimator.memory.optimizers.tensors import TrainedTensor, flattened, row_elements, split_rows, tensors_of
-from service.estimator.memory.states import TrainStates, train_states, trained_parameters
+from service.estimator.memory.optimizers.table import MODELLED, get_optimizer
+from service.estimator.memory.optimizers.tensors import (
+    TrainedTensor,
+    count_row_elements,
+    flatten,
+    list_tensors,
+    split_rows,
+)
+from service.estimator.memory.states import (
+    TrainStates,
+    compute_train_states,
+    select_trained_parameters,
+)
 from service.estimator.rules.training import check_training
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout, Sharding
@@ -19,7 +31,9 @@ _M, _T, _V = 512 * 256, 1000 * 256, 256
 
 def _states(optimizer: str, layout: Layout | None = None) -> TrainStates:
     model, workload = a_model(), a_training(precision="bf16", optimizer=optimizer)
-    return train_states(model, workload, trained_parameters(model, workload), layout or Layout())
+    return compute_train_states(
+        model, workload, select_trained_parameters(model, workload), layout or Layout()
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +44,10 @@ def _states(optimizer: str, layout: Layout | None = None) -> TrainStates:
         ("lion", 4 * (3 * _M + _T + 2 * _V)),
         ("paged_adamw_8bit", 2 * (3 * _M // 64 + _T // 64 + 2 * 4 * _V) + 2 * 1024),
         ("paged_adamw", 8 * 2 * _V),
-        ("adamw_8bit_torchao", 2 * (3 * (_M + _M // 64 + 1024) + _T + _T // 64 + 1024 + 2 * 2 * _V)),
+        (
+            "adamw_8bit_torchao",
+            2 * (3 * (_M + _M // 64 + 1024) + _T + _T // 64 + 1024 + 2 * 2 * _V),
+        ),
         ("adamw_4bit", 2 * (3 * (_M // 2 + _M // 32 + 64) + _T // 2 + _T // 32 + 64 + 2 * 2 * _V)),
         ("adafactor", 4 * (3 * (512 + 256 + 1) + 1000 + 256 + 1 + 2 * (_V + 1))),
         ("muon", 2 * (3 * _M + 2 * _T + 2 * 2 * _V)),
@@ -41,8 +58,10 @@ def _states(optimizer: str, layout: Layout | None = None) -> TrainStates:
     ],
 )
 def test_states_follow_the_shapes_of_the_tensors(name: str, expected: int) -> None:
-    """Blocks of 256 with an fp32 maximum, rows and columns, low ranks: each library's own rule, on 16-bit weights."""
-    assert optimizer_named(name).state_bytes(_ALL, 2) == expected
+    """Blocks of 256 with an fp32 maximum, rows and columns, low ranks: each library's own rule, on
+    16-bit weights.
+    """
+    assert get_optimizer(name).state_bytes(_ALL, 2) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,12 +78,16 @@ def test_states_follow_the_shapes_of_the_tensors(name: str, expected: int) -> No
     ],
 )
 def test_a_step_needs_what_its_loop_holds_at_once(name: str, expected: int) -> None:
-    """A fused kernel needs nothing, foreach a list of all tensors, a loop what one tensor and the one before it leave."""
-    assert optimizer_named(name).step(_ALL, 2) == expected
+    """A fused kernel needs nothing, foreach a list of all tensors, a loop what one tensor and the
+    one before it leave.
+    """
+    assert get_optimizer(name).step(_ALL, 2) == expected
 
 
 def test_shapes_do_not_matter_to_a_plain_optimizer() -> None:
-    """What is said per element and what is said per tensor agree, for every optimizer that has both."""
+    """What is said per element and what is said per tensor agree, for every optimizer that has
+    both.
+    """
     for optimizer in MODELLED.values():
         if optimizer.num_states is not None:
             elements = sum(tensor.numel * tensor.count for tensor in _ALL)
@@ -74,31 +97,42 @@ def test_shapes_do_not_matter_to_a_plain_optimizer() -> None:
 
 
 def test_managed_states_are_what_the_allocator_does_not_count() -> None:
-    """A paged optimizer keeps the same bytes in all, those of large tensors beside the allocator."""
+    """A paged optimizer keeps the same bytes in all, those of large tensors beside the
+    allocator.
+    """
     matrix = TrainedTensor(shape=(1000, 100), count=1, hidden=True)
-    paged, plain = optimizer_named("paged_adamw_8bit"), optimizer_named("adamw_8bit")
+    paged, plain = get_optimizer("paged_adamw_8bit"), get_optimizer("adamw_8bit")
 
     left = plain.state_bytes((matrix,), 2) - paged.state_bytes((matrix,), 2)
 
     assert left == paged.host_bytes_per_element * matrix.numel
-    assert _states("paged_adamw_8bit").managed_states == 0  # no tensor of the small model is large enough
+    assert (
+        _states("paged_adamw_8bit").managed_states == 0
+    )  # no tensor of the small model is large enough
 
 
 def test_rows_are_split_per_tensor_and_rounded_up() -> None:
-    """FSDP2 cuts each tensor's first dimension: the first rank holds a row of a tensor with fewer rows than ranks."""
+    """FSDP2 cuts each tensor's first dimension: the first rank holds a row of a tensor with fewer
+    rows than ranks.
+    """
     weights = a_model().parameter_counts().tensors
-    local = split_rows(tensors_of(weights), 48)
+    local = split_rows(list_tensors(weights), 48)
 
     assert {tensor.shape for tensor in local} >= {(11, 64), (2, 64), (4, 64), (2,)}
-    assert sum(tensor.numel * tensor.count for tensor in local) == row_elements(weights, 48)
+    assert sum(tensor.numel * tensor.count for tensor in local) == count_row_elements(weights, 48)
 
 
 def test_a_flat_partition_has_no_shapes() -> None:
-    """ZeRO cuts one joint buffer: Adafactor cannot factor it, and no tensor of it is too small for eight bits."""
-    (flat,) = flattened(10_001, 4)
+    """ZeRO cuts one joint buffer: Adafactor cannot factor it, and no tensor of it is too small for
+    eight bits.
+    """
+    (flat,) = flatten(10_001, 4)
 
     assert flat.shape == (2501,)
-    assert _states("adafactor", a_sharded_layout(2)).optimizer_states > _states("adafactor").optimizer_states
+    assert (
+        _states("adafactor", a_sharded_layout(2)).optimizer_states
+        > _states("adafactor").optimizer_states
+    )
 
 
 @pytest.mark.parametrize("name", ["muon", "galore_adamw", "apollo"])

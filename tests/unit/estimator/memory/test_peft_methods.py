@@ -31,7 +31,9 @@ SCRATCH = 1200
 """Bytes of small scratch of the runs on a CPU."""
 
 
-def asked(peft: str, *, precision: str = "bf16", checkpointing: Checkpointing = Checkpointing.NONE) -> TrainWorkload:
+def asked(
+    peft: str, *, precision: str = "bf16", checkpointing: Checkpointing = Checkpointing.NONE
+) -> TrainWorkload:
     """Return a training of two sequences of 128 tokens with a method's defaults."""
     return TrainWorkload(
         sequence_length=128,
@@ -46,7 +48,9 @@ def asked(peft: str, *, precision: str = "bf16", checkpointing: Checkpointing = 
 
 def answered(workload: TrainWorkload, **changes: object) -> Estimate:
     """Return the answer for a small llama."""
-    return estimate(architecture_from_config(CONFIG | changes), workload, layout=Layout(), device=DEVICE)
+    return estimate(
+        architecture_from_config(CONFIG | changes), workload, layout=Layout(), device=DEVICE
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,9 @@ def test_methods_are_what_peft_holds(
 )
 def test_trained_parameters_are_those_of_peft(peft: str, elements: int) -> None:
     """What ``print_trainable_parameters`` counts: in fp32, with two moments."""
-    adapters = sum(part.bytes for part in answered(asked(peft)).components if part.name == "adapters")
+    adapters = sum(
+        part.bytes for part in answered(asked(peft)).components if part.name == "adapters"
+    )
 
     assert adapters == 4 * elements
 
@@ -85,7 +91,9 @@ def test_trained_parameters_are_those_of_peft(peft: str, elements: int) -> None:
 def test_a_method_is_its_adapters() -> None:
     """PEFT's ``lora`` with its defaults is the contract's ``lora`` with those."""
     by_name = asked("lora")
-    spelt = replace(by_name, method=Method.LORA, peft=None, lora=Lora(rank=8, targets=("q_proj", "v_proj")))
+    spelt = replace(
+        by_name, method=Method.LORA, peft=None, lora=Lora(rank=8, targets=("q_proj", "v_proj"))
+    )
 
     assert answered(by_name).allocated_bytes == answered(spelt).allocated_bytes
 
@@ -95,11 +103,18 @@ def test_a_method_is_its_adapters() -> None:
     [
         ("prefix_tuning", {}, NotModelledError, "workload.peft.type"),
         ("ia3", {"model_type": "smollm3"}, InvalidInputError, "workload.peft.type"),
-        ("ia3", {"quantization_config": {"quant_method": "gptq", "bits": 4}}, NotModelledError, "workload.peft.type"),
+        (
+            "ia3",
+            {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+            NotModelledError,
+            "workload.peft.type",
+        ),
         ("miss", {"hidden_size": 240, "head_dim": 64}, NotModelledError, "workload.peft.type"),
     ],
 )
-def test_what_has_no_term_is_refused(peft: str, changes: Mapping[str, object], kind: type[EstimatorError], field: str) -> None:
+def test_what_has_no_term_is_refused(
+    peft: str, changes: Mapping[str, object], kind: type[EstimatorError], field: str
+) -> None:
     """Methods, families and sizes that PEFT or this version has no default or term for."""
     model = architecture_from_config({**CONFIG, **changes})
 

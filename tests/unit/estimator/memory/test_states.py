@@ -1,13 +1,20 @@
-"""Weights, gradients, master copies and optimizer states: the policies by name, and how ZeRO spreads them."""
+"""Weights, gradients, master copies and optimizer states: the policies by name, and how ZeRO
+spreads them.
+"""
 
 from typing import Any, get_args
 
 import pytest
 
 from service.contract.schemas.workload import OptimizerName
-from service.estimator.memory.fsdp_buffers import Buckets, buckets
-from service.estimator.memory.optimizers.table import MODELLED, optimizer_named
-from service.estimator.memory.states import TrainStates, adapter_weights, train_states, trained_parameters
+from service.estimator.memory.fsdp_buffers import Buckets, compute_buckets
+from service.estimator.memory.optimizers.table import MODELLED, get_optimizer
+from service.estimator.memory.states import (
+    TrainStates,
+    compute_train_states,
+    iter_adapter_weights,
+    select_trained_parameters,
+)
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
@@ -23,7 +30,9 @@ _FINAL_NORM, _HEAD = (weight for weight, _ in list(_MODEL.weights())[-2:])
 
 
 def _states(workload: TrainWorkload, layout: Layout | None = None) -> TrainStates:
-    return train_states(_MODEL, workload, trained_parameters(_MODEL, workload), layout or Layout())
+    return compute_train_states(
+        _MODEL, workload, select_trained_parameters(_MODEL, workload), layout or Layout()
+    )
 
 
 def _lora() -> TrainWorkload:
@@ -45,7 +54,9 @@ def _lora() -> TrainWorkload:
     ],
 )
 def test_a_policy_is_a_number_of_bytes_per_parameter(policy: str, bytes_per_param: int) -> None:
-    """16, 18 and 20 are three named choices, and the states of a whole model add up to them before the step."""
+    """16, 18 and 20 are three named choices, and the states of a whole model add up to them before
+    the step.
+    """
     states = _states(a_training(precision=policy))
 
     assert POLICIES[policy].bytes_per_param == bytes_per_param
@@ -73,12 +84,14 @@ def test_main_gradients_of_a_custom_policy_live_for_the_step_alone() -> None:
 
 
 def test_masters_copy_what_nothing_reads() -> None:
-    """An optimizer copies all that it is given when it is made; a tower without images gets no gradient and no moments."""
+    """An optimizer copies all that it is given when it is made; a tower without images gets no
+    gradient and no moments.
+    """
     model = architecture_from_config(tiny_config("llava"))
     workload = a_training(precision="bf16_mixed")
-    trained = trained_parameters(model, workload)
+    trained = select_trained_parameters(model, workload)
 
-    states = train_states(model, workload, trained, Layout())
+    states = compute_train_states(model, workload, trained, Layout())
 
     assert trained.trained < model.counts.total
     assert states.master_weights == 4 * model.counts.total
@@ -86,10 +99,15 @@ def test_masters_copy_what_nothing_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "weights", "gradients", "optimizer"), [(0, 1, 1, 1), (1, 1, 1, 8), (2, 1, 8, 8), (3, 8, 8, 8)]
+    ("stage", "weights", "gradients", "optimizer"),
+    [(0, 1, 1, 1), (1, 1, 1, 8), (2, 1, 8, 8), (3, 8, 8, 8)],
 )
-def test_a_stage_spreads_its_part_and_those_before_it(stage: int, weights: int, gradients: int, optimizer: int) -> None:
-    """Stage 1 shards optimizer states and master weights, stage 2 gradients too, stage 3 weights too (arXiv:1910.02054)."""
+def test_a_stage_spreads_its_part_and_those_before_it(
+    stage: int, weights: int, gradients: int, optimizer: int
+) -> None:
+    """Stage 1 shards optimizer states and master weights, stage 2 gradients too, stage 3 weights
+    too (arXiv:1910.02054).
+    """
     states = _states(a_training(), a_sharded_layout(8, stage=stage))
 
     assert states.weights == 2 * _N // weights
@@ -99,9 +117,14 @@ def test_a_stage_spreads_its_part_and_those_before_it(stage: int, weights: int, 
 
 
 def test_persistent_main_gradients_are_spread_with_the_gradients() -> None:
-    """DeepSpeed's fp32 accumulation follows the gradients of its stage; Megatron's main buffer is the gradient itself."""
+    """DeepSpeed's fp32 accumulation follows the gradients of its stage; Megatron's main buffer is
+    the gradient itself.
+    """
     deepspeed = _states(a_training(precision="deepspeed_bf16"), a_sharded_layout(8, stage=2))
-    megatron = _states(a_training(precision="megatron_bf16"), a_sharded_layout(8, stage=1, sharding=Sharding.MEGATRON))
+    megatron = _states(
+        a_training(precision="megatron_bf16"),
+        a_sharded_layout(8, stage=1, sharding=Sharding.MEGATRON),
+    )
 
     assert deepspeed.persistent_main_gradients == 4 * _N // 8
     assert megatron.gradients == 0
@@ -109,12 +132,19 @@ def test_persistent_main_gradients_are_spread_with_the_gradients() -> None:
 
 
 def test_deepspeed_casts_a_partition_of_gradients_for_its_step() -> None:
-    """18 bytes per parameter are alive at its step, one partition's in stage 2 (DeepSpeed's own estimate: 2P + 18P / N)."""
+    """18 bytes per parameter are alive at its step, one partition's in stage 2 (DeepSpeed's own
+    estimate: 2P + 18P / N).
+    """
     states = _states(a_training(), a_sharded_layout(8, stage=2))
 
     assert states.step_main_gradients == 4 * _N // 8
-    assert states.resident + states.gradients + states.step_main_gradients - states.buffers == 2 * _N + 18 * _N // 8
-    assert _states(a_training(precision="bf16"), a_sharded_layout(8, stage=2)).step_main_gradients == 0
+    assert (
+        states.resident + states.gradients + states.step_main_gradients - states.buffers
+        == 2 * _N + 18 * _N // 8
+    )
+    assert (
+        _states(a_training(precision="bf16"), a_sharded_layout(8, stage=2)).step_main_gradients == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +160,9 @@ def test_deepspeed_casts_a_partition_of_gradients_for_its_step() -> None:
 def test_an_optimizer_keeps_its_states_and_needs_its_temporaries(
     optimizer: str, num_states: int, temporaries: int, counts: int
 ) -> None:
-    """Foreach makes one temporary of the second moments' size, the loop two beside one before, fused none but counts."""
+    """Foreach makes one temporary of the second moments' size, the loop two beside one before,
+    fused none but counts.
+    """
     states = _states(a_training(precision="fp32", optimizer=optimizer))
 
     assert states.optimizer_states == 4 * (num_states * _N + counts)
@@ -146,16 +178,18 @@ def test_every_optimizer_of_the_contract_has_a_term() -> None:
 def test_an_optimizer_without_a_term_is_refused() -> None:
     """What is not modelled says what is."""
     with pytest.raises(NotModelledError, match="adamw_fused") as refusal:
-        optimizer_named("shampoo")
+        get_optimizer("shampoo")
 
     assert refusal.value.field == "workload.optimizer"
 
 
 def test_adapters_are_low_rank_pairs_on_every_linear_layer() -> None:
-    """A rank-r adapter of an m x n layer has r (m + n) parameters (arXiv:2106.09685); the head has none."""
+    """A rank-r adapter of an m x n layer has r (m + n) parameters (arXiv:2106.09685); the head has
+    none.
+    """
     per_layer = 4 * ((64 + 64) + 2 * (64 + 32) + (64 + 64) + 3 * (64 + 160))
 
-    trained = trained_parameters(_MODEL, _lora())
+    trained = select_trained_parameters(_MODEL, _lora())
 
     assert trained.trained == 4 * per_layer
     assert sum(count for _, count in trained.weights) == 4 * 7 * 2
@@ -163,7 +197,7 @@ def test_adapters_are_low_rank_pairs_on_every_linear_layer() -> None:
 
 def test_adapters_on_named_layers_alone() -> None:
     """Naming targets leaves all other layers without an adapter."""
-    adapters = adapter_weights(_MODEL, Lora(rank=4, targets=("q_proj", "v_proj")))
+    adapters = iter_adapter_weights(_MODEL, Lora(rank=4, targets=("q_proj", "v_proj")))
 
     assert [(weight.shape, count) for weight, count in adapters] == [
         ((4, 64), 4),
@@ -174,15 +208,19 @@ def test_adapters_on_named_layers_alone() -> None:
 
 
 def test_lora_trains_fp32_adapters_on_a_frozen_base() -> None:
-    """The base has neither gradients nor states nor a master copy; the adapters have all in fp32."""
-    trained = trained_parameters(_MODEL, _lora()).trained
+    """The base has neither gradients nor states nor a master copy; the adapters have all in
+    fp32.
+    """
+    trained = select_trained_parameters(_MODEL, _lora()).trained
 
     states = _states(_lora())
 
     assert states.weights == 2 * _N
     assert states.adapters == states.gradients == 4 * trained
     assert states.optimizer_states == 8 * trained
-    assert states.master_weights == states.persistent_main_gradients == states.step_main_gradients == 0
+    assert (
+        states.master_weights == states.persistent_main_gradients == states.step_main_gradients == 0
+    )
 
 
 def test_rotary_frequencies_are_buffers_and_learned_positions_are_weights() -> None:
@@ -193,9 +231,7 @@ def test_rotary_frequencies_are_buffers_and_learned_positions_are_weights() -> N
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [
-        ({"main_grad_persistent": True}, "workload.precision.main_grad_persistent"),
-    ],
+    [({"main_grad_persistent": True}, "workload.precision.main_grad_persistent")],
 )
 def test_a_policy_that_contradicts_itself_is_refused(changes: dict[str, Any], field: str) -> None:
     """A persistent gradient that does not exist."""
@@ -213,10 +249,22 @@ def test_a_policy_that_contradicts_itself_is_refused(changes: dict[str, Any], fi
 
 
 def test_buckets_are_deepspeeds_own() -> None:
-    """Half a billion elements in the engine's format: for good in stage 3, in backward alone before, whatever is trained."""
+    """Half a billion elements in the engine's format: for good in stage 3, in backward alone
+    before, whatever is trained.
+    """
     policy = POLICIES["bf16_mixed"]
-    made = [buckets(a_sharded_layout(2, stage=stage), policy, trained=10, param_bytes=4) for stage in range(4)]
+    made = [
+        compute_buckets(a_sharded_layout(2, stage=stage), policy, trained=10, param_bytes=4)
+        for stage in range(4)
+    ]
 
-    assert made == [Buckets(), Buckets(backward=10**9), Buckets(backward=10**9), Buckets(resident=10**9)]
-    assert buckets(Layout(data_parallel=2), policy, trained=10, param_bytes=4) == Buckets(resident=40)
-    assert buckets(Layout(), policy, trained=10, param_bytes=4) == Buckets()
+    assert made == [
+        Buckets(),
+        Buckets(backward=10**9),
+        Buckets(backward=10**9),
+        Buckets(resident=10**9),
+    ]
+    assert compute_buckets(Layout(data_parallel=2), policy, trained=10, param_bytes=4) == Buckets(
+        resident=40
+    )
+    assert compute_buckets(Layout(), policy, trained=10, param_bytes=4) == Buckets()

@@ -1,4 +1,6 @@
-"""What a training step stands on is worked out once: answers are those of a question that is asked first."""
+"""What a training step stands on is worked out once: answers are those of a question that is asked
+first.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -14,7 +16,15 @@ from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Detail
-from service.estimator.values.workload import Checkpointing, Lora, Loss, Method, Offload, OffloadTarget, TrainWorkload
+from service.estimator.values.workload import (
+    Checkpointing,
+    Lora,
+    Loss,
+    Method,
+    Offload,
+    OffloadTarget,
+    TrainWorkload,
+)
 from tests.builders import a_device, a_model, a_training
 
 _SHAPES = ((1, 448), (3, 448), (1, 77), (2, 16))
@@ -25,7 +35,10 @@ _SHARDED = Layout(data_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)
 
 def _asked(words: dict[str, Any]) -> tuple[TrainWorkload, ...]:
     one = TrainWorkload(sequence_length=1)
-    return tuple(replace(one, micro_batch_size=batch, sequence_length=tokens, **words) for batch, tokens in _SHAPES)
+    return tuple(
+        replace(one, micro_batch_size=batch, sequence_length=tokens, **words)
+        for batch, tokens in _SHAPES
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +47,11 @@ def _asked(words: dict[str, Any]) -> tuple[TrainWorkload, ...]:
         ("llama-3.2-1b", {}, Layout()),
         ("llama-3.2-1b", {"optimizer": "adafactor", "precision": POLICIES["amp_bf16"]}, _SHARDED),
         ("llama-3.2-1b", {"loss": Loss.FUSED_LINEAR}, Layout()),
-        ("llama-3.2-1b", {"activation_checkpointing": Checkpointing.FULL, "offload": _OFFLOAD}, Layout()),
+        (
+            "llama-3.2-1b",
+            {"activation_checkpointing": Checkpointing.FULL, "offload": _OFFLOAD},
+            Layout(),
+        ),
         ("mistral-7b-v0.1", {**_LORA, "method": Method.QLORA}, Layout()),
         ("mamba-130m", {}, Layout(data_parallel=2)),
         ("jamba-v0.1", {}, _SHARDED),
@@ -50,12 +67,16 @@ def _asked(words: dict[str, Any]) -> tuple[TrainWorkload, ...]:
 def test_answers_do_not_depend_on_the_order_of_questions(
     name: str, words: dict[str, Any], layout: Layout, detail: Detail
 ) -> None:
-    """Batch and sequence change nothing that is kept: answered or refused, each question ends as it does alone."""
+    """Batch and sequence change nothing that is kept: answered or refused, each question ends as it
+    does alone.
+    """
     model, plans = load_architecture(resolve_model(name)), PlanCache()
 
     def outcome(workload: TrainWorkload, known: PlanCache | None) -> object:
         try:
-            return estimate(model, workload, layout=layout, device=a_device(), plans=known, detail=detail)
+            return estimate(
+                model, workload, layout=layout, device=a_device(), plans=known, detail=detail
+            )
         except InvalidInputError as refusal:
             return refusal.message
 
@@ -67,7 +88,13 @@ def test_answers_do_not_depend_on_the_order_of_questions(
 
 def test_a_length_is_refused_after_another_was_answered() -> None:
     """What was found allowed of a shorter sequence says nothing about a longer one."""
-    ask = partial(estimate, load_architecture(resolve_model("gpt2")), layout=Layout(), device=a_device(), plans=PlanCache())
+    ask = partial(
+        estimate,
+        load_architecture(resolve_model("gpt2")),
+        layout=Layout(),
+        device=a_device(),
+        plans=PlanCache(),
+    )
     ask(a_training(sequence_length=1024))
 
     with pytest.raises(InvalidInputError, match="learned positions"):
@@ -76,12 +103,23 @@ def test_a_length_is_refused_after_another_was_answered() -> None:
 
 @pytest.mark.parametrize("detail", [Detail.FULL, Detail.REPLAYED])
 def test_what_differs_beside_the_shape_has_a_footing_of_its_own(detail: Detail) -> None:
-    """Methods, precisions and layouts that follow each other on one cache, and a quantised twin of the same numbers."""
+    """Methods, precisions and layouts that follow each other on one cache, and a quantised twin of
+    the same numbers.
+    """
     plain, plans = a_model(), PlanCache()
     models = (plain, replace(plain, quantization=NF4))
-    words: tuple[dict[str, Any], ...] = ({}, {"precision": "bf16"}, {"gradient_accumulation_steps": 2}, _LORA)
+    words: tuple[dict[str, Any], ...] = (
+        {},
+        {"precision": "bf16"},
+        {"gradient_accumulation_steps": 2},
+        _LORA,
+    )
     workloads = [a_training(**each) for each in words]
-    layouts = (Layout(), Layout(data_parallel=2), Layout(data_parallel=2, zero_stage=2, sharding=Sharding.DEEPSPEED))
+    layouts = (
+        Layout(),
+        Layout(data_parallel=2),
+        Layout(data_parallel=2, zero_stage=2, sharding=Sharding.DEEPSPEED),
+    )
     questions = [
         (model, workload, layout)
         for model, workload, layout in product(models, workloads, layouts)

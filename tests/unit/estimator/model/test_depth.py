@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from service.estimator.model.families.registry import architecture_from_config, architecture_from_spec
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+)
 from service.estimator.values.errors import InvalidConfigError
 from tests.builders import a_config, a_model
 
@@ -19,7 +22,9 @@ from tests.builders import a_config, a_model
     ],
 )
 def test_a_stack_without_an_end_is_refused_before_it_is_built(config: Mapping[str, object]) -> None:
-    """One small question must not take a server's time and memory: depth is bounded in every part of a config."""
+    """One small question must not take a server's time and memory: depth is bounded in every part
+    of a config.
+    """
     with pytest.raises(InvalidConfigError, match="at most 512 layers are answered"):
         architecture_from_config(config)
 

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from service.catalog.models import list_models, load_architecture, resolve_model, supported_names
+from service.catalog.models import (
+    list_models,
+    list_supported_models,
+    load_architecture,
+    resolve_model,
+)
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_spec
@@ -13,17 +18,28 @@ from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import (
+    Attention,
+    Checkpointing,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+)
 from tests.builders import a_device, a_serving, a_sharded_layout, a_training
 
 _DEPTH = 8
 _NAMES = tuple(
-    next(entry.name for entry in list_models() if entry.model_type == model_type and entry.supported)
-    for model_type in sorted({resolve_model(name).model_type for name in supported_names()})
+    next(
+        entry.name for entry in list_models() if entry.model_type == model_type and entry.supported
+    )
+    for model_type in sorted({resolve_model(name).model_type for name in list_supported_models()})
 )
 """One model of the catalogue for each model type."""
 _SHARDED = tuple(name for name in _NAMES if name not in {"clip-vit-base-patch32", "deepseek-v3"})
-"""Those of them without a scalar parameter, which FSDP2 refuses, and without packed weights, which get no gradient."""
+"""Those of them without a scalar parameter, which FSDP2 refuses, and without packed weights, which
+get no gradient.
+"""
 _CHECKPOINTED: dict[str, Any] = {"activation_checkpointing": Checkpointing.FULL}
 _LORA: dict[str, Any] = {"method": Method.LORA, "lora": Lora(rank=8)}
 _QUESTIONS: dict[str, TrainWorkload | ServeWorkload] = {
@@ -43,12 +59,20 @@ def _model(name: str) -> Architecture:
     return model.with_layers(min(_DEPTH, model.num_hidden_layers))
 
 
-def _ask(model: Architecture, workload: TrainWorkload | ServeWorkload, layout: Layout | None = None) -> Estimate:
-    return estimate(model, _short_enough(model, workload), layout=layout or Layout(), device=a_device())
+def _ask(
+    model: Architecture, workload: TrainWorkload | ServeWorkload, layout: Layout | None = None
+) -> Estimate:
+    return estimate(
+        model, _short_enough(model, workload), layout=layout or Layout(), device=a_device()
+    )
 
 
-def _short_enough(model: Architecture, workload: TrainWorkload | ServeWorkload) -> TrainWorkload | ServeWorkload:
-    """Return the workload with no more tokens than the model has learned positions (CLIP has 77), and none from an encoder."""
+def _short_enough(
+    model: Architecture, workload: TrainWorkload | ServeWorkload
+) -> TrainWorkload | ServeWorkload:
+    """Return the workload with no more tokens than the model has learned positions (CLIP has 77),
+    and none from an encoder.
+    """
     positions = 2**30 if model.spec.rotary else model.spec.max_position_embeddings or 2**30
     if isinstance(workload, TrainWorkload):
         return replace(workload, sequence_length=min(workload.sequence_length, positions))
@@ -59,14 +83,18 @@ def _short_enough(model: Architecture, workload: TrainWorkload | ServeWorkload) 
 
 def _unrolled(model: Architecture) -> Architecture:
     """Return the same model with every layer recorded for itself."""
-    kinds = model.order or tuple(kind for kind, (_, count) in enumerate(model.blocks) for _ in range(count))
+    kinds = model.order or tuple(
+        kind for kind, (_, count) in enumerate(model.blocks) for _ in range(count)
+    )
     return replace(model, blocks=tuple((model.blocks[kind][0], 1) for kind in kinds), order=())
 
 
 @pytest.mark.parametrize("question", _QUESTIONS)
 @pytest.mark.parametrize("name", _NAMES)
 def test_closed_form_equals_a_loop_over_layers(name: str, question: str) -> None:
-    """Recording equal layers once gives every number that recording each of them gives; or both refuse alike."""
+    """Recording equal layers once gives every number that recording each of them gives; or both
+    refuse alike.
+    """
     model, workload = _model(name), _QUESTIONS[question]
 
     try:
@@ -85,7 +113,9 @@ def test_sharding_in_closed_form_equals_a_loop(name: str) -> None:
     """FSDP2 gathers unit by unit, whatever the units are."""
     model, layout = _model(name), a_sharded_layout(4, sharding=Sharding.FSDP2)
 
-    assert _ask(model, _QUESTIONS["checkpointed"], layout) == _ask(_unrolled(model), _QUESTIONS["checkpointed"], layout)
+    assert _ask(model, _QUESTIONS["checkpointed"], layout) == _ask(
+        _unrolled(model), _QUESTIONS["checkpointed"], layout
+    )
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -101,7 +131,9 @@ def test_a_family_describes_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_layers_of_a_family_add_up(name: str) -> None:
-    """Embedding, final norm and head are what is left when the blocks are taken away, whatever the depth."""
+    """Embedding, final norm and head are what is left when the blocks are taken away, whatever the
+    depth.
+    """
     model = load_architecture(resolve_model(name))
     cut = model.with_layers(1)
 

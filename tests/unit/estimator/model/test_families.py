@@ -9,12 +9,22 @@ import pytest
 
 from service.catalog.models import list_models, load_config, resolve_model
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import architecture_from_config, architecture_from_spec, known_model_types
-from service.estimator.model.families.synthetic import architecture_of_size
-from service.estimator.values.errors import EstimatorError, InvalidConfigError, NotModelledError, UnknownModelTypeError
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+    list_model_types,
+)
+from service.estimator.model.families.synthetic import build_synthetic_architecture
+from service.estimator.values.errors import (
+    EstimatorError,
+    InvalidConfigError,
+    NotModelledError,
+    UnknownModelTypeError,
+)
 from tests.accuracy.cases import parameter_cases
 from tests.builders import a_config, a_gpt2, a_mixture, a_model
-from tests.unit.estimator import families
+from tests.unit.estimator.model import families
+from tests.unit.estimator.model.families import vision
 from tests.unit.estimator.model.families.small_steps import SmallStep
 
 _UNCOUNTED = {
@@ -38,13 +48,17 @@ _UNCOUNTED = {
     "seed_oss",
     "xlm-roberta",
 }
-"""Read off the model code like the others, but the given truth counts no model of them; our own traces of small ones agree."""
+"""Read off the model code like the others, but the given truth counts no model of them; our own
+traces of small ones agree.
+"""
 _GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 512}
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in list_models()])
 def test_every_config_of_the_catalogue_is_read_or_refused_with_a_reason(name: str) -> None:
-    """A known model_type is read or names the switch that has no term; any other is refused by its name."""
+    """A known model_type is read or names the switch that has no term; any other is refused by its
+    name.
+    """
     entry = resolve_model(name)
     config = load_config(entry)
 
@@ -55,7 +69,7 @@ def test_every_config_of_the_catalogue_is_read_or_refused_with_a_reason(name: st
     elif isinstance(answer, NotModelledError):
         assert answer.field in config
     else:
-        assert entry.model_type not in known_model_types()
+        assert entry.model_type not in list_model_types()
         assert repr(entry.model_type) in answer.message
 
 
@@ -67,18 +81,27 @@ def _read(config: Mapping[str, object]) -> Architecture | EstimatorError:
 
 
 def test_the_truth_holds_every_family() -> None:
-    """Each model_type is held against a counted model, or small traced steps of its own, but for those that are named here."""
+    """Each model_type is held against a counted model, or small traced steps of its own, but for
+    those that are named here.
+    """
     counted = {
-        load_config(entry)["model_type"] for entry in list_models() if entry.name in {c.model for c in parameter_cases()}
+        load_config(entry)["model_type"]
+        for entry in list_models()
+        if entry.name in {c.model for c in parameter_cases()}
     }
 
-    assert set(known_model_types()) - counted - _traced() == _UNCOUNTED
+    assert set(list_model_types()) - counted - _traced() == _UNCOUNTED
 
 
 def _traced() -> set[object]:
     """Return the model types of the small steps in the tests of families."""
-    names = [module.name for module in iter_modules(families.__path__) if module.name.startswith("test_")]
-    tables = [table for name in names for table in vars(import_module(f"{families.__name__}.{name}")).values()]
+    modules = [
+        import_module(f"{room.__name__}.{module.name}")
+        for room in (families, vision)
+        for module in iter_modules(room.__path__)
+        if module.name.startswith("test_")
+    ]
+    tables = [table for module in modules for table in vars(module).values()]
     rows = [row for table in tables if isinstance(table, tuple) for row in table]
     return {row.config["model_type"] for row in rows if isinstance(row, SmallStep)}
 
@@ -93,7 +116,11 @@ def _traced() -> set[object]:
         ({"hidden_size": "64"}, "hidden_size", "must be an integer of 1 or more"),
         ({"hidden_size": True}, "hidden_size", "must be an integer of 1 or more"),
         ({"num_hidden_layers": 0}, "num_hidden_layers", "must be an integer of 1 or more"),
-        ({"num_attention_heads": 3}, "num_attention_heads", "64 is not divisible by num_attention_heads 3"),
+        (
+            {"num_attention_heads": 3},
+            "num_attention_heads",
+            "64 is not divisible by num_attention_heads 3",
+        ),
         (
             {"num_attention_heads": 4, "num_key_value_heads": 3},
             "num_key_value_heads",
@@ -111,7 +138,9 @@ def _traced() -> set[object]:
         ),
     ],
 )
-def test_a_wrong_field_is_named_with_what_would_be_right(changes: Mapping[str, object], field: str, words: str) -> None:
+def test_a_wrong_field_is_named_with_what_would_be_right(
+    changes: Mapping[str, object], field: str, words: str
+) -> None:
     """The refusal carries the field's name and says what it must be."""
     with pytest.raises(InvalidConfigError) as refusal:
         architecture_from_config(a_config(**changes))
@@ -124,13 +153,18 @@ def test_a_wrong_field_is_named_with_what_would_be_right(changes: Mapping[str, o
     ("config", "field"),
     [
         (a_config(quantization_config={"bits": 4}), "quantization_config.quant_method"),
-        (a_config(model_type="gemma", use_bidirectional_attention=True), "use_bidirectional_attention"),
+        (
+            a_config(model_type="gemma", use_bidirectional_attention=True),
+            "use_bidirectional_attention",
+        ),
         (_GPT2 | {"reorder_and_upcast_attn": True}, "reorder_and_upcast_attn"),
         (_GPT2 | {"add_cross_attention": True}, "add_cross_attention"),
     ],
 )
 def test_a_switch_without_a_term_is_refused(config: Mapping[str, object], field: str) -> None:
-    """What changes the bytes in a way that is not modelled is never guessed; the refusal says what is modelled."""
+    """What changes the bytes in a way that is not modelled is never guessed; the refusal says what
+    is modelled.
+    """
     with pytest.raises(NotModelledError) as refusal:
         architecture_from_config(config)
 
@@ -144,7 +178,7 @@ def test_an_unknown_model_type_is_answered_with_the_nearest() -> None:
         architecture_from_config(a_config(model_type="lama"))
 
     assert "Did you mean 'llama'?" in refusal.value.message
-    assert refusal.value.known == known_model_types()
+    assert refusal.value.known_types == list_model_types()
 
 
 def test_a_name_like_no_other_gets_no_suggestion() -> None:
@@ -168,7 +202,11 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
         ({"num_key_value_heads": ...}, "num_key_value_heads", 4),
         ({"head_dim": 32}, "head_dim", 32),
         ({"attention_bias": True}, "attention_output_bias", True),
-        ({"model_type": "mistral", "num_attention_heads": 8, "num_key_value_heads": ...}, "num_key_value_heads", 8),
+        (
+            {"model_type": "mistral", "num_attention_heads": 8, "num_key_value_heads": ...},
+            "num_key_value_heads",
+            8,
+        ),
         ({"model_type": "mistral", "sliding_window": 96}, "sliding_window", 96),
         ({"model_type": "mistral", "sliding_window": None}, "sliding_window", None),
         ({"model_type": "mixtral"}, "num_experts", 8),
@@ -177,12 +215,23 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
         ({"model_type": "qwen3"}, "query_key_norm", True),
     ],
 )
-def test_a_family_sets_its_switches(changes: Mapping[str, object], attribute: str, value: object) -> None:
+def test_a_family_sets_its_switches(
+    changes: Mapping[str, object], attribute: str, value: object
+) -> None:
     """Each family differs from llama by what its own model code does."""
     assert getattr(architecture_from_config(a_config(**changes)).spec, attribute) == value
 
 
-@pytest.mark.parametrize("model", [a_model(), a_gpt2(), a_mixture(), a_model(sliding_window=64), architecture_of_size(10**9)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        a_model(),
+        a_gpt2(),
+        a_mixture(),
+        a_model(sliding_window=64),
+        build_synthetic_architecture(10**9),
+    ],
+)
 def test_a_description_reads_back_as_the_same_model(model: Architecture) -> None:
     """``describe`` is JSON, and ``architecture_from_spec`` undoes it."""
     described = json.loads(json.dumps(model.describe()))
@@ -206,7 +255,9 @@ def test_a_description_reads_back_as_the_same_model(model: Architecture) -> None
         ({"hidden_size": 0}, InvalidConfigError, "hidden_size is 0; it must be 1 or more"),
     ],
 )
-def test_a_wrong_specification_is_refused(changes: dict[str, object], error: type[EstimatorError], words: str) -> None:
+def test_a_wrong_specification_is_refused(
+    changes: dict[str, object], error: type[EstimatorError], words: str
+) -> None:
     """Our own specification is read as strictly as a config.json."""
     with pytest.raises(error) as refusal:
         architecture_from_spec(a_model().describe() | changes)
@@ -226,7 +277,7 @@ def test_an_incomplete_specification_names_what_is_missing() -> None:
 @pytest.mark.parametrize("size", [10**8, 10**9, 7 * 10**9, 70 * 10**9, 10**12, 2 * 10**12])
 def test_a_stand_in_has_about_the_size_that_was_asked(size: int) -> None:
     """The stand-in is within a tenth of the asked size and says that it is one."""
-    model = architecture_of_size(size)
+    model = build_synthetic_architecture(size)
 
     assert abs(model.parameter_counts().total / size - 1) < 0.1
     assert model.spec.approximate
@@ -236,7 +287,7 @@ def test_a_stand_in_has_about_the_size_that_was_asked(size: int) -> None:
 def test_no_stand_in_beyond_published_sizes(size: int) -> None:
     """Outside of the range that the shape was taken from, there is none."""
     with pytest.raises(EstimatorError, match="from 1e\\+08 to 2e\\+12"):
-        architecture_of_size(size)
+        build_synthetic_architecture(size)
 
 
 def test_experts_count_as_active_by_their_share() -> None:

@@ -1,4 +1,6 @@
-"""FSDP1: units of flat parameters, adapters as units of their own, and reentrant checkpoints inside of them."""
+"""FSDP1: units of flat parameters, adapters as units of their own, and reentrant checkpoints inside
+of them.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -40,18 +42,27 @@ def _ask(workload: TrainWorkload, layout: Layout = FSDP1, **fields: Any) -> Esti
 
 def _backward(workload: TrainWorkload, layout: Layout, layers: int) -> int:
     """Return the bytes of the highest moment of backward."""
-    instants = {instant.name: instant.allocated_bytes for instant in _ask(workload, layout, num_hidden_layers=layers).instants}
+    instants = {
+        instant.name: instant.allocated_bytes
+        for instant in _ask(workload, layout, num_hidden_layers=layers).instants
+    }
     return instants["backward"]
 
 
 def _growth(workload: TrainWorkload, layout: Layout) -> int:
-    """Return what another layer adds to backward's highest moment, beyond its weights and states."""
+    """Return what another layer adds to backward's highest moment, beyond its weights and
+    states.
+    """
     resting = [_ask(workload, FSDP2, num_hidden_layers=layers).steady_bytes for layers in (6, 7)]
-    return _backward(workload, layout, 7) - _backward(workload, layout, 6) - (resting[1] - resting[0])
+    return (
+        _backward(workload, layout, 7) - _backward(workload, layout, 6) - (resting[1] - resting[0])
+    )
 
 
 def test_frozen_units_keep_two_tensors_of_every_layer_under_reentrant_checkpoints() -> None:
-    """A layer adds its input and that input's gradient, 4 bytes an element; with checkpoints of the other kind its input."""
+    """A layer adds its input and that input's gradient, 4 bytes an element; with checkpoints of the
+    other kind its input.
+    """
     adapted = a_training(**ADAPTED)
     reentrant = replace(adapted, reentrant_checkpointing=True)
     elements = adapted.micro_batch_size * 512 * a_model().spec.hidden_size
@@ -62,11 +73,15 @@ def test_frozen_units_keep_two_tensors_of_every_layer_under_reentrant_checkpoint
 
 
 def test_blocks_that_are_trained_whole_keep_none() -> None:
-    """A flat parameter with a gradient is resharded by a hook of its own, not by one on the block's input."""
+    """A flat parameter with a gradient is resharded by a hook of its own, not by one on the block's
+    input.
+    """
     whole = {**ADAPTED, "method": Method.FULL, "lora": None}
     workload = a_training(**whole, gradient_accumulation_steps=2, reentrant_checkpointing=True)
 
-    assert _growth(workload, FSDP1) == _growth(replace(workload, reentrant_checkpointing=False), FSDP1)
+    assert _growth(workload, FSDP1) == _growth(
+        replace(workload, reentrant_checkpointing=False), FSDP1
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,12 +93,22 @@ def test_blocks_that_are_trained_whole_keep_none() -> None:
         (2048, True, {"full": 1, "lora": 1}),
     ],
 )
-def test_blocks_that_are_gathered_at_once(tokens: int, reentrant: bool, blocks: dict[str, int]) -> None:  # noqa: FBT001 - a case
-    """Full fine-tuning holds two, adapters at the end of a block; with reentrant checkpoints there is never more than one."""
+def test_blocks_that_are_gathered_at_once(
+    tokens: int,
+    reentrant: bool,  # noqa: FBT001 - a case
+    blocks: dict[str, int],
+) -> None:
+    """Full fine-tuning holds two, adapters at the end of a block; with reentrant checkpoints there
+    is never more than one.
+    """
     widths: dict[str, Any] = {"intermediate_size": 4096, "num_hidden_layers": 4}
     model = a_model(**widths)
     block, root = (2 * count for count in (model.counts.largest_block, model.counts.outside_blocks))
-    words = ADAPTED | {"sequence_length": tokens, "optimizer": "sgd", "reentrant_checkpointing": reentrant}
+    words = ADAPTED | {
+        "sequence_length": tokens,
+        "optimizer": "sgd",
+        "reentrant_checkpointing": reentrant,
+    }
     for method, fields in (("full", {"method": Method.FULL, "lora": None}), ("lora", {})):
         answer = _ask(a_training(**(words | fields)), **widths)
         gathered = {part.name: part.bytes for part in answer.components}["gathered_weights"]
@@ -92,15 +117,24 @@ def test_blocks_that_are_gathered_at_once(tokens: int, reentrant: bool, blocks: 
 
 
 def test_states_are_cut_from_one_flat_parameter() -> None:
-    """Every rank has its share of all elements together, where FSDP2 gives the first rank the larger part of each tensor."""
-    answers = [_ask(a_training(precision="fp32"), layout, vocab_size=101) for layout in (FSDP1, FSDP2)]
-    flat, split = ({part.name: part.bytes for part in answer.components}["optimizer_states"] for answer in answers)
+    """Every rank has its share of all elements together, where FSDP2 gives the first rank the
+    larger part of each tensor.
+    """
+    answers = [
+        _ask(a_training(precision="fp32"), layout, vocab_size=101) for layout in (FSDP1, FSDP2)
+    ]
+    flat, split = (
+        {part.name: part.bytes for part in answer.components}["optimizer_states"]
+        for answer in answers
+    )
 
     assert flat < split
 
 
 def test_gradients_rest_between_steps() -> None:
-    """The flat gradient is there until its unit's next forward: 4 bytes for each element of a rank's adapters."""
+    """The flat gradient is there until its unit's next forward: 4 bytes for each element of a
+    rank's adapters.
+    """
     workload = a_training(**ADAPTED)
     flat, split = (_ask(workload, layout) for layout in (FSDP1, FSDP2))
     adapters = {part.name: part.bytes for part in flat.components}["adapters"]
@@ -119,7 +153,10 @@ def test_one_rank_is_not_wrapped() -> None:
     ("fields", "field"),
     [
         ({"method": Method.FULL, "lora": None, "frozen": ("embedding",)}, "workload.frozen"),
-        ({"method": Method.FULL, "lora": None, "optimizer_in_backward": True}, "workload.optimizer_in_backward"),
+        (
+            {"method": Method.FULL, "lora": None, "optimizer_in_backward": True},
+            "workload.optimizer_in_backward",
+        ),
         (
             {
                 "method": Method.FULL,
@@ -130,7 +167,9 @@ def test_one_rank_is_not_wrapped() -> None:
         ),
     ],
 )
-def test_what_flat_parameters_have_no_term_for_is_refused(fields: dict[str, Any], field: str) -> None:
+def test_what_flat_parameters_have_no_term_for_is_refused(
+    fields: dict[str, Any], field: str
+) -> None:
     """Under FSDP2 the same is answered."""
     workload = a_training(**(ADAPTED | fields))
 

@@ -1,4 +1,6 @@
-"""Blocks in closed form against a loop over blocks: the same model, each layer a kind of its own."""
+"""Blocks in closed form against a loop over blocks: the same model, each layer a kind of its
+own.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +14,24 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
-from tests.builders import a_device, a_gpt2, a_mixture, a_model, a_serving, a_sharded_layout, a_training
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+)
+from tests.builders import (
+    a_device,
+    a_gpt2,
+    a_mixture,
+    a_model,
+    a_serving,
+    a_sharded_layout,
+    a_training,
+)
 
 _FSDP1 = a_sharded_layout(4, sharding=Sharding.FSDP1)
 _FSDP2 = a_sharded_layout(4, sharding=Sharding.FSDP2)
@@ -29,7 +47,9 @@ _LORA: dict[str, Any] = {"method": Method.LORA, "lora": Lora(rank=8)}
 
 def _unrolled(model: Architecture) -> Architecture:
     """Return the same model with every layer recorded for itself."""
-    return replace(model, blocks=tuple((block, 1) for block, count in model.blocks for _ in range(count)))
+    return replace(
+        model, blocks=tuple((block, 1) for block, count in model.blocks for _ in range(count))
+    )
 
 
 def _ask(model: Architecture, workload: TrainWorkload | ServeWorkload, layout: Layout) -> Estimate:
@@ -57,13 +77,26 @@ def _ask(model: Architecture, workload: TrainWorkload | ServeWorkload, layout: L
         (a_gpt2, a_training(precision="bf16", attention=Attention.EAGER)),
         (a_gpt2, a_training(precision="amp_bf16", **_LORA)),
         (a_mixture, a_training(precision="bf16")),
-        (a_mixture, a_training(precision="fp32", method=Method.LORA, lora=Lora(rank=8, targets=("q_proj", "v_proj")))),
+        (
+            a_mixture,
+            a_training(
+                precision="fp32",
+                method=Method.LORA,
+                lora=Lora(rank=8, targets=("q_proj", "v_proj")),
+            ),
+        ),
     ],
 )
 def test_training_in_closed_form_equals_a_loop(
-    make: Callable[..., Architecture], workload: TrainWorkload, checkpointing: Checkpointing, layout: Layout, depth: int
+    make: Callable[..., Architecture],
+    workload: TrainWorkload,
+    checkpointing: Checkpointing,
+    layout: Layout,
+    depth: int,
 ) -> None:
-    """Every number of the answer is the same, whether equal layers are recorded once or one by one."""
+    """Every number of the answer is the same, whether equal layers are recorded once or one by
+    one.
+    """
     model = make(num_hidden_layers=depth)
     workload = replace(workload, activation_checkpointing=checkpointing)
 
@@ -80,7 +113,10 @@ def test_reentrant_checkpoints_in_closed_form_equal_a_loop(
     """The same where blocks are run again with a backward of their own."""
     model = a_model(num_hidden_layers=depth)
     workload = a_training(
-        precision=precision, activation_checkpointing=Checkpointing.FULL, reentrant_checkpointing=True, **method
+        precision=precision,
+        activation_checkpointing=Checkpointing.FULL,
+        reentrant_checkpointing=True,
+        **method,
     )
 
     assert _ask(model, workload, layout) == _ask(_unrolled(model), workload, layout)
@@ -89,11 +125,15 @@ def test_reentrant_checkpoints_in_closed_form_equal_a_loop(
 @pytest.mark.parametrize("depth", [1, 2, 5])
 @pytest.mark.parametrize("cache", [Cache.DYNAMIC, Cache.STATIC])
 @pytest.mark.parametrize("make", [a_model, a_gpt2, a_mixture])
-def test_serving_in_closed_form_equals_a_loop(make: Callable[..., Architecture], cache: Cache, depth: int) -> None:
+def test_serving_in_closed_form_equals_a_loop(
+    make: Callable[..., Architecture], cache: Cache, depth: int
+) -> None:
     """The same for prefill and decode."""
     model = make(num_hidden_layers=depth)
 
-    assert _ask(model, a_serving(cache=cache), Layout()) == _ask(_unrolled(model), a_serving(cache=cache), Layout())
+    assert _ask(model, a_serving(cache=cache), Layout()) == _ask(
+        _unrolled(model), a_serving(cache=cache), Layout()
+    )
 
 
 def test_a_cast_at_gather_in_closed_form_equals_a_loop() -> None:

@@ -1,4 +1,6 @@
-"""What cannot run and what has no term yet: each refusal names the field and says what would be right."""
+"""What cannot run and what has no term yet: each refusal names the field and says what would be
+right.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +37,10 @@ _CAST = Precision(
 
 
 def _refusal(
-    workload: TrainWorkload | ServeWorkload, *, model: Architecture | None = None, layout: Layout | None = None
+    workload: TrainWorkload | ServeWorkload,
+    *,
+    model: Architecture | None = None,
+    layout: Layout | None = None,
 ) -> EstimatorError:
     with pytest.raises(EstimatorError) as refusal:
         estimate(model or a_model(), workload, layout=layout or Layout(), device=a_device())
@@ -46,12 +51,22 @@ def _refusal(
     ("changes", "field", "modelled"),
     [
         ({"method": Method.PEFT, "peft": "boft"}, "workload.peft.type", "lora, dora, ia3"),
-        ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
+        (
+            {"activation_checkpointing": Checkpointing.SELECTIVE},
+            "workload.activation_checkpointing",
+            "none, full",
+        ),
         ({"optimizer": "shampoo"}, "workload.optimizer", "adamw, adamw_fused"),
-        ({"offload": Offload(optimizer=OffloadTarget.CPU)}, "workload.offload.optimizer", "sharding deepspeed"),
+        (
+            {"offload": Offload(optimizer=OffloadTarget.CPU)},
+            "workload.offload.optimizer",
+            "sharding deepspeed",
+        ),
     ],
 )
-def test_training_without_a_term_is_refused(changes: dict[str, Any], field: str, modelled: str) -> None:
+def test_training_without_a_term_is_refused(
+    changes: dict[str, Any], field: str, modelled: str
+) -> None:
     """Legal words that have no term yet: nothing is guessed, and what is modelled is named."""
     refusal = _refusal(a_training(**changes))
 
@@ -67,13 +82,23 @@ def test_training_without_a_term_is_refused(changes: dict[str, Any], field: str,
         ({"weight_dtype": DType.FP8}, "workload.weight_dtype", "bf16, fp16, fp32"),
         ({"kv_cache_dtype": DType.FP8}, "workload.kv_cache_dtype", "the dtype of the weights"),
         ({"engine_version": "4.1"}, "workload.engine_version", "4.30.0 and later"),
-        ({"gpu_memory_fraction": 0.9}, "workload.gpu_memory_fraction", "requests without gpu_memory_fraction"),
-        ({"max_num_batched_tokens": 8192}, "workload.max_num_batched_tokens", "requests without max_num_batched_tokens"),
+        (
+            {"gpu_memory_fraction": 0.9},
+            "workload.gpu_memory_fraction",
+            "requests without gpu_memory_fraction",
+        ),
+        (
+            {"max_num_batched_tokens": 8192},
+            "workload.max_num_batched_tokens",
+            "requests without max_num_batched_tokens",
+        ),
         ({"enforce_eager": True}, "workload.enforce_eager", "enforce_eager false"),
         ({"max_model_len": 4096}, "workload.max_model_len", "cache static"),
     ],
 )
-def test_serving_without_a_term_is_refused(changes: dict[str, Any], field: str, modelled: str) -> None:
+def test_serving_without_a_term_is_refused(
+    changes: dict[str, Any], field: str, modelled: str
+) -> None:
     """The same for a replica."""
     refusal = _refusal(a_serving(**changes))
 
@@ -94,15 +119,27 @@ def test_a_length_below_the_tokens_cannot_run(cache: Cache) -> None:
 
 def test_a_sequence_within_the_window_is_answered_as_without_one() -> None:
     """Up to the window nothing slides."""
-    answer = estimate(a_model(sliding_window=128), a_training(sequence_length=127), layout=Layout(), device=a_device())
+    answer = estimate(
+        a_model(sliding_window=128),
+        a_training(sequence_length=127),
+        layout=Layout(),
+        device=a_device(),
+    )
 
-    assert answer == estimate(a_model(), a_training(sequence_length=127), layout=Layout(), device=a_device())
+    assert answer == estimate(
+        a_model(), a_training(sequence_length=127), layout=Layout(), device=a_device()
+    )
 
 
 def test_a_sequence_beyond_the_window_needs_a_mask() -> None:
     """The flash kernel takes no mask, so that another one runs and the mask is there."""
     windowed, plain = (
-        estimate(a_model(sliding_window=window), a_training(sequence_length=256), layout=Layout(), device=a_device())
+        estimate(
+            a_model(sliding_window=window),
+            a_training(sequence_length=256),
+            layout=Layout(),
+            device=a_device(),
+        )
         for window in (128, None)
     )
 
@@ -123,7 +160,10 @@ def test_adapters_on_a_layer_that_is_not_there() -> None:
 
     assert isinstance(refusal, InvalidInputError)
     assert refusal.field == "workload.lora.target_modules"
-    assert "names 'query'; this model has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj" in refusal.message
+    assert (
+        "names 'query'; this model has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, "
+        "v_proj" in refusal.message
+    )
 
 
 def test_a_cast_at_gather_needs_a_sharding_that_gathers() -> None:
@@ -139,7 +179,12 @@ def test_fsdp2_gathers_on_one_rank_too() -> None:
     """A single rank under FSDP2 casts when it gathers, as its traces show."""
     layout = Layout(sharding=Sharding.FSDP2, zero_stage=3)
 
-    answer = estimate(a_model(), TrainWorkload(sequence_length=8, precision=_CAST), layout=layout, device=a_device())
+    answer = estimate(
+        a_model(),
+        TrainWorkload(sequence_length=8, precision=_CAST),
+        layout=layout,
+        device=a_device(),
+    )
 
     assert answer.allocated_bytes > 0
 
@@ -155,7 +200,9 @@ def test_heads_that_do_not_divide() -> None:
 
 @pytest.mark.parametrize("degree", ["pipeline_parallel", "context_parallel", "expert_parallel"])
 @pytest.mark.parametrize("workload", [a_training(), a_serving()], ids=["train", "serve"])
-def test_degrees_without_a_term_are_refused(degree: str, workload: TrainWorkload | ServeWorkload) -> None:
+def test_degrees_without_a_term_are_refused(
+    degree: str, workload: TrainWorkload | ServeWorkload
+) -> None:
     """On transformers a model is one stage, and a sequence stays whole."""
     refusal = _refusal(workload, layout=replace(Layout(data_parallel=2), **{degree: 2}))  # type: ignore[arg-type]  # by name
 
@@ -165,7 +212,9 @@ def test_degrees_without_a_term_are_refused(degree: str, workload: TrainWorkload
 
 def test_serving_has_nothing_for_zero_to_shard() -> None:
     """A replica has no optimizer."""
-    refusal = _refusal(a_serving(), layout=Layout(data_parallel=2, zero_stage=1, sharding=Sharding.DEEPSPEED))
+    refusal = _refusal(
+        a_serving(), layout=Layout(data_parallel=2, zero_stage=1, sharding=Sharding.DEEPSPEED)
+    )
 
     assert isinstance(refusal, InvalidInputError)
     assert refusal.field == "layout.zero_stage"
@@ -197,7 +246,9 @@ def test_serving_has_nothing_for_zero_to_shard() -> None:
         (lambda: Device(name="x", capacity_bytes=1, usable_bytes=2), "gpu.memory_bytes"),
     ],
 )
-def test_a_value_that_cannot_be_right_is_refused_when_it_is_made(make: Callable[[], object], field: str) -> None:
+def test_a_value_that_cannot_be_right_is_refused_when_it_is_made(
+    make: Callable[[], object], field: str
+) -> None:
     """Every value checks itself and names the dotted path of what is wrong."""
     with pytest.raises(InvalidInputError) as refusal:
         make()

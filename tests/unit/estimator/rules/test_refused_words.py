@@ -32,20 +32,32 @@ def a_model() -> Architecture:
     return architecture_from_config(CONFIG)
 
 
-@pytest.mark.parametrize("field", ["param_dtype", "compute_dtype", "grad_dtype", "optimizer_dtype", "master_dtype"])
+@pytest.mark.parametrize(
+    "field", ["param_dtype", "compute_dtype", "grad_dtype", "optimizer_dtype", "master_dtype"]
+)
 def test_training_in_fp8_is_refused(field: str) -> None:
     """There is no term for weights, gradients or states of one byte."""
     precision = replace(POLICIES["bf16"], name="custom", **{field: DType.FP8})  # type: ignore[arg-type]  # field is a dtype
 
     with pytest.raises(NotModelledError) as refusal:
-        estimate(a_model(), TrainWorkload(sequence_length=8, precision=precision), layout=Layout(), device=DEVICE)
+        estimate(
+            a_model(),
+            TrainWorkload(sequence_length=8, precision=precision),
+            layout=Layout(),
+            device=DEVICE,
+        )
 
     assert refusal.value.field == f"workload.precision.{field}"
 
 
 def test_adapters_in_fp8_are_refused() -> None:
     """Adapters are trained in a dtype that optimizers know."""
-    workload = TrainWorkload(sequence_length=8, method=Method.LORA, lora=Lora(dtype=DType.FP8), precision=POLICIES["bf16"])
+    workload = TrainWorkload(
+        sequence_length=8,
+        method=Method.LORA,
+        lora=Lora(dtype=DType.FP8),
+        precision=POLICIES["bf16"],
+    )
 
     with pytest.raises(NotModelledError, match="fp8"):
         estimate(a_model(), workload, layout=Layout(), device=DEVICE)
@@ -60,7 +72,9 @@ def test_another_head_is_refused() -> None:
 def _interval(basis: str) -> Interval:
     learnt = Corrections(calibration="c", basis=basis, relative_error=0.0001)
     workload = TrainWorkload(sequence_length=8, precision=POLICIES["bf16"])
-    return estimate(a_model(), workload, layout=Layout(), device=DEVICE, corrections=learnt).allocated_interval
+    return estimate(
+        a_model(), workload, layout=Layout(), device=DEVICE, corrections=learnt
+    ).allocated_interval
 
 
 def test_only_what_was_measured_itself_narrows_the_interval() -> None:
@@ -72,11 +86,15 @@ def test_only_what_was_measured_itself_narrows_the_interval() -> None:
 
 def test_a_kernel_without_effect_is_said() -> None:
     """BLOOM's own code computes its scores, so that an asked kernel changes nothing."""
-    bloom = architecture_from_config({"model_type": "bloom", "vocab_size": 64, "hidden_size": 32, "n_layer": 2, "n_head": 4})
+    bloom = architecture_from_config(
+        {"model_type": "bloom", "vocab_size": 64, "hidden_size": 32, "n_layer": 2, "n_head": 4}
+    )
     asked = TrainWorkload(sequence_length=8, attention=Attention.FLASH, precision=POLICIES["bf16"])
 
     flash = estimate(bloom, asked, layout=Layout(), device=DEVICE)
-    eager = estimate(bloom, replace(asked, attention=Attention.EAGER), layout=Layout(), device=DEVICE)
+    eager = estimate(
+        bloom, replace(asked, attention=Attention.EAGER), layout=Layout(), device=DEVICE
+    )
 
     assert any("attention flash has no effect" in warning for warning in flash.warnings)
     assert eager.warnings == ()

@@ -24,7 +24,9 @@ from tests.builders import a_device, a_gpt2, a_model, a_serving, a_sharded_layou
 _LLAMA = a_model(max_position_embeddings=256)
 
 
-def _ask(workload: Workload, layout: Layout | None = None, model: Architecture = _LLAMA) -> Estimate:
+def _ask(
+    workload: Workload, layout: Layout | None = None, model: Architecture = _LLAMA
+) -> Estimate:
     return estimate(model, workload, layout=layout or Layout(), device=a_device())
 
 
@@ -46,9 +48,17 @@ def _of_megatron(**changes: Any) -> Workload:  # noqa: ANN401 - each field has i
         (a_serving(), Layout(host_memory_bytes=2**40), "host_memory_bytes"),
         (a_serving(prompt_tokens=512), Layout(), "max_position_embeddings 256"),
         (a_serving(engine_version="9.0.0"), Layout(), "9.0.0 was not read"),
-        (a_serving(engine=Engine.VLLM, engine_version="9.0.0"), Layout(), "answer is that of 0.19.0"),
+        (
+            a_serving(engine=Engine.VLLM, engine_version="9.0.0"),
+            Layout(),
+            "answer is that of 0.19.0",
+        ),
         (a_serving(engine=Engine.SGLANG, engine_version="9.0.0"), Layout(), "9.0.0 was not read"),
-        (a_serving(engine=Engine.VLLM, allocator=Allocator.EXPANDABLE_SEGMENTS), Layout(), "allocator"),
+        (
+            a_serving(engine=Engine.VLLM, allocator=Allocator.EXPANDABLE_SEGMENTS),
+            Layout(),
+            "allocator",
+        ),
         (a_serving(engine=Engine.VLLM, attention=Attention.EAGER), Layout(), "attention eager"),
         (a_serving(engine=Engine.TENSORRT_LLM, enforce_eager=True), Layout(), "enforce_eager"),
         (a_serving(engine=Engine.LLAMA_CPP, enforce_eager=True), Layout(), "enforce_eager"),
@@ -62,23 +72,36 @@ def test_a_word_without_effect_is_told_of(workload: Workload, layout: Layout, sa
 
 
 def test_words_with_an_effect_are_not_told_of() -> None:
-    """Sharded parameters that stay gathered, states on the host, and the releases that were read."""
+    """Sharded parameters that stay gathered, states on the host, and the releases that were
+    read.
+    """
     host = a_training(offload=Offload(optimizer=OffloadTarget.CPU))
-    kept = Layout(data_parallel=2, zero_stage=3, sharding=Sharding.FSDP2, reshard_after_forward=False)
+    kept = Layout(
+        data_parallel=2, zero_stage=3, sharding=Sharding.FSDP2, reshard_after_forward=False
+    )
     silent = [
         _ask(a_training(framework_version="5.23")),
         _ask(a_training(), kept),
-        _ask(host, Layout(data_parallel=2, zero_stage=1, sharding=Sharding.DEEPSPEED, host_memory_bytes=2**40)),
+        _ask(
+            host,
+            Layout(
+                data_parallel=2, zero_stage=1, sharding=Sharding.DEEPSPEED, host_memory_bytes=2**40
+            ),
+        ),
         _ask(a_serving(engine=Engine.VLLM, engine_version="0.19.0")),
     ]
 
-    assert not any("effect" in warning or "read" in warning for answer in silent for warning in answer.warnings)
+    assert not any(
+        "effect" in warning or "read" in warning for answer in silent for warning in answer.warnings
+    )
 
 
 def test_numbers_are_told_without_remarks() -> None:
     """A search of thousands of layouts pays for no sentence."""
     asked = a_training(sequence_length=512)
-    numbers = estimate(_LLAMA, asked, layout=a_sharded_layout(2), device=a_device(), detail=Detail.NUMBERS)
+    numbers = estimate(
+        _LLAMA, asked, layout=a_sharded_layout(2), device=a_device(), detail=Detail.NUMBERS
+    )
 
     assert numbers.warnings == ()
 
@@ -104,9 +127,16 @@ def test_mxfp4_of_a_dense_model_is_refused_by_llama_cpp() -> None:
 
 
 def test_a_refusal_is_a_sentence_whatever_is_explained_in_it() -> None:
-    """What has no term stands between its verdict and what has one, with commas and colons of its own."""
-    refusal = NotModelledError("half a layer, which is none: halves are not read", field="model", modelled=["layers", "models"])
+    """What has no term stands between its verdict and what has one, with commas and colons of its
+    own.
+    """
+    refusal = NotModelledError(
+        "half a layer, which is none: halves are not read",
+        field="model",
+        modelled=["layers", "models"],
+    )
 
     assert refusal.message == (
-        "Not modelled yet, and nothing is guessed: half a layer, which is none: halves are not read; modelled: layers, models."
+        "Not modelled yet, and nothing is guessed: half a layer, which is none: halves are not "
+        "read; modelled: layers, models."
     )

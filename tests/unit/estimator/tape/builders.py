@@ -10,7 +10,9 @@ from service.estimator.values.dtypes import DType
 ONE = sizes.per_token(1)
 
 
-def a_tape(mode: Mode = Mode.RECORDING, *, autocast: DType | None = None, accumulating: bool = False) -> Tape:
+def a_tape(
+    mode: Mode = Mode.RECORDING, *, autocast: DType | None = None, accumulating: bool = False
+) -> Tape:
     """Return an empty tape in its forward section."""
     return Tape(Section.FORWARD, mode, autocast=autocast, accumulating=accumulating)
 
@@ -25,17 +27,25 @@ def a_leaf(tape: Tape, numel: Size = ONE, dtype: DType = DType.BF16) -> Value:
 
 def an_input(tape: Tape, numel: Size = ONE, dtype: DType = DType.BF16) -> Value:
     """Return a tensor without a gradient."""
-    return Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(numel, dtype.bytes_per_element)), numel, dtype)
+    return Value(
+        tape.allocate(Category.ACTIVATIONS, sizes.scale(numel, dtype.bytes_per_element)),
+        numel,
+        dtype,
+    )
 
 
-def a_weight(numel: int = 10, dtype: DType = DType.BF16, *, name: str = "weight", trainable: bool = True) -> Parameter:
+def a_weight(
+    numel: int = 10, dtype: DType = DType.BF16, *, name: str = "weight", trainable: bool = True
+) -> Parameter:
     """Return a parameter."""
     return Parameter(name, numel, dtype, trainable=trainable)
 
 
 def live_bytes(tape: Tape) -> Size:
     """Return what is alive, stored gradients left out."""
-    return sizes.total(size for category, size in tape.ledger.live.items() if category is not Category.GRADIENTS)
+    return sizes.total(
+        size for category, size in tape.ledger.live.items() if category is not Category.GRADIENTS
+    )
 
 
 def stored_gradients(tape: Tape) -> int:
@@ -44,10 +54,12 @@ def stored_gradients(tape: Tape) -> int:
 
 
 def run_backward(tape: Tape, y: Value) -> int:
-    """Send a gradient into ``y``, run backward, and return the highest bytes per token above what is left at the end."""
+    """Send a gradient into ``y``, run backward, and return the highest bytes per token above what
+    is left at the end.
+    """
     tape.ledger.enter(Section.BACKWARD)
     assert y.node is not None
     y.node.grad = tape.scratch(y.numel, y.dtype)
     tape.run_backward()
-    highest = max(point.bytes[3] for point in tape.ledger.highest()[Section.BACKWARD])
+    highest = max(point.bytes[3] for point in tape.ledger.find_peak_candidates()[Section.BACKWARD])
     return highest - live_bytes(tape)[3]

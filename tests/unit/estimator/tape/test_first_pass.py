@@ -4,21 +4,29 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import cast, chain, dropout, from_input, multiply_scalar
+from service.estimator.tape.ops.elementwise import (
+    activate_saving_input,
+    cast,
+    chain,
+    dropout,
+    multiply_scalar,
+)
 from service.estimator.values.dtypes import DType
 
 ELEMENTS = 10
 
 
 def backward_peak(tail: int, *, probability: float = 0.0) -> int:
-    """Return the highest bytes of backward through a block that keeps its input, then casts and scales ``tail`` times."""
+    """Return the highest bytes of backward through a block that keeps its input, then casts and
+    scales ``tail`` times.
+    """
     tape = Tape(Section.FORWARD, Mode.RECORDING)
     numel = sizes.constant(ELEMENTS)
     x = Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(numel, 2)), numel, DType.BF16)
     tape.require_grad(x)
 
     def block(value: Value) -> Value:
-        y = from_input(tape, value)
+        y = activate_saving_input(tape, value)
         tape.free(value)
         y = chain(tape, y, lambda t, z: dropout(t, z, probability))
         for _ in range(tail):
@@ -32,11 +40,16 @@ def backward_peak(tail: int, *, probability: float = 0.0) -> int:
     y.node.grad = tape.scratch(numel, DType.BF16)
     tape.free(y)
     tape.run_backward()
-    return max(sizes.evaluate(point.bytes, sizes.monomials(1, 1)) for point in tape.ledger.highest()[Section.BACKWARD])
+    return max(
+        sizes.evaluate(point.bytes, sizes.evaluate_monomials(1, 1))
+        for point in tape.ledger.find_peak_candidates()[Section.BACKWARD]
+    )
 
 
 def test_operations_that_kept_nothing_run_first() -> None:
-    """Their gradients are there while the block is recomputed; without them only the output's own is."""
+    """Their gradients are there while the block is recomputed; without them only the output's own
+    is.
+    """
     plain, scaled = backward_peak(0), backward_peak(1)
 
     assert plain == 3 * 2 * ELEMENTS
@@ -44,10 +57,14 @@ def test_operations_that_kept_nothing_run_first() -> None:
 
 
 def test_what_ran_ahead_runs_once() -> None:
-    """A second cast and factor adds nothing: each gradient gives way to the next, and nothing is left over."""
+    """A second cast and factor adds nothing: each gradient gives way to the next, and nothing is
+    left over.
+    """
     assert backward_peak(2) == backward_peak(1)
 
 
 def test_a_mask_that_is_kept_ends_what_runs_ahead() -> None:
-    """Dropout needs the mask that its forward made: the block is recomputed before its backward, and the mask is dropped."""
+    """Dropout needs the mask that its forward made: the block is recomputed before its backward,
+    and the mask is dropped.
+    """
     assert backward_peak(0, probability=0.1) > backward_peak(0)

@@ -8,7 +8,13 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.nodes import Parameter, Value
-from service.estimator.tape.ops.elementwise import add, cast, from_input, multiply, multiply_scalar
+from service.estimator.tape.ops.elementwise import (
+    activate_saving_input,
+    add,
+    cast,
+    multiply,
+    multiply_scalar,
+)
 from service.estimator.tape.ops.products import end_autocast, linear
 from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import (
@@ -30,7 +36,7 @@ def _block(tape: Tape, weight: Parameter) -> Block:
 
     def run(x: Value) -> Value:
         hidden = linear(tape, x, weight, _WIDE)
-        activated = from_input(tape, hidden)
+        activated = activate_saving_input(tape, hidden)
         tape.free(hidden)
         y = add(tape, x, activated)
         tape.free(activated, x)
@@ -40,7 +46,9 @@ def _block(tape: Tape, weight: Parameter) -> Block:
 
 
 def _highest(tape: Tape, y: Value) -> dict[Section, tuple[int, int]]:
-    """Run backward and return, per section, the highest bytes per token and the most gradients seen at once."""
+    """Run backward and return, per section, the highest bytes per token and the most gradients seen
+    at once.
+    """
     end_autocast(tape)
     tape.ledger.enter(Section.BACKWARD)
     assert y.node is not None
@@ -48,10 +56,12 @@ def _highest(tape: Tape, y: Value) -> dict[Section, tuple[int, int]]:
     tape.run_backward()
 
     def top(points: tuple[Point, ...]) -> tuple[int, int]:
-        at = sizes.monomials(1000, 1)
-        return max(sizes.evaluate(point.bytes, at) for point in points), max(point.gradients for point in points)
+        at = sizes.evaluate_monomials(1000, 1)
+        return max(sizes.evaluate(point.bytes, at) for point in points), max(
+            point.gradients for point in points
+        )
 
-    return {section: top(points) for section, points in tape.ledger.highest().items()}
+    return {section: top(points) for section, points in tape.ledger.find_peak_candidates().items()}
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 7])
@@ -62,7 +72,9 @@ def test_a_repeated_block_equals_a_loop_over_blocks(
     checkpointed: bool,  # noqa: FBT001 - a case
     autocast: DType | None,
 ) -> None:
-    """Recording one block for many gives the same highest points and the same leftovers as recording each of them."""
+    """Recording one block for many gives the same highest points and the same leftovers as
+    recording each of them.
+    """
     dtype = DType.BF16 if autocast is None else DType.FP32
 
     def wrapped(tape: Tape, name: str) -> Block:
@@ -97,7 +109,7 @@ def test_recomputation_stops_when_all_that_was_kept_is_there() -> None:
     x = a_leaf(tape, _WIDE)
 
     def block(value: Value) -> Value:
-        y = from_input(tape, value)
+        y = activate_saving_input(tape, value)
         large = multiply_scalar(tape, y)
         tape.free(y, value)
         return large
@@ -140,8 +152,12 @@ def test_a_shared_gradient_is_not_changed_in_place() -> None:
 
 
 @pytest.mark.parametrize(("uses", "highest"), [(1, 100), (2, 300), (3, 300)])
-def test_a_weight_used_more_than_once_adds_its_gradients_out_of_place(uses: int, highest: int) -> None:
-    """A linear layer's gradient is a view: a second one cannot be added into it, and a third one can be added to the sum."""
+def test_a_weight_used_more_than_once_adds_its_gradients_out_of_place(
+    uses: int, highest: int
+) -> None:
+    """A linear layer's gradient is a view: a second one cannot be added into it, and a third one
+    can be added to the sum.
+    """
     tape, weight = a_tape(), a_weight(100)
     ys = [linear(tape, an_input(tape, _WIDE), weight, _WIDE) for _ in range(uses)]
     tape.ledger.enter(Section.BACKWARD)
@@ -150,13 +166,15 @@ def test_a_weight_used_more_than_once_adds_its_gradients_out_of_place(uses: int,
         y.node.grad = tape.allocate(Category.ACTIVATIONS, sizes.ZERO)
     tape.run_backward()
 
-    points = tape.ledger.highest()[Section.BACKWARD]
+    points = tape.ledger.find_peak_candidates()[Section.BACKWARD]
     assert max(point.bytes[0] for point in points) == 2 * highest
     assert stored_gradients(tape) == 100
 
 
 def test_stored_gradients_take_new_ones_in() -> None:
-    """In a second micro batch a parameter's gradient exists: the new one is added to it and dropped."""
+    """In a second micro batch a parameter's gradient exists: the new one is added to it and
+    dropped.
+    """
     tape, weight = a_tape(accumulating=True), a_weight(100)
     y = linear(tape, a_leaf(tape, _WIDE), weight, _WIDE)
     run_backward(tape, y)
@@ -167,11 +185,11 @@ def test_stored_gradients_take_new_ones_in() -> None:
 def test_collected_gradients_stay_at_full_size() -> None:
     """A sharded unit takes its gradients over before they are stored."""
     tape, weight = a_tape(), a_weight(100)
-    tape.collected = []
+    tape.collected_gradients = []
     y = linear(tape, a_leaf(tape, _WIDE), weight, _WIDE)
     run_backward(tape, y)
 
-    assert [storage.size for storage in tape.collected] == [sizes.constant(200)]
+    assert [storage.size for storage in tape.collected_gradients] == [sizes.constant(200)]
     assert stored_gradients(tape) == 0
 
 
@@ -206,7 +224,9 @@ def test_a_hook_without_a_graph_never_runs() -> None:
 
 
 def test_a_required_gradient_keeps_the_tensor_and_stays() -> None:
-    """A leaf that was told to need a gradient lives as long as the graph, and its gradient is not dropped."""
+    """A leaf that was told to need a gradient lives as long as the graph, and its gradient is not
+    dropped.
+    """
     tape = a_tape()
     x = an_input(tape, _WIDE)
     tape.require_grad(x)
@@ -220,7 +240,9 @@ def test_a_required_gradient_keeps_the_tensor_and_stays() -> None:
 
 
 def test_a_freed_tensor_can_be_revived_for_an_outer_name() -> None:
-    """Repeated blocks free their input; an outer name that kept the first one counts it as alive since then."""
+    """Repeated blocks free their input; an outer name that kept the first one counts it as alive
+    since then.
+    """
     tape = a_tape()
     x = an_input(tape, _WIDE)
     first, mark = x.storage, tape.ledger.mark()
@@ -236,7 +258,9 @@ def test_a_freed_tensor_can_be_revived_for_an_outer_name() -> None:
 
 
 def _product_of_two_formats(tape: Tape) -> Block:
-    """Return a block that multiplies its input by itself in fp32: one of the gradients is cast back."""
+    """Return a block that multiplies its input by itself in fp32: one of the gradients is cast
+    back.
+    """
 
     def block(x: Value) -> Value:
         wide = cast(tape, x, DType.FP32)
@@ -248,10 +272,14 @@ def _product_of_two_formats(tape: Tape) -> Block:
 
 
 def test_a_checkpoint_forgets_a_tensor_once_the_formula_has_it() -> None:
-    """Both gradients (2 x 40) are made beside the incoming one (40) and both factors (20, 40); the cast (20) comes later."""
+    """Both gradients (2 x 40) are made beside the incoming one (40) and both factors (20, 40); the
+    cast (20) comes later.
+    """
     plain, checkpointed = a_tape(), a_tape()
     y = _product_of_two_formats(plain)(a_leaf(plain, _WIDE))
-    again = checkpointed.checkpoint(_product_of_two_formats(checkpointed), a_leaf(checkpointed, _WIDE))
+    again = checkpointed.checkpoint(
+        _product_of_two_formats(checkpointed), a_leaf(checkpointed, _WIDE)
+    )
 
     assert run_backward(plain, y) == 2 * 40 + 40 + 20 + 40 + 20
     assert run_backward(checkpointed, again) == 2 * 40 + 40 + 20 + 40

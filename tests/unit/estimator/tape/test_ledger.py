@@ -15,7 +15,7 @@ def test_arithmetic_on_sizes_is_arithmetic_on_bytes(
     left: sizes.Size, right: sizes.Size, factor: int, batch: int, sequence: int
 ) -> None:
     """Adding, scaling and subtracting polynomials commutes with putting numbers in."""
-    values = sizes.monomials(batch, sequence)
+    values = sizes.evaluate_monomials(batch, sequence)
 
     def at(size: sizes.Size) -> int:
         return sizes.evaluate(size, values)
@@ -27,9 +27,11 @@ def test_arithmetic_on_sizes_is_arithmetic_on_bytes(
 
 
 @given(_SIZES, _SIZES, _SMALL, _SMALL)
-def test_a_covering_size_is_never_smaller(left: sizes.Size, right: sizes.Size, batch: int, sequence: int) -> None:
+def test_a_covering_size_is_never_smaller(
+    left: sizes.Size, right: sizes.Size, batch: int, sequence: int
+) -> None:
     """What is dropped because another point covers it can decide no question."""
-    values = sizes.monomials(batch, sequence)
+    values = sizes.evaluate_monomials(batch, sequence)
 
     if sizes.covers(left, right):
         assert sizes.evaluate(left, values) >= sizes.evaluate(right, values)
@@ -37,7 +39,7 @@ def test_a_covering_size_is_never_smaller(left: sizes.Size, right: sizes.Size, b
 
 def test_each_monomial_has_a_name() -> None:
     """Three sequences of five tokens: 1, b, s, bs, ss, bss."""
-    values = sizes.monomials(3, 5)
+    values = sizes.evaluate_monomials(3, 5)
     names = (
         sizes.constant,
         sizes.per_sequence,
@@ -67,7 +69,7 @@ def _bytes(points: tuple[Point, ...]) -> list[int]:
 
 def test_points_are_taken_where_memory_stops_rising() -> None:
     """Only local maxima are kept, and of those the ones that nothing covers."""
-    assert _bytes(_ledger(5, 5, -3, 1, -8, 9).highest()[Section.FORWARD]) == [10]
+    assert _bytes(_ledger(5, 5, -3, 1, -8, 9).find_peak_candidates()[Section.FORWARD]) == [10]
 
 
 def test_a_section_has_its_own_highest_points() -> None:
@@ -77,7 +79,7 @@ def test_a_section_has_its_own_highest_points() -> None:
     ledger.remove(Category.ACTIVATIONS, sizes.constant(4))
     ledger.add(Category.ACTIVATIONS, sizes.constant(1))
 
-    highest = ledger.highest()
+    highest = ledger.find_peak_candidates()
 
     assert _bytes(highest[Section.FORWARD]) == [5]
     assert _bytes(highest[Section.BACKWARD]) == [2]
@@ -90,7 +92,7 @@ def test_a_point_with_more_gradients_is_not_covered_by_more_bytes() -> None:
     ledger.convert(storage, 50)
     ledger.add(Category.ACTIVATIONS, sizes.constant(5))
 
-    points = ledger.highest()[Section.FORWARD]
+    points = ledger.find_peak_candidates()[Section.FORWARD]
 
     assert [(point.bytes[0], point.gradients) for point in points] == [(100, 0), (15, 50)]
 
@@ -101,17 +103,22 @@ def test_growth_is_what_was_added_since_a_snapshot() -> None:
     before = ledger.snapshot()
     ledger.add(Category.LOGITS, sizes.constant(7))
 
-    assert ledger.growth_since(before) == {Category.ACTIVATIONS: sizes.ZERO, Category.LOGITS: sizes.constant(7)}
+    assert ledger.growth_since(before) == {
+        Category.ACTIVATIONS: sizes.ZERO,
+        Category.LOGITS: sizes.constant(7),
+    }
 
 
 def test_shifting_raises_points_and_echoing_repeats_them() -> None:
-    """Forward's points of a repeated block all move up; backward's are seen again at the level of the last block."""
+    """Forward's points of a repeated block all move up; backward's are seen again at the level of
+    the last block.
+    """
     growth = {Category.ACTIVATIONS: sizes.constant(10)}
     shifted, echoed = _ledger(5), _ledger(5)
 
-    shifted.shift(0, growth, 3)
+    shifted.raise_points(0, growth, 3)
     echoed.mark()
-    echoed.echo(0, growth, -2)
+    echoed.repeat_points(0, growth, -2)
 
     assert [live[Category.ACTIVATIONS][0] for live in shifted.points[Section.FORWARD]] == [35]
     assert [live[Category.ACTIVATIONS][0] for live in echoed.points[Section.FORWARD]] == [5, -15]

@@ -16,9 +16,15 @@ from tests.unit.estimator.tape.builders import (
 )
 
 
-@pytest.mark.parametrize(("dtype", "kept"), [(DType.BF16, 4 * 64 + 2 * 64 + 4), (DType.FP32, 4 * 64 + 4 * 64 + 4)])
-def test_a_root_mean_square_norm_keeps_its_upcast_and_its_normalised_rows(dtype: DType, kept: int) -> None:
-    """In 16 bit the fp32 upcast, the normalised rows and one number a row; with the output 8h + 4."""
+@pytest.mark.parametrize(
+    ("dtype", "kept"), [(DType.BF16, 4 * 64 + 2 * 64 + 4), (DType.FP32, 4 * 64 + 4 * 64 + 4)]
+)
+def test_a_root_mean_square_norm_keeps_its_upcast_and_its_normalised_rows(
+    dtype: DType, kept: int
+) -> None:
+    """In 16 bit the fp32 upcast, the normalised rows and one number a row; with the output 8h +
+    4.
+    """
     tape = a_tape()
     x = a_leaf(tape, sizes.per_token(64), dtype)
     y = norms.rms_norm(tape, x, a_weight(64, dtype), ONE)

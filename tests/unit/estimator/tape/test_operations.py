@@ -1,6 +1,8 @@
-"""Every operation of the tape: what it returns, what it keeps for backward, and what backward needs for a moment.
+"""Every operation of the tape: what it returns, what it keeps for backward, and what backward needs
+for a moment.
 
-Expectations are PyTorch's derivative formulas (tools/autograd/derivatives.yaml), in bytes per token.
+Expectations are PyTorch's derivative formulas (tools/autograd/derivatives.yaml), in bytes per
+token.
 """
 
 from collections.abc import Callable
@@ -11,7 +13,7 @@ import pytest
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
-from service.estimator.tape.nodes import Parameter, Value, value_of
+from service.estimator.tape.nodes import Parameter, Value, as_value
 from service.estimator.tape.ops import elementwise, products
 from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import (
@@ -30,7 +32,9 @@ Operation = Callable[[Tape, Value], Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Bytes per token: of the result, of what stays besides it once the input's name is gone, and of backward's peak."""
+    """Bytes per token: of the result, of what stays besides it once the input's name is gone, and
+    of backward's peak.
+    """
 
     result: int
     kept: int
@@ -50,8 +54,8 @@ def _cost(operation: Operation, dtype: DType = DType.BF16, autocast: DType | Non
 @pytest.mark.parametrize(
     ("operation", "cost"),
     [
-        (elementwise.from_input, Cost(result=2, kept=2, backward=2 + 2 + 2)),
-        (elementwise.from_output, Cost(result=2, kept=0, backward=2 + 2)),
+        (elementwise.activate_saving_input, Cost(result=2, kept=2, backward=2 + 2 + 2)),
+        (elementwise.activate_saving_output, Cost(result=2, kept=0, backward=2 + 2)),
         (elementwise.softmax, Cost(result=2, kept=0, backward=2 + 2)),
         (elementwise.add_scalar, Cost(result=2, kept=0, backward=2)),
         (elementwise.multiply_scalar, Cost(result=2, kept=0, backward=2 + 2)),
@@ -60,14 +64,22 @@ def _cost(operation: Operation, dtype: DType = DType.BF16, autocast: DType | Non
         (lambda t, x: elementwise.cast(t, x, DType.BF16), Cost(result=2, kept=0, backward=2)),
         (lambda t, x: elementwise.dropout(t, x, 0.1), Cost(result=2, kept=1, backward=2 + 1 + 2)),
         (lambda t, x: elementwise.dropout(t, x, 0.0), Cost(result=2, kept=0, backward=2)),
-        (lambda t, x: elementwise.times_table(t, x, DType.BF16), Cost(result=2, kept=0, backward=2 + 2)),
-        (lambda t, x: elementwise.times_table(t, x, DType.FP32), Cost(result=4, kept=0, backward=4 + 4 + 2)),
-        (products.copy_of, Cost(result=2, kept=0, backward=2)),
+        (
+            lambda t, x: elementwise.multiply_by_table(t, x, DType.BF16),
+            Cost(result=2, kept=0, backward=2 + 2),
+        ),
+        (
+            lambda t, x: elementwise.multiply_by_table(t, x, DType.FP32),
+            Cost(result=4, kept=0, backward=4 + 4 + 2),
+        ),
+        (products.copy_contiguous, Cost(result=2, kept=0, backward=2)),
         (elementwise.silu, Cost(result=2, kept=2, backward=2 + 2 + 5 * 2 + 2)),
     ],
 )
 def test_what_an_operation_keeps_and_needs(operation: Operation, cost: Cost) -> None:
-    """Backward's peak is the gradient given, what was kept, what is made on the way and the gradient handed on."""
+    """Backward's peak is the gradient given, what was kept, what is made on the way and the
+    gradient handed on.
+    """
     assert _cost(operation) == cost
 
 
@@ -109,14 +121,16 @@ def test_a_product_with_a_weight_stores_its_gradient() -> None:
     """The gradient of a norm's scale is summed over tokens and stays."""
     tape, weight = a_tape(), a_weight(10)
     x = a_leaf(tape, sizes.per_token(10))
-    y = elementwise.multiply(tape, value_of(weight), x)
+    y = elementwise.multiply(tape, as_value(weight), x)
     run_backward(tape, y)
 
     assert stored_gradients(tape) == 10
 
 
 def test_a_sum_hands_its_gradient_on_without_a_copy() -> None:
-    """Both sides share one gradient; the second one to arrive somewhere may not be changed in place."""
+    """Both sides share one gradient; the second one to arrive somewhere may not be changed in
+    place.
+    """
     tape = a_tape()
     left, right = a_leaf(tape), a_leaf(tape)
     y = elementwise.add(tape, left, right)
@@ -147,10 +161,12 @@ def test_a_sum_with_a_constant_sends_nothing_there() -> None:
 
 
 def test_a_mean_returns_rows() -> None:
-    """The mean over the last dimension has one element a row; its gradient is expanded to the input's size."""
+    """The mean over the last dimension has one element a row; its gradient is expanded to the
+    input's size.
+    """
     tape = a_tape()
     x = a_leaf(tape, sizes.per_token(8))
-    y = elementwise.mean_of_last(tape, x, ONE)
+    y = elementwise.reduce_mean(tape, x, ONE)
     tape.free(x)
 
     assert live_bytes(tape) == sizes.per_token(2)
@@ -158,7 +174,9 @@ def test_a_mean_returns_rows() -> None:
 
 
 def test_a_linear_layer_keeps_its_input_for_a_trained_weight() -> None:
-    """Input kept; the gradients of weight, bias and input are made together, and those of parameters stay."""
+    """Input kept; the gradients of weight, bias and input are made together, and those of
+    parameters stay.
+    """
     tape, weight, bias = a_tape(), a_weight(100), a_weight(10, name="bias")
     x = a_leaf(tape, sizes.per_token(10))
     y = products.linear(tape, x, weight, sizes.per_token(10), bias=bias)
@@ -171,7 +189,9 @@ def test_a_linear_layer_keeps_its_input_for_a_trained_weight() -> None:
 
 
 def test_a_frozen_linear_layer_keeps_nothing() -> None:
-    """A frozen weight is needed for the gradient of the input, but it is a state, not part of the tape."""
+    """A frozen weight is needed for the gradient of the input, but it is a state, not part of the
+    tape.
+    """
     tape = a_tape()
     x = a_leaf(tape, sizes.per_token(10))
     y = products.linear(tape, x, a_weight(100, trainable=False), sizes.per_token(10))
@@ -207,7 +227,7 @@ def test_autocast_casts_a_frozen_weight_for_the_moment() -> None:
 def test_an_embedding_makes_a_gradient_of_the_whole_table() -> None:
     """The indices are kept; the gradient has every row."""
     tape, table = a_tape(), a_weight(1000)
-    ids = products.integers(tape, ONE)
+    ids = products.allocate_integers(tape, ONE)
     y = products.embedding(tape, table, ids, sizes.per_token(10))
     tape.free(ids)
     kept = live_bytes(tape)
@@ -218,10 +238,12 @@ def test_an_embedding_makes_a_gradient_of_the_whole_table() -> None:
 
 
 def test_an_expanded_copy_sums_its_gradient() -> None:
-    """Repeating keys for grouped heads makes a copy, whose gradient is summed back to the groups."""
+    """Repeating keys for grouped heads makes a copy, whose gradient is summed back to the
+    groups.
+    """
     tape = a_tape()
     x = a_leaf(tape)
-    y = products.copy_of(tape, x, numel=sizes.per_token(4))
+    y = products.copy_contiguous(tape, x, numel=sizes.per_token(4))
     tape.free(x)
 
     assert live_bytes(tape) == sizes.per_token(8)
@@ -260,7 +282,7 @@ def test_nothing_is_kept_without_a_graph() -> None:
     """Inference frees everything but the result."""
     tape = a_tape(Mode.INFERENCE)
     x = an_input(tape)
-    y = elementwise.gelu_tanh_composed(tape, x)
+    y = elementwise.compute_gelu_tanh(tape, x)
     tape.free(x)
 
     assert live_bytes(tape) == sizes.per_token(2)
@@ -269,7 +291,9 @@ def test_nothing_is_kept_without_a_graph() -> None:
 
 @pytest.mark.parametrize(("viewed", "copies"), [(False, 1), (True, 0)])
 def test_autocast_keeps_no_copy_of_a_view(viewed: bool, copies: int) -> None:  # noqa: FBT001 - a case
-    """A product that reads its weight transposed has a cast of its own, which goes with the product where no graph keeps it."""
+    """A product that reads its weight transposed has a cast of its own, which goes with the product
+    where no graph keeps it.
+    """
     tape = a_tape(Mode.DISCARDING, autocast=DType.BF16)
     weight = Parameter("weight", 10, DType.FP32, trainable=True, viewed=viewed)
 

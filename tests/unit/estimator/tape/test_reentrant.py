@@ -8,11 +8,19 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.offloaded_checkpoint import Checkpoint
-from service.estimator.tape.ops.elementwise import from_input, multiply_scalar
+from service.estimator.tape.ops.elementwise import activate_saving_input, multiply_scalar
 from service.estimator.tape.ops.products import linear
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.values.dtypes import DType
-from tests.unit.estimator.tape.builders import a_leaf, a_tape, a_weight, an_input, live_bytes, run_backward, stored_gradients
+from tests.unit.estimator.tape.builders import (
+    a_leaf,
+    a_tape,
+    a_weight,
+    an_input,
+    live_bytes,
+    run_backward,
+    stored_gradients,
+)
 
 _WIDE = sizes.per_token(10)
 _BYTES = 2 * 10
@@ -23,7 +31,7 @@ def _kept_and_scaled(tape: Tape) -> Callable[[Value], Value]:
     """Return a block that keeps its input, then scales."""
 
     def block(value: Value) -> Value:
-        y = from_input(tape, value)
+        y = activate_saving_input(tape, value)
         scaled = multiply_scalar(tape, y)
         tape.free(y, value)
         return scaled
@@ -32,13 +40,21 @@ def _kept_and_scaled(tape: Tape) -> Callable[[Value], Value]:
 
 
 def _stacked(tape: Tape, checkpoint: Checkpoint, depth: int) -> Value:
-    """Return the output of so many blocks; the last one is recorded apart, as it is where units are sharded."""
-    x = tape.repeat(depth - 1, lambda value: checkpoint(tape, _kept_and_scaled(tape), value), a_leaf(tape, _WIDE))
+    """Return the output of so many blocks; the last one is recorded apart, as it is where units are
+    sharded.
+    """
+    x = tape.repeat(
+        depth - 1,
+        lambda value: checkpoint(tape, _kept_and_scaled(tape), value),
+        a_leaf(tape, _WIDE),
+    )
     return checkpoint(tape, _kept_and_scaled(tape), x)
 
 
 def test_the_output_and_its_gradient_outlive_the_blocks_own_backward() -> None:
-    """Beside input and two gradients on their way there are output and its gradient, which a plain checkpoint has not."""
+    """Beside input and two gradients on their way there are output and its gradient, which a plain
+    checkpoint has not.
+    """
     tapes = a_tape(), a_tape()
     reentrant = checkpoint_reentrant(tapes[0], _kept_and_scaled(tapes[0]), a_leaf(tapes[0], _WIDE))
     plain = tapes[1].checkpoint(_kept_and_scaled(tapes[1]), a_leaf(tapes[1], _WIDE))
@@ -48,9 +64,12 @@ def test_the_output_and_its_gradient_outlive_the_blocks_own_backward() -> None:
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "left"), [(Tape.checkpoint, 0), (checkpoint_reentrant, 0), (checkpoint_in_frozen_unit, 2 * _BYTES)]
+    ("checkpoint", "left"),
+    [(Tape.checkpoint, 0), (checkpoint_reentrant, 0), (checkpoint_in_frozen_unit, 2 * _BYTES)],
 )
-def test_a_hook_on_a_detached_input_keeps_it_and_its_gradient(checkpoint: Checkpoint, left: int) -> None:
+def test_a_hook_on_a_detached_input_keeps_it_and_its_gradient(
+    checkpoint: Checkpoint, left: int
+) -> None:
     """Two tensors of each block are left when backward is over; without such a hook nothing is."""
     tape = a_tape()
     y = _stacked(tape, checkpoint, 3)
@@ -61,7 +80,9 @@ def test_a_hook_on_a_detached_input_keeps_it_and_its_gradient(checkpoint: Checkp
 
 
 def test_the_highest_moment_moves_to_the_first_block() -> None:
-    """What lingers grows by more than the checkpoints that backward has done with: the last block to run sees the most."""
+    """What lingers grows by more than the checkpoints that backward has done with: the last block
+    to run sees the most.
+    """
     peaks = []
     for depth in (3, 4):
         tape = a_tape()

@@ -1,4 +1,6 @@
-"""FSDP2's units on a tape: what is there beside a reduce-scatter, and beside the gradient of a table of its own."""
+"""FSDP2's units on a tape: what is there beside a reduce-scatter, and beside the gradient of a
+table of its own.
+"""
 
 import pytest
 
@@ -7,27 +9,36 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, multiply_scalar
-from service.estimator.tape.units import Gathering, Units
+from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from tests.unit.estimator.tape.builders import a_leaf, a_tape, run_backward
 
 TABLE, HEAD, BLOCK = 10, 1000, 100
 """Elements of the units."""
 
 
-def _gathering(*, separate: bool = False) -> Gathering:
-    return Gathering(gather_bytes=2, adapter_bytes=2, reduce_bytes=4, reshard=True, separate=separate)
+def _gathering(*, separate: bool = False) -> FsdpConfig:
+    return FsdpConfig(
+        gather_bytes=2, adapter_bytes=2, reduce_bytes=4, reshard=True, splits_root=separate
+    )
 
 
 def _collect(tape: Tape, elements: int) -> None:
-    assert tape.collected is not None
-    tape.collected.append(tape.allocate(Category.TEMPORARIES, sizes.constant(2 * elements)))
+    assert tape.collected_gradients is not None
+    tape.collected_gradients.append(
+        tape.allocate(Category.TEMPORARIES, sizes.constant(2 * elements))
+    )
 
 
 @pytest.mark.parametrize(("ends_in_head", "held"), [(True, HEAD), (False, 0)])
-def test_the_last_parameters_gradient_is_there_beside_the_shard(ends_in_head: bool, held: int) -> None:  # noqa: FBT001 - a case
-    """A loop over a unit's parameters still names it while the reduce-scatter has its input and its output."""
+def test_the_last_parameters_gradient_is_there_beside_the_shard(
+    ends_in_head: bool,  # noqa: FBT001 - a case
+    held: int,
+) -> None:
+    """A loop over a unit's parameters still names it while the reduce-scatter has its input and its
+    output.
+    """
     tape = a_tape()
-    units = Units(tape, _gathering())
+    units = ShardedUnits(tape, _gathering())
     units.open_root(TABLE + HEAD, BLOCK, ends_in_head=ends_in_head)
     units.end_forward()
     for elements in (HEAD, TABLE):
@@ -47,9 +58,11 @@ def test_the_last_parameters_gradient_is_there_beside_the_shard(ends_in_head: bo
 
 
 def test_a_table_of_its_own_is_copied_out_before_its_backward() -> None:
-    """What it was gathered in is gone when its gradient is made: the table alone is there beside it."""
+    """What it was gathered in is gone when its gradient is made: the table alone is there beside
+    it.
+    """
     tape = a_tape()
-    units = Units(tape, _gathering(separate=True))
+    units = ShardedUnits(tape, _gathering(separate=True))
     beside: list[int] = []
 
     def table(x: Value) -> Value:
@@ -59,8 +72,10 @@ def test_a_table_of_its_own_is_copied_out_before_its_backward() -> None:
 
     units.open_root(TABLE + HEAD, BLOCK, head=HEAD)
     x = table(a_leaf(tape))
-    units.close_table()
-    y = units.run(lambda value: chain(tape, value, multiply_scalar), x, elements=BLOCK, trained=BLOCK)
+    units.close_embedding()
+    y = units.run_block(
+        lambda value: chain(tape, value, multiply_scalar), x, elements=BLOCK, trained=BLOCK
+    )
     units.open_head()
     units.close_head()
     units.end_forward()

@@ -1,4 +1,6 @@
-"""Logs of long repeats, of which the blocks at both ends are recorded and the others written out."""
+"""Logs of long repeats, of which the blocks at both ends are recorded and the others written
+out.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.memory.training_pass import training_pass
+from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.modules.layers.block import Block
 from service.estimator.model.recording import Recording
 from service.estimator.passes.recorder import log_training
@@ -16,7 +18,7 @@ from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Section
 from service.estimator.tape.loops import RECORDED, Loop
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.unrolling import unrolled
+from service.estimator.tape.unrolling import unroll_repeats
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
@@ -30,7 +32,13 @@ _FSDP = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2)
 
 def _events(order: tuple[int, ...]) -> Events:
     count = sum(event >= 0 for event in order)
-    return Events(sizes=(sizes.constant(8),), kinds=(0,) * count, order=order, gradients=frozenset(), shards=())
+    return Events(
+        sizes=(sizes.constant(8),),
+        kinds=(0,) * count,
+        order=order,
+        gradients=frozenset(),
+        shards=(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +64,7 @@ def test_a_log_is_that_of_every_block(
 ) -> None:
     """Storage by storage and event by event, as if no block had been left out."""
     model = load_architecture(resolve_model(name))
-    how = training_pass(model, replace(a_training(sequence_length=128), **words), layout)
+    how = build_training_pass(model, replace(a_training(sequence_length=128), **words), layout)
 
     short = log_training(model, how)
     monkeypatch.setattr("service.estimator.tape.event_log.RECORDED", model.num_hidden_layers)
@@ -75,7 +83,7 @@ def _num_recorded(depth: int, monkeypatch: pytest.MonkeyPatch) -> int:
 
     with monkeypatch.context() as patch:
         patch.setattr(kind, "record", counted)
-        log_training(model, training_pass(model, a_training(), Layout()))
+        log_training(model, build_training_pass(model, a_training(), Layout()))
     return len(calls)
 
 
@@ -86,8 +94,12 @@ def test_the_blocks_in_the_middle_are_left_out(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_tape_writes_everything_down_unless_it_is_asked_to_shorten() -> None:
     """Short repeats are no loops either."""
-    for shortens, count, num_loops in ((False, RECORDED + 1, 0), (True, RECORDED, 0), (True, RECORDED + 1, 1)):
-        tape = LoggingTape(Section.FORWARD, Mode.RECORDING, shortens=shortens)
+    for shortens, count, num_loops in (
+        (False, RECORDED + 1, 0),
+        (True, RECORDED, 0),
+        (True, RECORDED + 1, 1),
+    ):
+        tape = LoggingTape(Section.FORWARD, Mode.RECORDING, shorten_repeats=shortens)
         tape.repeat(count, lambda x: x, Value(None, sizes.ZERO, DType.BF16))
 
         assert len(tape.loops) == num_loops
@@ -97,7 +109,7 @@ def test_blocks_that_free_what_the_one_before_made_are_copied() -> None:
     """Each block of forward allocates a storage, and its backward frees it."""
     loop = Loop(count=6, forward=[0, 1, 2, 3, 4], backward=[4, 5, 6, 7, 8])
 
-    written = unrolled(_events((0, 1, 2, 3, ~3, ~2, ~1, ~0)), [loop])
+    written = unroll_repeats(_events((0, 1, 2, 3, ~3, ~2, ~1, ~0)), [loop])
 
     assert written is not None
     assert written.order == (0, 1, 2, 3, 4, 5, ~5, ~4, ~3, ~2, ~1, ~0)
@@ -111,17 +123,26 @@ def test_blocks_that_free_what_the_one_before_made_are_copied() -> None:
         ((0, 1, 2, 3, ~3, ~2, ~1, ~0), [0, 1, 2, 3, 4], [4, 5, 5, 5, 6]),
         ((0, 1, 2, 3), [0, 1, 2, 3, 4], []),
     ],
-    ids=["middle blocks that differ", "a block further away", "storages that outlive the loop", "no backward"],
+    ids=[
+        "middle blocks that differ",
+        "a block further away",
+        "storages that outlive the loop",
+        "no backward",
+    ],
 )
-def test_irregular_blocks_are_not_written_out(order: tuple[int, ...], forward: list[int], backward: list[int]) -> None:
+def test_irregular_blocks_are_not_written_out(
+    order: tuple[int, ...], forward: list[int], backward: list[int]
+) -> None:
     """The caller records every block instead."""
-    assert unrolled(_events(order), [Loop(count=9, forward=forward, backward=backward)]) is None
+    assert (
+        unroll_repeats(_events(order), [Loop(count=9, forward=forward, backward=backward)]) is None
+    )
 
 
 def test_places_follow_an_event_that_is_struck_out() -> None:
     """What stands behind it moves up by one."""
     loop = Loop(count=9, forward=[0, 2, 4], backward=[4, 7])
 
-    loop.strike(2)
+    loop.drop_event(2)
 
     assert (loop.forward, loop.backward) == ([0, 2, 3], [3, 6])

@@ -6,7 +6,7 @@ from service.estimator.estimate import estimate
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
-from service.estimator.values.library_versions import copies_logits, returns_fp32
+from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_model
@@ -32,10 +32,11 @@ def loss_bytes(version: str | None, **words: object) -> int:
 
 
 def test_releases_before_4_49_hold_fourteen_bytes_per_logit() -> None:
-    """Two of the logits, four of their fp32 copy, four of the shifted one and four of its log-softmax: at most 12 since then.
+    """Two of the logits, four of their fp32 copy, four of the shifted one and four of its
+    log-softmax: at most 12 since then.
 
-    A Mistral-7B with adapters of rank 16 on four sequences of 4096 tokens read 26,704,571,904 bytes under 4.48.1 on an A100,
-    which is what this makes of it to 0.01 %.
+    A Mistral-7B with adapters of rank 16 on four sequences of 4096 tokens read 26,704,571,904 bytes
+    under 4.48.1 on an A100, which is what this makes of it to 0.01 %.
     """
     logits = VOCABULARY * TOKENS
 
@@ -46,7 +47,9 @@ def test_releases_before_4_49_hold_fourteen_bytes_per_logit() -> None:
 
 
 def test_releases_before_4_45_return_fp32_logits() -> None:
-    """The model drops its 16-bit logits; a loop that keeps the outputs holds four bytes instead of two."""
+    """The model drops its 16-bit logits; a loop that keeps the outputs holds four bytes instead of
+    two.
+    """
     logits = VOCABULARY * TOKENS
 
     assert loss_bytes("4.48.1") - loss_bytes("4.44.2") == pytest.approx(2 * logits, rel=0.01)
@@ -54,11 +57,17 @@ def test_releases_before_4_45_return_fp32_logits() -> None:
 
 @pytest.mark.parametrize(
     ("version", "copies", "fp32"),
-    [(None, False, False), ("5.23", False, False), ("4.49.0", False, False), ("4.48.1", True, False), ("4.38", True, True)],
+    [
+        (None, False, False),
+        ("5.23", False, False),
+        ("4.49.0", False, False),
+        ("4.48.1", True, False),
+        ("4.38", True, True),
+    ],
 )
 def test_versions_are_compared_as_numbers(version: str | None, copies: bool, fp32: bool) -> None:  # noqa: FBT001 - parameters of the test
     """Nothing said is the newest."""
-    assert (copies_logits(version), returns_fp32(version)) == (copies, fp32)
+    assert (has_logit_copy(version), has_fp32_logits(version)) == (copies, fp32)
 
 
 def test_a_version_must_be_a_release() -> None:

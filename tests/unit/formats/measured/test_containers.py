@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from service.formats.measured.containers import load_containers
 from service.formats.measured.reading import MeasuredFormatError
 
-SCALARS = st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text() | st.binary()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+)
 CONTAINERS = st.recursive(
     SCALARS,
     lambda inner: (
@@ -45,7 +52,9 @@ def test_containers_come_back(value: object, protocol: int) -> None:
     """Numbers, texts and containers of every protocol are what the real unpickler makes of them."""
     # bytes have an opcode of their own from protocol 3 on; before, a function makes them.
     body = pickle.dumps(value, protocol=protocol)
-    needs_code = protocol == 2 and any(opcode.name == "GLOBAL" for opcode, _, _ in pickletools.genops(body))
+    needs_code = protocol == 2 and any(
+        opcode.name == "GLOBAL" for opcode, _, _ in pickletools.genops(body)
+    )
     if needs_code:
         with pytest.raises(MeasuredFormatError, match="GLOBAL"):
             load_containers(body)
@@ -55,7 +64,9 @@ def test_containers_come_back(value: object, protocol: int) -> None:
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_nothing_runs(tmp_path: Path, protocol: int) -> None:
-    """The unpickler of the standard library would run the command; here it is refused by the opcode's name."""
+    """The unpickler of the standard library would run the command; here it is refused by the
+    opcode's name.
+    """
     target = tmp_path / "ran"
     body = pickle.dumps({"segments": [Evil(target)]}, protocol=protocol)
 
@@ -99,7 +110,9 @@ def test_every_way_to_code_is_closed(body: bytes) -> None:
     ],
 )
 def test_bombs_and_fragments_are_refused(body: bytes, says: str) -> None:
-    """Lengths beyond the file, memo slots by the billion, keys that would be hashed to death, and files cut short."""
+    """Lengths beyond the file, memo slots by the billion, keys that would be hashed to death, and
+    files cut short.
+    """
     with pytest.raises(MeasuredFormatError, match=says):
         load_containers(body)
 

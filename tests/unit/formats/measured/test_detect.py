@@ -1,4 +1,6 @@
-"""Which format a file has; and that no file, however broken, brings anything but the format's own error."""
+"""Which format a file has; and that no file, however broken, brings anything but the format's own
+error.
+"""
 
 import json
 from contextlib import suppress
@@ -25,9 +27,42 @@ FORMATS = {
     "train_results.json": Format.TRAINER,
 }
 DECLARED = st.none() | st.sampled_from(list(Format))
-STRUCTURE = ["segments", "blocks", "device_traces", "jobs", "steps", "tres", "requested", "max", "data", "result", "metric"]
-LEAVES = ["size", "state", "action", "job_id", "count", "status", "resultType", "values", "value", "gpu", "device", "name", "0"]
-WORDS = [*STRUCTURE, *LEAVES, "allocated_bytes.all.peak", "train_mem_gpu_peaked_delta", "total_size", "type"]
+STRUCTURE = [
+    "segments",
+    "blocks",
+    "device_traces",
+    "jobs",
+    "steps",
+    "tres",
+    "requested",
+    "max",
+    "data",
+    "result",
+    "metric",
+]
+LEAVES = [
+    "size",
+    "state",
+    "action",
+    "job_id",
+    "count",
+    "status",
+    "resultType",
+    "values",
+    "value",
+    "gpu",
+    "device",
+    "name",
+    "0",
+]
+WORDS = [
+    *STRUCTURE,
+    *LEAVES,
+    "allocated_bytes.all.peak",
+    "train_mem_gpu_peaked_delta",
+    "total_size",
+    "type",
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
@@ -96,7 +131,9 @@ def test_any_bytes_are_read_or_refused(data: bytes, declared: Format | None) -> 
 @given(JSON, DECLARED)
 def test_any_json_is_read_or_refused(document: object, declared: Format | None) -> None:
     """So do documents whose words are right and whose values are not."""
-    only_its_own_error(json.dumps({"segments": document, "device_traces": document}).encode(), declared)
+    only_its_own_error(
+        json.dumps({"segments": document, "device_traces": document}).encode(), declared
+    )
     only_its_own_error(json.dumps(document).encode(), declared)
 
 

@@ -8,7 +8,9 @@ from tests.unit.formats.measured.reading_samples import read, values
 
 
 def test_the_first_engine_of_vllm_is_read() -> None:
-    """The finest print of each number counts; tokens come from blocks, which is all that the old releases say."""
+    """The finest print of each number counts; tokens come from blocks, which is all that the old
+    releases say.
+    """
     found = read("vllm_0_6.log")
     numbers = values(found)
 
@@ -20,12 +22,14 @@ def test_the_first_engine_of_vllm_is_read() -> None:
     assert numbers[Quantity.NON_TORCH] == round(0.26 * GIB)
     assert numbers[Quantity.CUDA_GRAPHS] == round(0.27 * GIB)
     assert numbers[Quantity.BUDGET] == round(11.89 * GIB)
-    assert found.said["gpu_memory_fraction"] == 0.15
+    assert found.settings["gpu_memory_fraction"] == 0.15
     assert any("715 blocks x 16 tokens" in note for note in found.notes)
 
 
 def test_the_second_engine_of_vllm_is_read() -> None:
-    """Numbers have their rank, settings their words; of two prints of the graphs the last counts."""
+    """Numbers have their rank, settings their words; of two prints of the graphs the last
+    counts.
+    """
     found = read("vllm_0_19.log")
     numbers = values(found)
 
@@ -33,8 +37,12 @@ def test_the_second_engine_of_vllm_is_read() -> None:
     assert numbers[Quantity.KV_POOL] == round(58.11 * GIB)
     assert numbers[Quantity.CUDA_GRAPHS] == round(0.91 * GIB)
     assert numbers[Quantity.PROFILED_PEAK] == round(1.89 * GIB)
-    assert found.environment == {"engine": "vllm", "vllm": "0.19.0", "model": "meta-llama/Llama-3.1-8B-Instruct"}
-    assert found.said == {
+    assert found.environment == {
+        "engine": "vllm",
+        "vllm": "0.19.0",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+    }
+    assert found.settings == {
         "max_model_len": 8192,
         "tensor_parallel": 1,
         "pipeline_parallel": 1,
@@ -46,14 +54,21 @@ def test_the_second_engine_of_vllm_is_read() -> None:
 
 def test_a_cache_in_eight_bits_is_said() -> None:
     """Whatever the eight bits are; ``auto`` says nothing."""
-    text = "Initializing a V1 LLM engine (v0.20.0) with config: kv_cache_dtype=fp8_e4m3\nGPU KV cache size: 5 tokens"
+    text = (
+        "Initializing a V1 LLM engine (v0.20.0) with config: kv_cache_dtype=fp8_e4m3\nGPU KV cache "
+        "size: 5 tokens"
+    )
 
-    assert parse(text.encode()).said == {"kv_cache_dtype": "fp8"}
+    assert parse(text.encode()).settings == {"kv_cache_dtype": "fp8"}
 
 
 def test_a_printed_number_is_as_exact_as_its_digits() -> None:
     """14.99 GiB stands for half a hundredth either side."""
-    weights = next(reading for reading in read("vllm_0_19.log").readings if reading.quantity is Quantity.WEIGHTS)
+    weights = next(
+        reading
+        for reading in read("vllm_0_19.log").readings
+        if reading.quantity is Quantity.WEIGHTS
+    )
 
     assert (weights.low, weights.high) == (round(14.985 * GIB), round(14.995 * GIB))
 
@@ -71,11 +86,27 @@ def test_a_start_that_failed_says_so() -> None:
 @pytest.mark.parametrize(
     ("line", "quantity", "value"),
     [
-        ("Desired GPU memory utilization is (0.9, 20.25 GiB). Actual usage is 16.00 GiB", Quantity.BUDGET, round(20.25 * GIB)),
-        ("for consumed memory, 1.20 GiB for peak activation", Quantity.PROFILED_PEAK, round(1.2 * GIB)),
-        ("(RayWorkerWrapper pid=39) non_torch_memory takes 0.81GiB;", Quantity.NON_TORCH, round(0.81 * GIB)),
+        (
+            "Desired GPU memory utilization is (0.9, 20.25 GiB). Actual usage is 16.00 GiB",
+            Quantity.BUDGET,
+            round(20.25 * GIB),
+        ),
+        (
+            "for consumed memory, 1.20 GiB for peak activation",
+            Quantity.PROFILED_PEAK,
+            round(1.2 * GIB),
+        ),
+        (
+            "(RayWorkerWrapper pid=39) non_torch_memory takes 0.81GiB;",
+            Quantity.NON_TORCH,
+            round(0.81 * GIB),
+        ),
         ("Memory profiling results: kv_cache_size=8.77GiB", Quantity.KV_POOL, round(8.77 * GIB)),
-        ("│ # cuda blocks: 1, # CUDA blocks: 7191, # CPU blocks: 512 │", Quantity.KV_POOL_TOKENS, 7191 * 16),
+        (
+            "│ # cuda blocks: 1, # CUDA blocks: 7191, # CPU blocks: 512 │",
+            Quantity.KV_POOL_TOKENS,
+            7191 * 16,
+        ),
     ],
 )
 def test_other_wordings_of_vllm_are_known(line: str, quantity: Quantity, value: int) -> None:
@@ -98,11 +129,15 @@ def test_every_rank_of_sglang_is_read() -> None:
     """Eight ranks print the same things; each keeps its own."""
     found = read("sglang_grok.log")
 
-    pools = {reading.place.rank: reading.value for reading in found.readings if reading.quantity is Quantity.KV_POOL}
+    pools = {
+        reading.place.rank: reading.value
+        for reading in found.readings
+        if reading.quantity is Quantity.KV_POOL
+    }
     assert pools == {"TP3": 2 * round(13.79 * GIB), "TP0": 2 * round(13.79 * GIB)}
     graphs = next(reading for reading in found.readings if reading.quantity is Quantity.CUDA_GRAPHS)
     assert graphs.value == round(0.89 * GIB)
-    assert found.said == {"max_model_len": 131072}
+    assert found.settings == {"max_model_len": 131072}
 
 
 def test_a_draft_model_is_left_out() -> None:

@@ -6,23 +6,34 @@ import pytest
 
 from service.formats.measured.detect import parse
 from service.formats.measured.reading import MIB, Format, MeasuredFormatError, Quantity
-from service.formats.measured.sacct import size_of
+from service.formats.measured.sacct import parse_size
 from tests.unit.formats.measured.reading_samples import read
 
 HEADER = "JobID|JobName|NTasks|AllocTRES|TRESUsageInMax"
 
 
 def test_a_published_job_is_read() -> None:
-    """The batch step has the number, in MiB as sacct rounds it; the job's row and Slurm's own step are named as left out."""
+    """The batch step has the number, in MiB as sacct rounds it; the job's row and Slurm's own step
+    are named as left out.
+    """
     found = read("sacct_alpine.txt")
 
     [reading] = found.readings
-    assert (found.format, reading.quantity, reading.value) == (Format.SACCT, Quantity.DEVICE, 38888 * MIB)
+    assert (found.format, reading.quantity, reading.value) == (
+        Format.SACCT,
+        Quantity.DEVICE,
+        38888 * MIB,
+    )
     assert (reading.low, reading.high) == (38887 * MIB, 38889 * MIB)
-    assert reading.low <= 40777023488 <= (reading.high or 0)  # what the same page shows with --noconvert
+    assert (
+        reading.low <= 40777023488 <= (reading.high or 0)
+    )  # what the same page shows with --noconvert
     assert (reading.place.job, reading.place.step, reading.line) == ("18194943", "batch", 3)
     assert reading.num_gpus is None
-    assert [(part.line, part.what) for part in found.left_out] == [(2, "job 18194943"), (4, "step 18194943.extern")]
+    assert [(part.line, part.what) for part in found.left_out] == [
+        (2, "job 18194943"),
+        (4, "step 18194943.extern"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +47,7 @@ def test_a_published_job_is_read() -> None:
 )
 def test_sizes_are_powers_of_1024(printed: str, expected: tuple[int, int, int]) -> None:
     """An amount with a unit stands for one printed step either side."""
-    assert size_of(printed, line=1, what="x") == expected
+    assert parse_size(printed, line=1, what="x") == expected
 
 
 def test_gpus_of_a_task_come_from_the_allocation() -> None:
@@ -50,15 +61,34 @@ def test_gpus_of_a_task_come_from_the_allocation() -> None:
 
 def test_json_says_the_same() -> None:
     """What sacct --json has under tres.requested.max is TRESUsageInMax."""
-    tres = [{"type": "gres", "name": "gpumem", "id": 1002, "count": 40777023488, "task": 0, "node": "c3gpu-1"}]
+    tres = [
+        {
+            "type": "gres",
+            "name": "gpumem",
+            "id": 1002,
+            "count": 40777023488,
+            "task": 0,
+            "node": "c3gpu-1",
+        },
+    ]
     unknown = [{"type": "gres", "name": "gpumem", "id": 1002, "count": 2**64 - 1}]
     steps = [
-        {"step": {"id": "7.batch"}, "tasks": {"count": 1}, "tres": {"requested": {"max": tres}, "allocated": []}},
+        {
+            "step": {"id": "7.batch"},
+            "tasks": {"count": 1},
+            "tres": {"requested": {"max": tres}, "allocated": []},
+        },
         {"step": {"id": {"job_id": 7, "step_id": "0"}}, "tres": {"requested": {"max": unknown}}},
     ]
     allocated = [{"type": "gres", "name": "gpu", "count": 1}]
     found = parse(
-        json.dumps({"jobs": [{"job_id": 7, "name": "sft", "tres": {"allocated": allocated}, "steps": steps}]}).encode()
+        json.dumps(
+            {
+                "jobs": [
+                    {"job_id": 7, "name": "sft", "tres": {"allocated": allocated}, "steps": steps}
+                ],
+            },
+        ).encode(),
     )
 
     [reading] = found.readings
@@ -73,7 +103,10 @@ def test_json_says_the_same() -> None:
         ("JobID|State\n1|DONE\n", "line 1: has no column TRESUsageInMax"),
         (f"{HEADER}\n", "has no job: sacct found none"),
         (f"{HEADER}\n7.0|x\n", "line 2: has 2 columns; expected the 5"),
-        (f"{HEADER}\n7.0|x|1|gres/gpu=1|gres/gpumem=lots\n", "line 2: gres/gpumem of step 7.0 is 'lots'; expected bytes"),
+        (
+            f"{HEADER}\n7.0|x|1|gres/gpu=1|gres/gpumem=lots\n",
+            "line 2: gres/gpumem of step 7.0 is 'lots'; expected bytes",
+        ),
     ],
 )
 def test_a_wrong_line_is_named(text: str, says: str) -> None:

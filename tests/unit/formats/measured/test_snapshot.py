@@ -20,7 +20,13 @@ def snapshot(live: list[int], trace: list[tuple[str, int]], *, reserved: int) ->
     """Return a snapshot of one device: what lives at its end, and what was done before."""
     blocks = [{"size": size, "requested_size": size, "state": "active_allocated"} for size in live]
     return {
-        "segments": [{"device": 0, "total_size": reserved, "blocks": [*blocks, {"size": 1, "state": "inactive"}]}],
+        "segments": [
+            {
+                "device": 0,
+                "total_size": reserved,
+                "blocks": [*blocks, {"size": 1, "state": "inactive"}],
+            },
+        ],
         "device_traces": [[{"action": action, "size": size, "addr": 7} for action, size in trace]],
         "allocator_settings": {"expandable_segments": False},
     }
@@ -41,9 +47,13 @@ SMALL = snapshot(
 )
 
 
-@pytest.mark.parametrize("body", [*(pickle.dumps(SMALL, protocol=n) for n in (2, 3, 4, 5)), json.dumps(SMALL).encode()])
+@pytest.mark.parametrize(
+    "body", [*(pickle.dumps(SMALL, protocol=n) for n in (2, 3, 4, 5)), json.dumps(SMALL).encode()]
+)
 def test_a_snapshot_has_its_peaks(body: bytes) -> None:
-    """Going back from the end, what was freed was there before; requests count as the blocks that they get."""
+    """Going back from the end, what was freed was there before; requests count as the blocks that
+    they get.
+    """
     found = parse(body)
 
     assert found.format is Format.SNAPSHOT
@@ -62,7 +72,9 @@ def test_a_window_says_what_it_misses() -> None:
 
 def test_out_of_memory_is_seen() -> None:
     """The trace has the request that failed."""
-    assert parse(json.dumps(snapshot([512], [("alloc", 512), ("oom", 8)], reserved=2 * MIB)).encode()).out_of_memory
+    assert parse(
+        json.dumps(snapshot([512], [("alloc", 512), ("oom", 8)], reserved=2 * MIB)).encode()
+    ).out_of_memory
 
 
 @settings(deadline=None)
@@ -96,8 +108,14 @@ def test_the_peak_is_that_of_the_forward_walk(script: list[tuple[bool, int]]) ->
             {"segments": [{"total_size": -1, "blocks": []}], "device_traces": []},
             "total_size of segment 0 is -1; expected bytes",
         ),
-        ({"segments": [{"total_size": 1, "blocks": [7]}], "device_traces": []}, "a block of segment 0 is a int"),
-        ({"segments": [], "device_traces": [[{"action": "alloc"}]]}, "size of entry 0 of device 0 is None"),
+        (
+            {"segments": [{"total_size": 1, "blocks": [7]}], "device_traces": []},
+            "a block of segment 0 is a int",
+        ),
+        (
+            {"segments": [], "device_traces": [[{"action": "alloc"}]]},
+            "size of entry 0 of device 0 is None",
+        ),
         ({"segments": [], "device_traces": [7]}, "device_traces[0] is a int"),
     ],
 )
@@ -120,7 +138,10 @@ def test_the_same_blocks_cannot_stand_for_many() -> None:
 
 @pytest.mark.parametrize(
     ("num_traces", "says"),
-    [(100, r"100,000 entries of traces in [\d,]+ bytes"), (10_000, "device_traces of 10,000 GPUs; .* at most 128")],
+    [
+        (100, r"100,000 entries of traces in [\d,]+ bytes"),
+        (10_000, "device_traces of 10,000 GPUs; .* at most 128"),
+    ],
 )
 def test_the_same_trace_cannot_stand_for_many(num_traces: int, says: str) -> None:
     """Neither for more GPUs than a process has, nor for more entries than its file has room for."""
@@ -133,7 +154,9 @@ def test_the_same_trace_cannot_stand_for_many(num_traces: int, says: str) -> Non
 
 def test_a_device_beyond_all_is_refused() -> None:
     """Nobody counts to a number that a file names."""
-    body = json.dumps({"segments": [{"device": 1 << 60, "total_size": 1, "blocks": []}], "device_traces": []}).encode()
+    body = json.dumps(
+        {"segments": [{"device": 1 << 60, "total_size": 1, "blocks": []}], "device_traces": []}
+    ).encode()
 
     with pytest.raises(MeasuredFormatError, match="GPUs 0 to 127"):
         parse(body, declared=Format.SNAPSHOT)
@@ -150,7 +173,10 @@ def test_statistics_have_both_peaks() -> None:
     """What memory_stats() says is exact, for one device or for several."""
     stats = {"allocated_bytes.all.peak": 5, "reserved_bytes.all.peak": 2 * MIB, "num_ooms": 0}
 
-    one, two = parse(json.dumps(stats).encode()), parse(json.dumps({"0": stats, "1": stats}).encode())
+    one, two = (
+        parse(json.dumps(stats).encode()),
+        parse(json.dumps({"0": stats, "1": stats}).encode()),
+    )
 
     assert one.format is Format.MEMORY_STATS
     assert values(one) == {Quantity.ALLOCATED: 5, Quantity.RESERVED: 2 * MIB}

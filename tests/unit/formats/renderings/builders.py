@@ -32,7 +32,7 @@ def a_job(
         model=load_architecture(resolve_model(model)),
         workload=workload,
         layout=layout,
-        device=entry.device(),
+        device=entry.to_device(),
         gpu=GpuNames(name=entry.name, family=entry.family, aliases=entry.aliases),
         nodes=nodes,
         mig_profile=mig_profile,
@@ -46,5 +46,7 @@ def flags_of(command: str | Sequence[str]) -> dict[str, str]:
     for word, following in zip(words, [*words[1:], "--"], strict=True):
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
-            found[name.replace("-", "_")] = value or ("true" if following.startswith("--") else following)
+            found[name.replace("-", "_")] = value or (
+                "true" if following.startswith("--") else following
+            )
     return found

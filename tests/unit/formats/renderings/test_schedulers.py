@@ -55,7 +55,9 @@ def test_kubernetes_takes_every_object(name: str) -> None:
     schema = json.loads((SCHEMAS / "kubernetes.json").read_bytes())
     validator = jsonschema_rs.validator_for(schema)
 
-    assert [error.message for error in validator.iter_errors(_rendered(JOBS[name], "kubernetes"))] == []
+    assert [
+        error.message for error in validator.iter_errors(_rendered(JOBS[name], "kubernetes"))
+    ] == []
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -64,29 +66,54 @@ def test_skypilot_takes_every_task(name: str) -> None:
     schema = json.loads((SCHEMAS / "skypilot.json").read_bytes())
     validator = jsonschema_rs.validator_for(schema)
 
-    assert [error.message for error in validator.iter_errors(_rendered(JOBS[name], "skypilot"))] == []
+    assert [
+        error.message for error in validator.iter_errors(_rendered(JOBS[name], "skypilot"))
+    ] == []
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_shells_can_read_every_script(name: str) -> None:
     """Bash parses the batch script, SkyPilot's commands and the pod's command line."""
     job = JOBS[name]
-    for script in (_rendered(job, "slurm"), _rendered(job, "skypilot")["run"], _pod(job)["containers"][0]["command"][2]):
-        checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)  # noqa: S607 - the one of PATH
+    for script in (
+        _rendered(job, "slurm"),
+        _rendered(job, "skypilot")["run"],
+        _pod(job)["containers"][0]["command"][2],
+    ):
+        checked = subprocess.run(
+            ["bash", "-n"],  # noqa: S607 - the one of PATH
+            input=script,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
 
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_all_of_them_ask_for_the_same_gpus(name: str) -> None:
-    """GPUs per node times nodes times replicas are those of the layout, in each scheduler's words."""
+    """GPUs per node times nodes times replicas are those of the layout, in each scheduler's
+    words.
+    """
     job = JOBS[name]
     kubernetes, ray, sky = _pod(job), _rendered(job, "ray"), _rendered(job, "skypilot")
-    lines = flags_of([line.removeprefix("#SBATCH ") for line in _rendered(job, "slurm").splitlines() if "#SBATCH" in line])
+    lines = flags_of(
+        [
+            line.removeprefix("#SBATCH ")
+            for line in _rendered(job, "slurm").splitlines()
+            if "#SBATCH" in line
+        ],
+    )
     pods = job.num_nodes * job.replicas
     (limit,) = kubernetes["containers"][0]["resources"]["limits"].values()
     bundles = ray["placement_group"]["bundles"]
-    per_node = [int(lines["gres"].rpartition(":")[2]), int(limit), int(bundles[0]["GPU"]), _sky_count(sky)]
+    per_node = [
+        int(lines["gres"].rpartition(":")[2]),
+        int(limit),
+        int(bundles[0]["GPU"]),
+        _sky_count(sky),
+    ]
 
     assert [count * pods for count in per_node] == [job.layout.num_gpus] * 4
     assert (int(lines["nodes"]), len(bundles), sky["num_nodes"]) == (job.num_nodes,) * 3
@@ -122,12 +149,22 @@ def test_files_are_where_the_pods_command_looks() -> None:
 @pytest.mark.parametrize(
     ("name", "resource", "placed"),
     [
-        ("one node", "nvidia.com/gpu", {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}),
-        ("slice", "nvidia.com/mig-3g.40gb", {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}),
+        (
+            "one node",
+            "nvidia.com/gpu",
+            {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}},
+        ),
+        (
+            "slice",
+            "nvidia.com/mig-3g.40gb",
+            {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}},
+        ),
         ("amd", "amd.com/gpu", {}),
     ],
 )
-def test_gpus_have_the_names_of_their_device_plugin(name: str, resource: str, placed: dict[str, Any]) -> None:
+def test_gpus_have_the_names_of_their_device_plugin(
+    name: str, resource: str, placed: dict[str, Any]
+) -> None:
     """A resource of the vendor, and NVIDIA's product label where feature discovery gives one."""
     pod = _pod(JOBS[name])
 
@@ -138,16 +175,22 @@ def test_gpus_have_the_names_of_their_device_plugin(name: str, resource: str, pl
 def test_a_gpu_of_known_memory_alone_is_any_with_as_much() -> None:
     """The label counts MiB and ``Gt`` is strict; SkyPilot has a word for it."""
     job = JOBS["memory alone"]
-    terms = _pod(job)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms = _pod(job)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
 
     least = job.device.usable_bytes // 2**20 - 1
-    assert terms[0]["matchExpressions"] == [{"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": [str(least)]}]
+    assert terms[0]["matchExpressions"] == [
+        {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": [str(least)]}
+    ]
     assert _rendered(job, "skypilot")["resources"] == {"accelerators": "79GB+:4"}
     assert "accelerator_type" not in _rendered(job, "ray")["actor_options"]
 
 
 def test_a_slice_is_no_whole_gpu_of_its_kind() -> None:
-    """Ray asks for a resource of its own in place of the whole GPU's type, and that SkyPilot cannot is told."""
+    """Ray asks for a resource of its own in place of the whole GPU's type, and that SkyPilot cannot
+    is told.
+    """
     ray = _rendered(JOBS["slice"], "ray")
     notes = _rendered(JOBS["slice"], "launch")["notes"]
 
@@ -160,14 +203,18 @@ def test_a_slice_is_no_whole_gpu_of_its_kind() -> None:
 def test_a_placed_job_names_its_nodes() -> None:
     """What a cluster promised is asked for by name."""
     job = JOBS["named nodes"]
-    terms = _pod(job)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms = _pod(job)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
 
     assert "#SBATCH --nodelist=n1,n7\n" in _rendered(job, "slurm")
     assert terms[0]["matchExpressions"][0]["values"] == ["n1", "n7"]
 
 
 def test_a_job_asks_of_each_node_what_it_was_given_there() -> None:
-    """Four GPUs on each of four nodes are no eight on two of them; without the place, as few nodes as there can be."""
+    """Four GPUs on each of four nodes are no eight on two of them; without the place, as few nodes
+    as there can be.
+    """
     free = replace(a_job(nodes=("n1", "n2", "n3", "n4")), gpus_of_each=4)
 
     assert "#SBATCH --nodes=4\n" in _rendered(free, "slurm")

@@ -8,7 +8,7 @@ import pytest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload, Speculative
-from service.formats.renderings.render import launch_of, render
+from service.formats.renderings.render import make_launch, render
 from tests.unit.formats.renderings.builders import a_job, flags_of
 
 CHAT = ServeWorkload(num_sequences=64, prompt_tokens=1536, output_tokens=512, engine=Engine.VLLM)
@@ -16,7 +16,7 @@ CHAT = ServeWorkload(num_sequences=64, prompt_tokens=1536, output_tokens=512, en
 
 def test_vllm_is_told_every_number_that_its_memory_rests_on() -> None:
     """Defaults differ between releases and GPUs: what was evaluated is said, defaults among it."""
-    flags = flags_of(launch_of(a_job(CHAT, Layout(tensor_parallel=2))).command)
+    flags = flags_of(make_launch(a_job(CHAT, Layout(tensor_parallel=2))).command)
 
     assert flags == {
         "tensor_parallel_size": "2",
@@ -42,22 +42,37 @@ def test_vllm_is_told_what_was_asked() -> None:
         enforce_eager=True,
         speculative=Speculative(num_tokens=3),
     )
-    launch = launch_of(a_job(asked, Layout(pipeline_parallel=2)))
+    launch = make_launch(a_job(asked, Layout(pipeline_parallel=2)))
     flags = flags_of(launch.command)
 
-    assert (flags["quantization"], flags["kv_cache_dtype"], flags["enforce_eager"]) == ("awq", "fp8", "true")
-    assert (flags["max_model_len"], flags["max_num_seqs"], flags["max_num_batched_tokens"]) == ("2048", "128", "4096")
+    assert (flags["quantization"], flags["kv_cache_dtype"], flags["enforce_eager"]) == (
+        "awq",
+        "fp8",
+        "true",
+    )
+    assert (flags["max_model_len"], flags["max_num_seqs"], flags["max_num_batched_tokens"]) == (
+        "2048",
+        "128",
+        "4096",
+    )
     assert (flags["gpu_memory_utilization"], flags["pipeline_parallel_size"]) == ("0.8", "2")
-    assert json.loads(flags["speculative_config"]) == {"method": "ngram", "num_speculative_tokens": 3}
+    assert json.loads(flags["speculative_config"]) == {
+        "method": "ngram",
+        "num_speculative_tokens": 3,
+    }
     assert any("awq_int4" in note for note in launch.notes)
 
 
 def test_replicas_that_share_nothing_are_started_apart() -> None:
-    """Two replicas of four GPUs are one command of four, twice; experts on all eight are one command of eight."""
-    apart = render(a_job(CHAT, Layout(data_parallel=2, tensor_parallel=4), model="mixtral-8x7b"))["launch"]
+    """Two replicas of four GPUs are one command of four, twice; experts on all eight are one
+    command of eight.
+    """
+    apart = render(a_job(CHAT, Layout(data_parallel=2, tensor_parallel=4), model="mixtral-8x7b"))[
+        "launch"
+    ]
     layout = Layout(data_parallel=2, tensor_parallel=4, expert_parallel=8, expert_tensor_parallel=1)
     spread = a_job(CHAT, layout, model="mixtral-8x7b")
-    flags = flags_of(launch_of(spread).command)
+    flags = flags_of(make_launch(spread).command)
 
     assert isinstance(apart, dict)
     assert (apart["replicas"], apart["gpus_per_node"]) == (2, 4)
@@ -68,7 +83,7 @@ def test_replicas_that_share_nothing_are_started_apart() -> None:
 def test_experts_on_the_ranks_of_one_replica_take_a_switch_and_no_replicas() -> None:
     """The expert-parallel size of vLLM is its tensor x data ranks: nothing else says it."""
     layout = Layout(tensor_parallel=8, expert_parallel=8, expert_tensor_parallel=1)
-    flags = flags_of(launch_of(a_job(CHAT, layout, model="mixtral-8x7b")).command)
+    flags = flags_of(make_launch(a_job(CHAT, layout, model="mixtral-8x7b")).command)
 
     assert (flags["tensor_parallel_size"], flags["enable_expert_parallel"]) == ("8", "true")
     assert "data_parallel_size" not in flags
@@ -78,21 +93,36 @@ def test_experts_on_the_ranks_of_one_replica_take_a_switch_and_no_replicas() -> 
     ("layout", "said"),
     [
         (Layout(tensor_parallel=8, expert_parallel=4, expert_tensor_parallel=2), ("8", "4", None)),
-        (Layout(tensor_parallel=4, data_parallel=2, expert_parallel=8, expert_tensor_parallel=1), ("8", "8", "2")),
+        (
+            Layout(tensor_parallel=4, data_parallel=2, expert_parallel=8, expert_tensor_parallel=1),
+            ("8", "8", "2"),
+        ),
     ],
 )
-def test_sglang_counts_all_ranks_of_a_server_as_its_tensor_ranks(layout: Layout, said: tuple[str | None, ...]) -> None:
+def test_sglang_counts_all_ranks_of_a_server_as_its_tensor_ranks(
+    layout: Layout, said: tuple[str | None, ...]
+) -> None:
     """Groups of them attend for themselves where there are several replicas, which is a switch."""
-    flags = flags_of(launch_of(a_job(replace(CHAT, engine=Engine.SGLANG), layout, model="mixtral-8x7b")).command)
+    flags = flags_of(
+        make_launch(
+            a_job(replace(CHAT, engine=Engine.SGLANG), layout, model="mixtral-8x7b")
+        ).command,
+    )
 
     assert (flags["tp_size"], flags["ep_size"], flags.get("dp_size")) == said
     assert ("enable_dp_attention" in flags) == (said[2] is not None)
 
 
 def test_tensorrt_llm_has_ranks_that_attend_for_themselves_in_its_options() -> None:
-    """Its tensor ranks are those of the server, and whether all of them split attention stands in the file."""
-    job = a_job(replace(CHAT, engine=Engine.TENSORRT_LLM), Layout(data_parallel=8, expert_parallel=8), model="mixtral-8x7b")
-    launch = launch_of(job)
+    """Its tensor ranks are those of the server, and whether all of them split attention stands in
+    the file.
+    """
+    job = a_job(
+        replace(CHAT, engine=Engine.TENSORRT_LLM),
+        Layout(data_parallel=8, expert_parallel=8),
+        model="mixtral-8x7b",
+    )
+    launch = make_launch(job)
     flags = flags_of(launch.command)
 
     assert (flags["tp_size"], flags["ep_size"]) == ("8", "8")
@@ -107,9 +137,13 @@ def test_tensorrt_llm_has_ranks_that_attend_for_themselves_in_its_options() -> N
         (Engine.VLLM, "tensor_parallel_size", "max_model_len"),
     ],
 )
-def test_each_engine_calls_the_ranks_and_the_length_its_own(engine: Engine, tensor: str, length: str) -> None:
+def test_each_engine_calls_the_ranks_and_the_length_its_own(
+    engine: Engine, tensor: str, length: str
+) -> None:
     """The same layout in three vocabularies."""
-    flags = flags_of(launch_of(a_job(replace(CHAT, engine=engine), Layout(tensor_parallel=4))).command)
+    flags = flags_of(
+        make_launch(a_job(replace(CHAT, engine=engine), Layout(tensor_parallel=4))).command
+    )
 
     assert (flags[tensor], flags[length]) == ("4", "4096")
 
@@ -117,10 +151,16 @@ def test_each_engine_calls_the_ranks_and_the_length_its_own(engine: Engine, tens
 def test_engines_on_two_nodes_are_told_where_the_head_is() -> None:
     """Each node has its rank, and all have the head's address."""
     layout = Layout(tensor_parallel=8, pipeline_parallel=2)
-    vllm = flags_of(launch_of(a_job(CHAT, layout, model="llama-2-70b")).command)
-    sglang = flags_of(launch_of(a_job(replace(CHAT, engine=Engine.SGLANG), layout, model="llama-2-70b")).command)
+    vllm = flags_of(make_launch(a_job(CHAT, layout, model="llama-2-70b")).command)
+    sglang = flags_of(
+        make_launch(a_job(replace(CHAT, engine=Engine.SGLANG), layout, model="llama-2-70b")).command
+    )
 
-    assert (vllm["nnodes"], vllm["node_rank"], vllm["master_addr"]) == ("2", "${NODE_RANK}", "${HEAD_ADDRESS}")
+    assert (vllm["nnodes"], vllm["node_rank"], vllm["master_addr"]) == (
+        "2",
+        "${NODE_RANK}",
+        "${HEAD_ADDRESS}",
+    )
     assert (sglang["nnodes"], sglang["dist_init_addr"]) == ("2", "${HEAD_ADDRESS}:20000")
 
 
@@ -134,18 +174,26 @@ def test_sglang_is_told_what_was_asked() -> None:
         gpu_memory_fraction=0.7,
         enforce_eager=True,
     )
-    flags = flags_of(launch_of(a_job(asked, Layout())).command)
+    flags = flags_of(make_launch(a_job(asked, Layout())).command)
 
-    assert (flags["kv_cache_dtype"], flags["chunked_prefill_size"], flags["mem_fraction_static"]) == ("fp8_e4m3", "4096", "0.7")
+    assert (
+        flags["kv_cache_dtype"],
+        flags["chunked_prefill_size"],
+        flags["mem_fraction_static"],
+    ) == ("fp8_e4m3", "4096", "0.7")
     assert flags["disable_cuda_graph"] == "true"
 
 
 def test_tensorrt_llm_reads_the_cache_from_a_file() -> None:
     """What ``trtllm-serve`` has no flag for stands in the file that it is given."""
-    launch = launch_of(a_job(replace(CHAT, engine=Engine.TENSORRT_LLM, kv_cache_dtype=DType.FP8), Layout()))
+    launch = make_launch(
+        a_job(replace(CHAT, engine=Engine.TENSORRT_LLM, kv_cache_dtype=DType.FP8), Layout())
+    )
     flags = flags_of(launch.command)
 
-    assert json.loads(launch.files[flags["extra_llm_api_options"]]) == {"kv_cache_config": {"dtype": "fp8"}}
+    assert json.loads(launch.files[flags["extra_llm_api_options"]]) == {
+        "kv_cache_config": {"dtype": "fp8"}
+    }
     assert (flags["max_batch_size"], flags["max_num_tokens"]) == ("2048", "8192")
     assert flags["kv_cache_free_gpu_memory_fraction"] == "0.9"
 
@@ -153,7 +201,7 @@ def test_tensorrt_llm_reads_the_cache_from_a_file() -> None:
 def test_llama_server_shares_one_context_between_its_slots() -> None:
     """``--ctx-size`` is divided by ``--parallel``: 64 slots of 2048 tokens are 131072."""
     asked = replace(CHAT, engine=Engine.LLAMA_CPP, quantization=Quantization.Q4_K_M)
-    flags = flags_of(launch_of(a_job(asked, Layout())).command)
+    flags = flags_of(make_launch(a_job(asked, Layout())).command)
 
     assert (flags["ctx_size"], flags["parallel"], flags["cache_type_k"]) == ("131072", "64", "bf16")
     assert flags["model"].endswith("q4_k_m.gguf")
@@ -162,9 +210,13 @@ def test_llama_server_shares_one_context_between_its_slots() -> None:
 def test_transformers_is_called_and_not_served() -> None:
     """A script's calls are keywords: how the model is loaded, and what it generates."""
     asked = replace(CHAT, engine=Engine.TRANSFORMERS, quantization=Quantization.NF4)
-    objects = launch_of(a_job(asked, Layout())).objects
+    objects = make_launch(a_job(asked, Layout())).objects
 
-    assert objects["generate"] == {"max_new_tokens": 512, "num_beams": 1, "cache_implementation": "dynamic"}
+    assert objects["generate"] == {
+        "max_new_tokens": 512,
+        "num_beams": 1,
+        "cache_implementation": "dynamic",
+    }
     assert objects["from_pretrained"] == {
         "dtype": "bfloat16",
         "attn_implementation": "sdpa",

@@ -1,4 +1,6 @@
-"""What starts a training job, read back by the tools that would read it, and compared with the layout."""
+"""What starts a training job, read back by the tools that would read it, and compared with the
+layout.
+"""
 
 import argparse
 import json
@@ -28,16 +30,24 @@ from service.estimator.values.workload import (
     OffloadTarget,
     TrainWorkload,
 )
-from service.formats.renderings.render import launch_of
+from service.formats.renderings.render import make_launch
 from service.formats.renderings.trainer import OPTIMIZERS
-from tests.unit.formats.renderings.builders import FLAT, FULLY_SHARDED, MEGATRON, TRAIN, ZERO_3, a_job, flags_of
+from tests.unit.formats.renderings.builders import (
+    FLAT,
+    FULLY_SHARDED,
+    MEGATRON,
+    TRAIN,
+    ZERO_3,
+    a_job,
+    flags_of,
+)
 
 BATCHED = replace(TRAIN, micro_batch_size=2, gradient_accumulation_steps=4)
 
 
 def test_torchrun_reads_as_many_ranks_on_as_many_nodes() -> None:
     """Torch's own parser finds two nodes of eight ranks, and the script behind them."""
-    command = launch_of(a_job()).command
+    command = make_launch(a_job()).command
     read = get_args_parser().parse_args([word.replace("${NODE_RANK}", "1") for word in command[1:]])
 
     assert (read.nnodes, read.nproc_per_node, read.node_rank) == ("2", "8", 1)
@@ -47,20 +57,28 @@ def test_torchrun_reads_as_many_ranks_on_as_many_nodes() -> None:
 
 def test_one_node_needs_no_rendezvous() -> None:
     """A single node is its own head."""
-    command = launch_of(a_job(layout=replace(ZERO_3, data_parallel=4))).command
+    command = make_launch(a_job(layout=replace(ZERO_3, data_parallel=4))).command
     read = get_args_parser().parse_args(list(command[1:]))
 
     assert (read.standalone, read.nproc_per_node, read.rdzv_endpoint) == (True, "4", "")
 
 
 def test_the_trainers_arguments_are_its_own() -> None:
-    """Every flag is a field of TrainingArguments, and says the micro batch, the accumulation and what is recomputed."""
-    command = launch_of(a_job(replace(BATCHED, precision=POLICIES["amp_bf16"], optimizer="adamw_8bit"))).command
+    """Every flag is a field of TrainingArguments, and says the micro batch, the accumulation and
+    what is recomputed.
+    """
+    command = make_launch(
+        a_job(replace(BATCHED, precision=POLICIES["amp_bf16"], optimizer="adamw_8bit"))
+    ).command
     script = command[command.index("train.py") + 1 :]
     read = HfArgumentParser(TrainingArguments).parse_args([*script, "--output_dir", "out"])  # type: ignore[arg-type]  # a dataclass
 
     assert (read.per_device_train_batch_size, read.gradient_accumulation_steps) == (2, 4)
-    assert (read.gradient_checkpointing, read.bf16, read.deepspeed) == (True, True, "deepspeed_config.json")
+    assert (read.gradient_checkpointing, read.bf16, read.deepspeed) == (
+        True,
+        True,
+        "deepspeed_config.json",
+    )
     assert OptimizerNames(read.optim) is OptimizerNames.ADAMW_BNB
 
 
@@ -71,8 +89,10 @@ def test_optimizers_are_called_what_transformers_calls_them() -> None:
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_deepspeed_reads_back_the_stage_and_the_batch(stage: int) -> None:
-    """The three batch sizes agree as DeepSpeed's own check demands (``_batch_assertion``): micro x steps x ranks."""
-    launch = launch_of(a_job(BATCHED, replace(ZERO_3, zero_stage=stage)))
+    """The three batch sizes agree as DeepSpeed's own check demands (``_batch_assertion``): micro x
+    steps x ranks.
+    """
+    launch = make_launch(a_job(BATCHED, replace(ZERO_3, zero_stage=stage)))
     config = json.loads(launch.files["deepspeed_config.json"])
 
     assert config["zero_optimization"]["stage"] == stage
@@ -89,11 +109,16 @@ def test_deepspeed_keys_are_documented_ones() -> None:
     )
     known = json.loads((Path(__file__).with_name("schemas") / "deepspeed_keys.json").read_bytes())
     for policy in POLICIES.values():
-        config = json.loads(launch_of(a_job(replace(asked, precision=policy))).files["deepspeed_config.json"])
+        config = json.loads(
+            make_launch(a_job(replace(asked, precision=policy))).files["deepspeed_config.json"]
+        )
 
         assert set(config) <= set(known["config"])
         assert set(config["zero_optimization"]) <= set(known["zero_optimization"])
-        assert all(set(config.get(name, ())) <= set(known[name]) for name in ("bf16", "fp16", "torch_autocast", "data_types"))
+        assert all(
+            set(config.get(name, ())) <= set(known[name])
+            for name in ("bf16", "fp16", "torch_autocast", "data_types")
+        )
 
 
 @pytest.mark.parametrize(
@@ -107,29 +132,41 @@ def test_deepspeed_keys_are_documented_ones() -> None:
     ],
 )
 def test_a_precision_is_said_in_deepspeeds_words(policy: str, expected: dict[str, object]) -> None:
-    """16 and 20 bytes per parameter differ in where gradients accumulate, and autocast is a section of its own."""
-    launch = launch_of(a_job(replace(TRAIN, precision=POLICIES[policy])))
+    """16 and 20 bytes per parameter differ in where gradients accumulate, and autocast is a section
+    of its own.
+    """
+    launch = make_launch(a_job(replace(TRAIN, precision=POLICIES[policy])))
     config = json.loads(launch.files["deepspeed_config.json"])
 
-    assert {name: config[name] for name in ("bf16", "fp16", "torch_autocast", "data_types") if name in config} == expected
+    assert {
+        name: config[name]
+        for name in ("bf16", "fp16", "torch_autocast", "data_types")
+        if name in config
+    } == expected
 
 
 def test_accelerate_reads_its_configuration(tmp_path: Path) -> None:
     """Accelerate's own classes take every key, and find the shards of the layout."""
     layout = replace(FULLY_SHARDED, shard_size=8, reshard_after_forward=False)
     offload = Offload(optimizer=OffloadTarget.CPU, parameters=OffloadTarget.CPU)
-    launch = launch_of(a_job(replace(TRAIN, offload=offload), layout))
+    launch = make_launch(a_job(replace(TRAIN, offload=offload), layout))
     (tmp_path / "config.yaml").write_text(launch.files["accelerate_config.yaml"])
     read = ClusterConfig.from_yaml_file(str(tmp_path / "config.yaml"))
 
     assert (read.num_machines, read.num_processes, read.mixed_precision) == (2, 16, "no")
-    spread = {name.removeprefix("parallelism_config_"): size for name, size in read.parallelism_config.items()}
+    spread = {
+        name.removeprefix("parallelism_config_"): size
+        for name, size in read.parallelism_config.items()
+    }
     assert spread == {"dp_replicate_size": 2, "dp_shard_size": 8, "tp_size": 1, "cp_size": 1}
     known = {field.name for field in fields(FullyShardedDataParallelPlugin)} | {"offload_params"}
     said = {name.removeprefix("fsdp_") for name in read.fsdp_config} - {"version"}
     assert said <= known
     assert read.fsdp_config["fsdp_version"] == 2
-    assert (read.fsdp_config["fsdp_offload_params"], read.fsdp_config["fsdp_reshard_after_forward"]) == (True, False)
+    assert (
+        read.fsdp_config["fsdp_offload_params"],
+        read.fsdp_config["fsdp_reshard_after_forward"],
+    ) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +177,11 @@ def test_accelerate_reads_its_configuration(tmp_path: Path) -> None:
         (replace(FLAT, shard_size=8), ShardingStrategy.HYBRID_SHARD),
     ],
 )
-def test_flat_parameters_are_sharded_by_strategy(layout: Layout, strategy: ShardingStrategy, tmp_path: Path) -> None:
+def test_flat_parameters_are_sharded_by_strategy(
+    layout: Layout, strategy: ShardingStrategy, tmp_path: Path
+) -> None:
     """FSDP1 has a word for each way to shard, and no degrees of parallelism beside it."""
-    launch = launch_of(a_job(layout=layout))
+    launch = make_launch(a_job(layout=layout))
     (tmp_path / "config.yaml").write_text(launch.files["accelerate_config.yaml"])
     read = ClusterConfig.from_yaml_file(str(tmp_path / "config.yaml"))
 
@@ -153,8 +192,10 @@ def test_flat_parameters_are_sharded_by_strategy(layout: Layout, strategy: Shard
 
 @pytest.mark.parametrize("layout", [ZERO_3, FULLY_SHARDED, FLAT])
 def test_reentrant_checkpoints_are_the_trainers(layout: Layout) -> None:
-    """FSDP's own checkpoints are not reentrant: those that are asked for come from the Trainer, whoever shards."""
-    launch = launch_of(a_job(replace(TRAIN, reentrant_checkpointing=True), layout))
+    """FSDP's own checkpoints are not reentrant: those that are asked for come from the Trainer,
+    whoever shards.
+    """
+    launch = make_launch(a_job(replace(TRAIN, reentrant_checkpointing=True), layout))
     flags = flags_of(launch.command)
 
     assert flags["gradient_checkpointing"] == "true"
@@ -164,23 +205,35 @@ def test_reentrant_checkpoints_are_the_trainers(layout: Layout) -> None:
 
 def test_accelerate_reads_its_command() -> None:
     """Its own parser takes the rank and the address of a node."""
-    command = launch_of(a_job(layout=FULLY_SHARDED)).command
+    command = make_launch(a_job(layout=FULLY_SHARDED)).command
     said = ["0" if word == "${NODE_RANK}" else word for word in command[2:]]
     read = launch_command_parser().parse_args(said)
 
-    assert (read.machine_rank, read.main_process_port, read.training_script) == (0, 29500, "train.py")
+    assert (read.machine_rank, read.main_process_port, read.training_script) == (
+        0,
+        29500,
+        "train.py",
+    )
 
 
 def test_adapters_and_quantised_weights_are_keywords_of_their_libraries() -> None:
     """Peft and bitsandbytes' configuration take them as they are."""
-    asked = replace(TRAIN, method=Method.QLORA, lora=Lora(rank=64, targets=("q_proj", "v_proj"), variant="rslora"))
-    objects = launch_of(a_job(asked)).objects
+    asked = replace(
+        TRAIN,
+        method=Method.QLORA,
+        lora=Lora(rank=64, targets=("q_proj", "v_proj"), variant="rslora"),
+    )
+    objects = make_launch(a_job(asked)).objects
     adapters, loaded = objects["LoraConfig"], objects["from_pretrained"]
 
     assert isinstance(adapters, dict)
     assert isinstance(loaded, dict)
     config = LoraConfig(**adapters)
-    assert (config.r, config.use_rslora, sorted(config.target_modules or ())) == (64, True, ["q_proj", "v_proj"])
+    assert (config.r, config.use_rslora, sorted(config.target_modules or ())) == (
+        64,
+        True,
+        ["q_proj", "v_proj"],
+    )
     packed = BitsAndBytesConfig(**loaded["quantization_config"])  # type: ignore[no-untyped-call]  # transformers ships none
     assert (packed.bnb_4bit_quant_type, packed.bnb_4bit_use_double_quant) == ("nf4", True)
 
@@ -188,9 +241,14 @@ def test_adapters_and_quantised_weights_are_keywords_of_their_libraries() -> Non
 def test_torchtitans_tables_hold_the_layout() -> None:
     """Tomllib reads degrees that multiply to the ranks, and the global batch."""
     asked = replace(
-        BATCHED, framework=Framework.TORCHTITAN, activation_checkpointing=Checkpointing.SELECTIVE, optimizer="adamw_fused"
+        BATCHED,
+        framework=Framework.TORCHTITAN,
+        activation_checkpointing=Checkpointing.SELECTIVE,
+        optimizer="adamw_fused",
     )
-    launch = launch_of(a_job(asked, replace(FULLY_SHARDED, data_parallel=8, context_parallel=2, tensor_parallel=4)))
+    launch = make_launch(
+        a_job(asked, replace(FULLY_SHARDED, data_parallel=8, context_parallel=2, tensor_parallel=4))
+    )
     read = tomllib.loads(launch.files["torchtitan.toml"])
 
     degrees = read["parallelism"]
@@ -202,7 +260,9 @@ def test_torchtitans_tables_hold_the_layout() -> None:
 
 
 def test_megatrons_arguments_hold_the_layout_and_the_shape() -> None:
-    """Interleaved stages of 80 layers on 4 x 2 parts have 10 each; what has no value is a switch."""
+    """Interleaved stages of 80 layers on 4 x 2 parts have 10 each; what has no value is a
+    switch.
+    """
     layout = Layout(
         data_parallel=2,
         tensor_parallel=8,
@@ -213,11 +273,15 @@ def test_megatrons_arguments_hold_the_layout_and_the_shape() -> None:
         zero_stage=1,
     )
     asked = replace(MEGATRON, gradient_accumulation_steps=8, precision=POLICIES["megatron_bf16"])
-    command = launch_of(a_job(asked, layout, model="llama-2-70b")).command
+    command = make_launch(a_job(asked, layout, model="llama-2-70b")).command
     read = _megatron().parse_args(command[command.index("pretrain_gpt.py") + 1 :])
 
     assert (read.tensor_model_parallel_size, read.pipeline_model_parallel_size) == (8, 4)
-    assert (read.num_layers_per_virtual_pipeline_stage, read.global_batch_size, read.num_query_groups) == (10, 16, 8)
+    assert (
+        read.num_layers_per_virtual_pipeline_stage,
+        read.global_batch_size,
+        read.num_query_groups,
+    ) == (10, 16, 8)
     assert read.sequence_parallel
     assert read.use_distributed_optimizer
     assert read.accumulate_allreduce_grads_in_fp32
@@ -226,7 +290,7 @@ def test_megatrons_arguments_hold_the_layout_and_the_shape() -> None:
 
 def test_the_allocators_setting_goes_with_the_job() -> None:
     """Expandable segments are asked for in the environment."""
-    launch = launch_of(a_job(replace(TRAIN, allocator=Allocator.EXPANDABLE_SEGMENTS)))
+    launch = make_launch(a_job(replace(TRAIN, allocator=Allocator.EXPANDABLE_SEGMENTS)))
 
     assert launch.environment == {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
@@ -237,19 +301,29 @@ def test_the_allocators_setting_goes_with_the_job() -> None:
         (replace(TRAIN, optimizer="muon"), "optimizer muon"),
         (replace(TRAIN, precision=POLICIES["fp16"]), "DeepSpeed keeps fp32 masters"),
         (replace(TRAIN, framework=Framework.TORCHTITAN), "torchtitan casts fp32 weights"),
-        (replace(TRAIN, framework=Framework.TORCHTITAN, optimizer="sgd"), "torchtitan builds AdamW"),
-        (replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=2), "one layer in every 2"),
+        (
+            replace(TRAIN, framework=Framework.TORCHTITAN, optimizer="sgd"),
+            "torchtitan builds AdamW",
+        ),
+        (
+            replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=2),
+            "one layer in every 2",
+        ),
     ],
 )
 def test_what_no_flag_says_is_said_in_a_note(asked: TrainWorkload, said: str) -> None:
     """A layout that flags alone would not reproduce is never passed over in silence."""
-    assert any(said in note for note in launch_of(a_job(asked)).notes)
+    assert any(said in note for note in make_launch(a_job(asked)).notes)
 
 
 def _megatron() -> argparse.ArgumentParser:
-    """Return a parser of the arguments as Megatron-LM declares them (Core 0.14, ``megatron/training/arguments.py``)."""
+    """Return a parser of the arguments as Megatron-LM declares them (Core 0.14,
+    ``megatron/training/arguments.py``).
+    """
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    declared = json.loads((Path(__file__).with_name("schemas") / "megatron_arguments.json").read_bytes())
+    declared = json.loads(
+        (Path(__file__).with_name("schemas") / "megatron_arguments.json").read_bytes()
+    )
     for name in declared["integers"]:
         parser.add_argument(f"--{name}", type=int)
     for name, choices in declared["words"].items():

@@ -1,19 +1,19 @@
 """What the sweep says of its cases before it runs them."""
 
 from service.estimator.values.workload import ServeWorkload
-from tests.gpu.sweep.cases import all_cases
-from tests.gpu.sweep.predict import device_of, predict
+from tests.gpu.sweep.cases import list_cases
+from tests.gpu.sweep.predict import get_device, predict
 
 H200 = {"gpu": "NVIDIA H200"}
 
 
 def test_bytes_and_time_of_a_case_are_told_for_a_gpu_that_is_known() -> None:
     """A training step has its time, a prompt its prefill's; both have bytes at every instant."""
-    cases = [case for case in all_cases() if case.model == "llama-3.2-1b" and case.layers is None]
+    cases = [case for case in list_cases() if case.model == "llama-3.2-1b" and case.layers is None]
     trained = next(case for case in cases if not isinstance(case.task.workload, ServeWorkload))
     served = next(case for case in cases if isinstance(case.task.workload, ServeWorkload))
 
-    step, prompt = predict(trained, device_of(H200)), predict(served, device_of(H200))
+    step, prompt = predict(trained, get_device(H200)), predict(served, get_device(H200))
 
     assert step is not None
     assert prompt is not None
@@ -25,7 +25,7 @@ def test_bytes_and_time_of_a_case_are_told_for_a_gpu_that_is_known() -> None:
 
 def test_a_gpu_that_nobody_knows_has_bytes_without_a_time() -> None:
     """Bytes of tensors are those of any device; rates are not."""
-    said = predict(next(iter(all_cases())), device_of({"gpu": "Unheard Of 9000"}))
+    said = predict(next(iter(list_cases())), get_device({"gpu": "Unheard Of 9000"}))
 
     assert said is not None
     assert said.allocated_bytes > 0

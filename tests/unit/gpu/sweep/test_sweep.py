@@ -1,4 +1,6 @@
-"""The sweep itself: children that work, hang, die and talk nonsense, and the whole of it under fake tensors."""
+"""The sweep itself: children that work, hang, die and talk nonsense, and the whole of it under fake
+tensors.
+"""
 
 import sys
 import time
@@ -8,18 +10,18 @@ import pytest
 
 from tests.gpu.sweep.__main__ import main
 from tests.gpu.sweep.case import read_lines
-from tests.gpu.sweep.cases import all_cases
-from tests.gpu.sweep.child import Answer
-from tests.gpu.sweep.runner import run_all, run_case, stable
+from tests.gpu.sweep.cases import list_cases
+from tests.gpu.sweep.child import CaseResult
+from tests.gpu.sweep.runner import open_pool, run_all, run_case
 
-CASE = all_cases()[0]
+CASE = list_cases()[0]
 ANSWERS = "import sys; sys.stdin.read(); print('ready'); print('{\"refused\": \"not here\"}')"
 
 
-def asked(tmp_path: Path, program: str, *, deadline_s: float = 30.0) -> Answer:
+def asked(tmp_path: Path, program: str, *, deadline_s: float = 30.0) -> CaseResult:
     """Return what is made of a child that runs this program."""
     command = (sys.executable, "-S", "-c", program)
-    with stable(command, ahead=1, num_cases=1, log=tmp_path / "log") as children:
+    with open_pool(command, ahead=1, num_cases=1, log=tmp_path / "log") as children:
         return run_case(CASE, children, deadline_s=deadline_s)
 
 
@@ -42,7 +44,7 @@ def test_a_child_that_gives_no_answer_has_failed(tmp_path: Path, program: str, r
 
 def test_a_childs_words_are_its_answer(tmp_path: Path) -> None:
     """What it says first, that it is ready, is no part of it."""
-    assert asked(tmp_path, ANSWERS) == Answer(refused="not here")
+    assert asked(tmp_path, ANSWERS) == CaseResult(refused="not here")
 
 
 def test_a_budget_that_is_spent_ends_the_sweep(tmp_path: Path) -> None:
@@ -51,9 +53,14 @@ def test_a_budget_that_is_spent_ends_the_sweep(tmp_path: Path) -> None:
 
     def run(program: str, budget_s: float) -> int:
         command = (sys.executable, "-S", "-c", program)
-        with stable(command, ahead=0, num_cases=2, log=tmp_path / "log") as children:
+        with open_pool(command, ahead=0, num_cases=2, log=tmp_path / "log") as children:
             until = time.monotonic() + budget_s
-            return run_all([CASE, CASE], children, until=until, on_answer=lambda case, *_: taken.append(case.name))
+            return run_all(
+                [CASE, CASE],
+                children,
+                until=until,
+                on_answer=lambda case, *_: taken.append(case.name),
+            )
 
     assert run(ANSWERS, -1.0) == 0
     assert run("import time; time.sleep(600)", 0.2) == 0
@@ -62,8 +69,12 @@ def test_a_budget_that_is_spent_ends_the_sweep(tmp_path: Path) -> None:
     assert taken == [CASE.name, CASE.name]
 
 
-def test_a_sweep_of_two_cases_runs_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fresh processes, a data file with predictions beside what was found, and nothing to do the second time."""
+def test_a_sweep_of_two_cases_runs_from_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fresh processes, a data file with predictions beside what was found, and nothing to do the
+    second time.
+    """
     out = tmp_path / "sweep.jsonl"
     arguments = ["--out", str(out), "--device", "trace", "--only", "smoke", "--ahead", "1"]
     status = main(arguments)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from service.planner.cluster.broken_reservations import unkept
+from service.planner.cluster.broken_reservations import list_broken_reservations
 from service.planner.cluster.inventory import ClusterInventory, MigSlices, Node, NodeState, Pool
 from service.planner.cluster.reservation import Reservation, Share
 
@@ -14,7 +14,9 @@ POOL = Pool(name="a", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=(NODE, Node(n
 END = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def held(holder: str, num_gpus: int, *, node: str = "n1", pool: str = "a", profile: str | None = None) -> Reservation:
+def held(
+    holder: str, num_gpus: int, *, node: str = "n1", pool: str = "a", profile: str | None = None
+) -> Reservation:
     """Return a promise of some GPUs, or slices, of one node."""
     share = Share(pool=pool, node=node, num_gpus=num_gpus, mig_profile=profile)
     return Reservation(holder=holder, shares=(share,), expires_at=END)
@@ -22,14 +24,17 @@ def held(holder: str, num_gpus: int, *, node: str = "n1", pool: str = "a", profi
 
 def told(*reservations: Reservation, pool: Pool = POOL) -> list[str]:
     """Return what a cluster of one pool cannot keep."""
-    return list(unkept(ClusterInventory(pools=(pool,)), reservations))
+    return list(list_broken_reservations(ClusterInventory(pools=(pool,)), reservations))
 
 
 def test_what_is_there_is_kept() -> None:
     """Whole GPUs beside the sliced one, its slices, and nodes that are only counted."""
     counted = replace(POOL, nodes=None, num_nodes=2)
 
-    assert told(held("x", 4), held("y", 3), held("z", 7, profile="1g.10gb"), held("x", 8, node="n2")) == []
+    assert (
+        told(held("x", 4), held("y", 3), held("z", 7, profile="1g.10gb"), held("x", 8, node="n2"))
+        == []
+    )
     assert told(held("x", 8, node="a-2"), pool=counted) == []
 
 
@@ -54,4 +59,6 @@ def test_a_drained_node_keeps_nothing() -> None:
     """It takes no work, whoever was promised it."""
     drained = replace(POOL, nodes=(replace(NODE, state=NodeState.DRAINED),))
 
-    assert told(held("x", 1), pool=drained) == ["reservations of x hold 1 GPUs of a/n1, which takes no new work"]
+    assert told(held("x", 1), pool=drained) == [
+        "reservations of x hold 1 GPUs of a/n1, which takes no new work"
+    ]

@@ -1,4 +1,6 @@
-"""What somebody wants to reserve is granted as a whole, or refused with what is free and what can never be."""
+"""What somebody wants to reserve is granted as a whole, or refused with what is free and what can
+never be.
+"""
 
 from datetime import UTC, datetime
 
@@ -7,7 +9,7 @@ import pytest
 from service.estimator.values.errors import InvalidInputError
 from service.planner.cluster.grants import ANYWHERE, grant
 from service.planner.cluster.inventory import ClusterInventory, MigSlices, Node, Pool
-from service.planner.cluster.placement import Supply, clusters_as_supply
+from service.planner.cluster.placement import Supply, build_supply
 from service.planner.cluster.reservation import Reservation, Share
 
 NODES = (
@@ -25,14 +27,24 @@ def share(node: str = "n1", num_gpus: int = 4, **changes: object) -> Share:
 
 def supply(*promised: Share) -> Supply:
     """Build the cluster of these tests with what is promised on it."""
-    cluster = ClusterInventory(pools=(Pool(name="a100", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=NODES),))
+    cluster = ClusterInventory(
+        pools=(Pool(name="a100", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=NODES),)
+    )
     later = datetime(2026, 5, 1, tzinfo=UTC)
-    return clusters_as_supply(cluster, [Reservation(holder="bob", shares=promised, expires_at=later)] if promised else ())
+    return build_supply(
+        cluster, [Reservation(holder="bob", shares=promised, expires_at=later)] if promised else ()
+    )
 
 
 def test_wishes_of_one_node_are_one_share() -> None:
     """GPUs and memory add up; indices stay known only where every wish named them."""
-    known, _ = grant(supply(), [share(num_gpus=1, gpu_indices=(2,)), share(num_gpus=1, gpu_indices=(3,), host_memory_bytes=7)])
+    known, _ = grant(
+        supply(),
+        [
+            share(num_gpus=1, gpu_indices=(2,)),
+            share(num_gpus=1, gpu_indices=(3,), host_memory_bytes=7),
+        ],
+    )
     mixed, _ = grant(supply(), [share(num_gpus=1, gpu_indices=(2,)), share(num_gpus=1)])
 
     assert known == (share(num_gpus=2, gpu_indices=(2, 3), host_memory_bytes=7),)
@@ -78,7 +90,9 @@ def test_anywhere_takes_the_fewest_and_fullest_nodes() -> None:
     ],
 )
 def test_what_the_cluster_will_never_have(wanted: Share, field: str) -> None:
-    """A place that is not there, or more than it holds when it is empty, is the caller's mistake."""
+    """A place that is not there, or more than it holds when it is empty, is the caller's
+    mistake.
+    """
     with pytest.raises(InvalidInputError) as refused:
         grant(supply(), [share(num_gpus=1), wanted], field="here")
 

@@ -5,12 +5,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.estimator.values.errors import InvalidInputError
-from service.planner.cluster.inventory import MAX_GPUS_PER_NODE, MAX_NODES_PER_POOL, ClusterInventory, Node, NodeState, Pool
+from service.planner.cluster.inventory import (
+    MAX_GPUS_PER_NODE,
+    MAX_NODES_PER_POOL,
+    ClusterInventory,
+    Node,
+    NodeState,
+    Pool,
+)
 
 
 def pool(**changes: object) -> Pool:
     """Build a pool of two free nodes of eight GPUs that differs from it as said."""
-    right: dict[str, object] = {"name": "p", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8, "num_nodes": 2}
+    right: dict[str, object] = {
+        "name": "p",
+        "gpu": "A100-SXM4-80GB",
+        "gpus_per_node": 8,
+        "num_nodes": 2,
+    }
     return Pool(**(right | changes))  # type: ignore[arg-type]  # each test says what it changes
 
 
@@ -26,7 +38,11 @@ def test_counted_nodes_are_free() -> None:
 
 def test_named_nodes_say_what_is_free() -> None:
     """What others hold is not free, and a drained node takes nothing."""
-    nodes = (Node(name="a"), Node(name="b", allocated_gpus=3), Node(name="c", state=NodeState.DRAINED))
+    nodes = (
+        Node(name="a"),
+        Node(name="b", allocated_gpus=3),
+        Node(name="c", state=NodeState.DRAINED),
+    )
 
     assert (named(*nodes).total_gpus, named(*nodes).free_gpus) == (24, 13)
 
@@ -89,7 +105,12 @@ def test_pools_have_their_own_names() -> None:
 @given(st.lists(st.tuples(st.integers(0, 8), st.sampled_from(NodeState)), max_size=20))
 def test_free_and_held_add_up(nodes: list[tuple[int, NodeState]]) -> None:
     """Every GPU is free, held by others, or on a node that is drained."""
-    found = named(*(Node(name=str(i), allocated_gpus=held, state=state) for i, (held, state) in enumerate(nodes)))
+    found = named(
+        *(
+            Node(name=str(i), allocated_gpus=held, state=state)
+            for i, (held, state) in enumerate(nodes)
+        ),
+    )
     held = sum(held for held, state in nodes if state is NodeState.READY)
     drained = 8 * sum(state is NodeState.DRAINED for _, state in nodes)
 

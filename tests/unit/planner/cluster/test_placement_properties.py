@@ -1,4 +1,6 @@
-"""Whatever the cluster: no node gives what it does not have, no island is split, and waiting is told from never."""
+"""Whatever the cluster: no node gives what it does not have, no island is split, and waiting is
+told from never.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -8,11 +10,27 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planner.cluster.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
-from service.planner.cluster.node_capacity import rooms_of
-from service.planner.cluster.placement import Ask, Never, NotToday, Placement, Supply, clusters_as_supply, find_placement, place
+from service.planner.cluster.inventory import (
+    Allocation,
+    ClusterInventory,
+    MigSlices,
+    Node,
+    NodeState,
+    Pool,
+)
+from service.planner.cluster.node_capacity import list_node_capacities
+from service.planner.cluster.placement import (
+    Blocked,
+    Impossible,
+    Placement,
+    PlacementRequest,
+    Supply,
+    build_supply,
+    find_placement,
+    place,
+)
 from service.planner.cluster.reservation import Reservation, Share
-from service.planner.cluster.supply import PoolSupply, emptied
+from service.planner.cluster.supply import PoolSupply, clear_supply
 
 SKUS = ("A100-SXM4-80GB", "H100-SXM5-80GB")
 PROFILE = "1g.10gb"
@@ -29,15 +47,22 @@ def node(draw: st.DrawFn, name: str, gpus_per_node: int) -> Node:
     cut = draw(st.integers(0, gpus_per_node - len(indices) - unnamed) | st.just(0))
     total = draw(st.integers(0, 7 * cut))
     named = Allocation(
-        holder="a", num_gpus=len(indices), gpu_indices=tuple(indices), host_memory_bytes=draw(st.integers(0, 60))
+        holder="a",
+        num_gpus=len(indices),
+        gpu_indices=tuple(indices),
+        host_memory_bytes=draw(st.integers(0, 60)),
     )
     return Node(
         name=name,
         allocated_gpus=len(indices) + unnamed,
-        state=draw(st.sampled_from([NodeState.READY, NodeState.READY, NodeState.READY, NodeState.DRAINED])),
+        state=draw(
+            st.sampled_from([NodeState.READY, NodeState.READY, NodeState.READY, NodeState.DRAINED])
+        ),
         allocations=(named,),
         mig_gpus=cut,
-        mig_slices=(MigSlices(profile=PROFILE, total=total, allocated=draw(st.integers(0, total))),) if cut else (),
+        mig_slices=(MigSlices(profile=PROFILE, total=total, allocated=draw(st.integers(0, total))),)
+        if cut
+        else (),
     )
 
 
@@ -50,7 +75,9 @@ def pool(draw: st.DrawFn, name: str) -> Pool:
         name=name,
         gpu=draw(st.sampled_from([*SKUS[:1] * 3, SKUS[1]])),
         gpus_per_node=gpus_per_node,
-        nvlink_island_size=draw(st.sampled_from([gpus_per_node * 2, max(gpus_per_node // 2, 1), None, 1])),
+        nvlink_island_size=draw(
+            st.sampled_from([gpus_per_node * 2, max(gpus_per_node // 2, 1), None, 1])
+        ),
         host_memory_bytes=draw(st.none() | st.integers(60, 400)),
         price_per_gpu_hour=draw(st.none() | st.sampled_from([1.0, 2.0])),
         nodes=tuple(draw(node(name, gpus_per_node)) for name in names),
@@ -59,25 +86,35 @@ def pool(draw: st.DrawFn, name: str) -> Pool:
 
 @st.composite
 def supplies(draw: st.DrawFn) -> Supply:
-    """Draw a cluster of up to three pools with some reservations, all of which could be promised."""
-    cluster = ClusterInventory(pools=tuple(draw(pool(f"p{number}")) for number in range(draw(st.integers(1, 3)))))
+    """Draw a cluster of up to three pools with some reservations, all of which could be
+    promised.
+    """
+    cluster = ClusterInventory(
+        pools=tuple(draw(pool(f"p{number}")) for number in range(draw(st.integers(1, 3))))
+    )
     promised = []
-    for found in clusters_as_supply(cluster).pools:
+    for found in build_supply(cluster).pools:
         for one in found.nodes:
             if one.free_gpus and draw(st.integers(0, 3)) == 3:  # of four nodes one
-                share = Share(pool=found.pool.name, node=one.name, num_gpus=draw(st.integers(1, one.free_gpus)))
+                share = Share(
+                    pool=found.pool.name,
+                    node=one.name,
+                    num_gpus=draw(st.integers(1, one.free_gpus)),
+                )
                 promised.append(Reservation(holder="b", shares=(share,), expires_at=LATER))
-    return clusters_as_supply(cluster, promised)
+    return build_supply(cluster, promised)
 
 
 @st.composite
-def asks(draw: st.DrawFn) -> Ask:
+def asks(draw: st.DrawFn) -> PlacementRequest:
     """Draw a training job, replicas to serve, or jobs on slices."""
     gpus = draw(st.sampled_from([SKUS[:1], SKUS[:1], SKUS, SKUS[1:]]))
     group, host_bytes = draw(st.sampled_from([4, 2, 8, 1])), draw(st.sampled_from([0, 0, 10, 40]))
     if draw(st.integers(0, 5)) == 5:  # of six one
-        return Ask(gpus=gpus, gpus_per_replica=1, num_replicas=draw(st.integers(1, 9)), mig_profile=PROFILE)
-    return Ask(
+        return PlacementRequest(
+            gpus=gpus, gpus_per_replica=1, num_replicas=draw(st.integers(1, 9)), mig_profile=PROFILE
+        )
+    return PlacementRequest(
         gpus=gpus,
         gpus_per_replica=group * draw(st.integers(1, 4)),
         num_replicas=draw(st.integers(1, 4)),
@@ -88,8 +125,10 @@ def asks(draw: st.DrawFn) -> Ask:
 
 @settings(max_examples=150)
 @given(supplies(), asks())
-def test_nobody_is_given_what_is_not_free(supply: Supply, asked: Ask) -> None:
-    """GPUs, slices and host memory of every node suffice for all that is placed on it, and no index is taken twice."""
+def test_nobody_is_given_what_is_not_free(supply: Supply, asked: PlacementRequest) -> None:
+    """GPUs, slices and host memory of every node suffice for all that is placed on it, and no index
+    is taken twice.
+    """
     found = find_placement(supply, asked)
     if found is None:
         return
@@ -97,7 +136,7 @@ def test_nobody_is_given_what_is_not_free(supply: Supply, asked: Ask) -> None:
     nodes = {(pool.pool.name, node.name): node for pool in supply.pools for node in pool.nodes}
     given_away, host = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     indices = Counter[tuple[str, str, int]]()
-    for seat in found.seats:
+    for seat in found.assignments:
         place_ = (seat.share.pool, seat.share.node)
         given_away[place_] += seat.share.num_gpus
         host[place_] += seat.share.host_memory_bytes
@@ -113,21 +152,29 @@ def test_nobody_is_given_what_is_not_free(supply: Supply, asked: Ask) -> None:
 
 @settings(max_examples=150)
 @given(supplies(), asks())
-def test_no_group_leaves_its_island(supply: Supply, asked: Ask) -> None:
-    """In the order of ranks each group is on one island, known by index, or by the node where that is inside an island."""
+def test_no_group_leaves_its_island(supply: Supply, asked: PlacementRequest) -> None:
+    """In the order of ranks each group is on one island, known by index, or by the node where that
+    is inside an island.
+    """
     found = find_placement(supply, asked)
     if found is None or asked.mig_profile:
         return
 
     pools = {pool.pool.name: pool for pool in supply.pools}
     for replica in range(asked.num_replicas):
-        seats = [seat for seat in found.seats if seat.replica == replica]
+        seats = [seat for seat in found.assignments if seat.replica == replica]
         assert len({seat.gpu for seat in seats}) == 1
         assert len({seat.share.num_gpus for seat in seats}) == 1
-        ranks = [place_ for seat in seats for place_ in _islands(pools[seat.share.pool], seat.share)]
+        ranks = [
+            place_ for seat in seats for place_ in _islands(pools[seat.share.pool], seat.share)
+        ]
         assert len(ranks) == asked.gpus_per_replica
         for first in range(0, len(ranks), asked.island_group):
-            known = {island for island in ranks[first : first + asked.island_group] if island[1] is not None}
+            known = {
+                island
+                for island in ranks[first : first + asked.island_group]
+                if island[1] is not None
+            }
             assert len(known) <= 1
 
 
@@ -144,20 +191,22 @@ def _islands(pool: PoolSupply, share: Share) -> list[tuple[str, object]]:
 
 @settings(max_examples=100)
 @given(supplies(), asks())
-def test_waiting_is_told_from_never(supply: Supply, asked: Ask) -> None:
-    """What the empty cluster could hold has to wait, and a moment that is promised comes true; the rest never runs."""
-    found, empty = place(supply, asked), find_placement(emptied(supply), asked)
+def test_waiting_is_told_from_never(supply: Supply, asked: PlacementRequest) -> None:
+    """What the empty cluster could hold has to wait, and a moment that is promised comes true; the
+    rest never runs.
+    """
+    found, empty = place(supply, asked), find_placement(clear_supply(supply), asked)
 
     match found:
         case Placement():
             assert empty is not None
-        case NotToday():
+        case Blocked():
             assert empty is not None
             assert found.free_gpus <= found.total_gpus
             assert found.possible_at in {None, LATER}
-            left = clusters_as_supply(supply.inventory)
+            left = build_supply(supply.inventory)
             assert (found.possible_at == LATER) == (find_placement(left, asked) is not None)
-        case Never():
+        case Impossible():
             assert empty is None
 
 
@@ -175,12 +224,16 @@ def test_held_and_free_add_up(supply: Supply) -> None:
 
 
 def _cut(pool: Pool, name: str) -> int:
-    return next(node.mig_gpus for node in pool.members() if node.name == name)
+    return next(node.mig_gpus for node in pool.list_nodes() if node.name == name)
 
 
 @given(st.sampled_from([(4, 2), (8, 4), (8, 2), (6, 3), (8, 8)]), st.integers(1, 4), st.data())
-def test_the_worst_case_is_the_worst_case(shape: tuple[int, int], group: int, data: st.DataObject) -> None:
-    """Where it is not known which GPUs are taken, as many groups are promised as the worst choice of them leaves."""
+def test_the_worst_case_is_the_worst_case(
+    shape: tuple[int, int], group: int, data: st.DataObject
+) -> None:
+    """Where it is not known which GPUs are taken, as many groups are promised as the worst choice
+    of them leaves.
+    """
     gpus_per_node, island = shape
     taken = data.draw(st.integers(0, gpus_per_node))
     kind = Pool(
@@ -190,11 +243,16 @@ def test_the_worst_case_is_the_worst_case(shape: tuple[int, int], group: int, da
         nvlink_island_size=island,
         nodes=(Node(name="n", allocated_gpus=taken),),
     )
-    (room,) = rooms_of([_without_indices(clusters_as_supply(ClusterInventory(pools=(kind,))).pools[0])])
+    (room,) = list_node_capacities(
+        [_without_indices(build_supply(ClusterInventory(pools=(kind,))).pools[0])]
+    )
 
-    worst = min(_groups(frozenset(gone), gpus_per_node, island, group) for gone in combinations(range(gpus_per_node), taken))
-    asked = Ask(gpus=SKUS, gpus_per_replica=group, island_group=group)
-    assert room.capacity(asked, group) == worst * group
+    worst = min(
+        _groups(frozenset(gone), gpus_per_node, island, group)
+        for gone in combinations(range(gpus_per_node), taken)
+    )
+    asked = PlacementRequest(gpus=SKUS, gpus_per_replica=group, island_group=group)
+    assert room.count_available_gpus(asked, group) == worst * group
 
 
 def _without_indices(pool: PoolSupply) -> PoolSupply:

@@ -9,7 +9,7 @@ from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.units import GIB
 from service.estimator.values.workload import Workload
-from service.planner.fit.evaluator import make_subject
+from service.planner.fit.evaluator import make_evaluator
 from service.planner.fit.fit import fit
 from service.planner.fit.verdict import Verdict
 from tests.unit.planner.builders import LONG, ONE_GPU, SHORT, a_subject, an_a100_subject
@@ -31,7 +31,9 @@ def test_full_fine_tuning_of_7b_does_not_fit_on_one_a100() -> None:
     report = fit(an_a100_subject("llama-2-7b"), LONG, ONE_GPU)
 
     assert report.verdict is Verdict.DOES_NOT_FIT
-    assert report.deficit_bytes == report.estimate.device_bytes - report.device.usable_bytes > 20 * GIB
+    assert (
+        report.deficit_bytes == report.estimate.device_bytes - report.device.usable_bytes > 20 * GIB
+    )
     assert report.remedies
 
 
@@ -49,13 +51,15 @@ def test_the_same_configuration_turns_tight_and_then_too_large_as_memory_shrinks
 
 def test_corrections_reach_every_estimate() -> None:
     """What was learnt changes the answer, and the answer names it."""
-    learnt = Corrections(calibration="c1", instants={"optimizer_step": InstantCorrection(fixed_bytes=GIB)})
+    learnt = Corrections(
+        calibration="c1", instants={"optimizer_step": InstantCorrection(fixed_bytes=GIB)}
+    )
 
     def corrections_for(_workload: Workload, _layout: Layout) -> Corrections:
         return learnt
 
     plain = a_subject("gpt2")
-    corrected = make_subject(plain.architecture, plain.device, corrections_for=corrections_for)
+    corrected = make_evaluator(plain.architecture, plain.device, corrections_for=corrections_for)
 
     assert fit(corrected, SHORT, ONE_GPU).estimate.calibration == "c1"
     assert fit(plain, SHORT, ONE_GPU).estimate.calibration is None

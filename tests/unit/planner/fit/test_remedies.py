@@ -13,8 +13,8 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import GIB
 from service.estimator.values.workload import Checkpointing, Engine, TrainWorkload, Workload
-from service.planner.fit.changes import changes
-from service.planner.fit.evaluator import Subject, make_subject
+from service.planner.fit.changes import list_changes
+from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, fit
 from service.planner.fit.remedies import MAX_REMEDIES, Remedy, find_remedies
 from service.planner.fit.verdict import Verdict, judge, needed_bytes
@@ -40,7 +40,9 @@ ASKED: tuple[tuple[str, Workload, int], ...] = (
 )
 
 
-def _remedies(subject: Subject, workload: Workload, layout: Layout = ONE_GPU) -> tuple[Remedy, ...]:
+def _remedies(
+    subject: Evaluator, workload: Workload, layout: Layout = ONE_GPU
+) -> tuple[Remedy, ...]:
     return find_remedies(subject, workload, layout, subject.answer(workload, layout))
 
 
@@ -49,7 +51,9 @@ def _fields(remedies: Sequence[Remedy]) -> list[set[str]]:
 
 
 def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
-    """Adapters fit on the one GPU; sharding over four fits as well; a fused optimizer alone saves too little."""
+    """Adapters fit on the one GPU; sharding over four fits as well; a fused optimizer alone saves
+    too little.
+    """
     remedies = _remedies(an_a100_subject("llama-2-7b"), LONG)
 
     fitting = [remedy for remedy in remedies if remedy.verdict is Verdict.FITS]
@@ -67,7 +71,9 @@ def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
     layout=st.sampled_from([ONE_GPU, Layout(data_parallel=4)]),
 )
 def test_every_remedy_saves_what_it_says(usable: int, workload: Workload, layout: Layout) -> None:
-    """Evaluated again, each gives its verdict and its savings; none is empty or dearer than it looks."""
+    """Evaluated again, each gives its verdict and its savings; none is empty or dearer than it
+    looks.
+    """
     subject = a_shallow_subject(6, usable_bytes=usable, model="gpt2-medium", plans=PLANS)
     if isinstance(workload, TrainWorkload) or layout == ONE_GPU:
         before = subject.answer(workload, layout)
@@ -76,14 +82,20 @@ def test_every_remedy_saves_what_it_says(usable: int, workload: Workload, layout
             after = subject.answer(remedy.workload, remedy.layout)
             assert remedy.saves_bytes == before.device_bytes - after.device_bytes > 0
             assert remedy.verdict is judge(after, subject.device).verdict
-            assert remedy.change == changes((workload, layout), (remedy.workload, remedy.layout)) != {}
+            assert (
+                remedy.change
+                == list_changes((workload, layout), (remedy.workload, remedy.layout))
+                != {}
+            )
             assert remedy.num_gpus == after.num_gpus
             assert remedy.num_gpus == before.num_gpus or remedy.verdict is Verdict.FITS
 
 
 def test_what_suffices_comes_first_and_cheapest_in_time() -> None:
     """Order: verdict, then slowdown."""
-    remedies = _remedies(an_a100_subject("llama-2-7b"), replace(LONG, micro_batch_size=8), Layout(data_parallel=8))
+    remedies = _remedies(
+        an_a100_subject("llama-2-7b"), replace(LONG, micro_batch_size=8), Layout(data_parallel=8)
+    )
 
     order = [(list(Verdict).index(remedy.verdict), remedy.slowdown) for remedy in remedies]
     assert order == sorted(order)
@@ -97,11 +109,15 @@ def test_pairs_are_tried_where_no_single_change_suffices() -> None:
 
     fitting = [remedy for remedy in remedies if remedy.verdict is Verdict.FITS]
     assert fitting
-    assert any({"activation_checkpointing", "zero_stage"} <= set(remedy.change) for remedy in fitting)
+    assert any(
+        {"activation_checkpointing", "zero_stage"} <= set(remedy.change) for remedy in fitting
+    )
 
 
 @pytest.mark.parametrize(("model", "workload", "usable_bytes"), ASKED)
-def test_a_remedy_asked_by_itself_gives_the_same(model: str, workload: Workload, usable_bytes: int) -> None:
+def test_a_remedy_asked_by_itself_gives_the_same(
+    model: str, workload: Workload, usable_bytes: int
+) -> None:
     """Verdict, bytes and the ratio of times are those of two fit questions."""
     subject = a_subject(model, usable_bytes=usable_bytes)
     before = fit(subject, workload, ONE_GPU)
@@ -124,16 +140,20 @@ def test_recomputing_every_second_layer_can_be_helped() -> None:
     """Who recomputes some layers is told to recompute all of them."""
     every = replace(BATCHES, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=4)
 
-    assert {"activation_checkpointing": "full"} in [r.change for r in _remedies(a_subject("gpt2", usable_bytes=4 * GIB), every)]
+    assert {"activation_checkpointing": "full"} in [
+        r.change for r in _remedies(a_subject("gpt2", usable_bytes=4 * GIB), every)
+    ]
 
 
 def test_recomputing_costs_a_third_more_time_where_nobody_told_the_rates() -> None:
     """One more forward of three passes' worth (arXiv:2205.05198)."""
     told = a_subject("gpt2", usable_bytes=4 * GIB)
     nameless = replace(told.device, peak_flops={}, link_bytes_per_second=None)
-    remedies = _remedies(make_subject(told.architecture, nameless), BATCHES)
+    remedies = _remedies(make_evaluator(told.architecture, nameless), BATCHES)
 
-    recomputing = next(remedy for remedy in remedies if remedy.change == {"activation_checkpointing": "full"})
+    recomputing = next(
+        remedy for remedy in remedies if remedy.change == {"activation_checkpointing": "full"}
+    )
     assert recomputing.slowdown == pytest.approx(4 / 3, abs=0.001)
 
 
@@ -143,7 +163,9 @@ def test_the_largest_sufficient_micro_batch_is_proposed() -> None:
 
     remedies = _remedies(subject, BATCHES)
 
-    smaller = next(r for r in remedies if set(r.change) == {"micro_batch_size", "gradient_accumulation_steps"})
+    smaller = next(
+        r for r in remedies if set(r.change) == {"micro_batch_size", "gradient_accumulation_steps"}
+    )
     assert smaller.verdict is Verdict.FITS
     assert isinstance(smaller.workload, TrainWorkload)
     size, steps = smaller.workload.micro_batch_size, smaller.workload.gradient_accumulation_steps
@@ -156,7 +178,9 @@ def test_fewer_sequences_take_that_many_more_rounds_where_nobody_told_the_rates(
     """A replica that serves half at once needs twice the rounds."""
     told = a_subject("gpt2", usable_bytes=3 * GIB)
     nameless = replace(told.device, peak_flops={}, link_bytes_per_second=None)
-    remedies = _remedies(make_subject(told.architecture, nameless), replace(CHAT, num_sequences=64))
+    remedies = _remedies(
+        make_evaluator(told.architecture, nameless), replace(CHAT, num_sequences=64)
+    )
 
     fewer = next(remedy for remedy in remedies if set(remedy.change) == {"num_sequences"})
     assert fewer.verdict is Verdict.FITS
@@ -168,18 +192,29 @@ def test_what_cannot_run_is_not_proposed() -> None:
     real = a_subject("gpt2", usable_bytes=2 * GIB)
 
     def evaluate(workload: Workload, layout: Layout) -> Estimate:
-        if isinstance(workload, TrainWorkload) and workload.activation_checkpointing is Checkpointing.FULL:
-            raise NotModelledError("checkpointing", field="activation_checkpointing", modelled=["none"])
+        if (
+            isinstance(workload, TrainWorkload)
+            and workload.activation_checkpointing is Checkpointing.FULL
+        ):
+            raise NotModelledError(
+                "checkpointing", field="activation_checkpointing", modelled=["none"]
+            )
         return real.evaluate(workload, layout)
 
-    subject = Subject(architecture=real.architecture, device=real.device, evaluate=evaluate)
+    subject = Evaluator(architecture=real.architecture, device=real.device, evaluate=evaluate)
 
-    assert all("activation_checkpointing" not in names for names in _fields(_remedies(subject, BATCHES)))
+    assert all(
+        "activation_checkpointing" not in names for names in _fields(_remedies(subject, BATCHES))
+    )
 
 
 def test_nothing_is_proposed_when_nothing_helps() -> None:
     """Where every change leaves the bytes as they are, there is no remedy."""
     real = a_subject("gpt2")
-    subject = Subject(architecture=real.architecture, device=real.device, evaluate=lambda _w, _l: an_estimate(2**50))
+    subject = Evaluator(
+        architecture=real.architecture,
+        device=real.device,
+        evaluate=lambda _w, _l: an_estimate(2**50),
+    )
 
     assert _remedies(subject, SHORT, ZERO_3) == ()

@@ -6,17 +6,26 @@ import pytest
 
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.workload import Checkpointing, Engine, Framework, Method, Quantization, Workload
-from service.planner.fit.evaluator import Subject
-from service.planner.fit.rules_of_thumb import RuleOfThumb, rules_of_thumb
+from service.estimator.values.workload import (
+    Checkpointing,
+    Engine,
+    Framework,
+    Method,
+    Quantization,
+    Workload,
+)
+from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
 from tests.unit.planner.builders import ADAPTERS, CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject
 
 LLAMA_2_7B = 6_738_415_616
 GPT2 = 124_439_808
 
 
-def _rules(subject: Subject, workload: Workload, layout: Layout = ONE_GPU) -> dict[str, RuleOfThumb]:
-    found = rules_of_thumb(subject, workload, layout, subject.evaluate(workload, layout))
+def _rules(
+    subject: Evaluator, workload: Workload, layout: Layout = ONE_GPU
+) -> dict[str, RuleOfThumb]:
+    found = list_rules_of_thumb(subject, workload, layout, subject.evaluate(workload, layout))
     return {rule.name: rule for rule in found}
 
 
@@ -38,14 +47,20 @@ def test_stage_three_shards_the_whole_rule() -> None:
 @pytest.mark.parametrize(("stage", "expected"), [(1, 4 + 12 / 8), (2, 2 + 14 / 8), (3, 16 / 8)])
 def test_stages_shard_what_zero_says(stage: int, expected: float) -> None:
     """The three lines of the ZeRO paper's figure 1, for 8 ranks."""
-    rule = _rules(a_subject("gpt2"), SHORT, replace(ZERO_3, zero_stage=stage))["16 bytes per parameter"]
+    rule = _rules(a_subject("gpt2"), SHORT, replace(ZERO_3, zero_stage=stage))[
+        "16 bytes per parameter"
+    ]
 
     assert rule.bytes == pytest.approx(expected * GPT2, rel=1e-6)
 
 
-@pytest.mark.parametrize(("policy", "num_bytes"), [("bf16_mixed", 16), ("megatron_bf16", 18), ("deepspeed_bf16", 20)])
+@pytest.mark.parametrize(
+    ("policy", "num_bytes"), [("bf16_mixed", 16), ("megatron_bf16", 18), ("deepspeed_bf16", 20)]
+)
 def test_the_rule_of_the_policy_says_that_it_is_the_sum(policy: str, num_bytes: int) -> None:
-    """Of the three, the one that counts this policy's copies says so, and the others say what the policy has."""
+    """Of the three, the one that counts this policy's copies says so, and the others say what the
+    policy has.
+    """
     rules = _rules(a_subject("gpt2"), replace(SHORT, precision=POLICIES[policy]))
 
     own = rules.pop(f"{num_bytes} bytes per parameter")
@@ -70,18 +85,25 @@ def test_adapters_have_two_bytes_per_parameter() -> None:
 
 def test_quantised_adapters_have_half_a_byte_per_parameter() -> None:
     """The rule for QLoRA counts four bits of each frozen parameter."""
-    rules = rules_of_thumb(
-        a_subject("gpt2"), replace(ADAPTERS, method=Method.QLORA), ONE_GPU, a_subject("gpt2").evaluate(ADAPTERS, ONE_GPU)
+    rules = list_rules_of_thumb(
+        a_subject("gpt2"),
+        replace(ADAPTERS, method=Method.QLORA),
+        ONE_GPU,
+        a_subject("gpt2").evaluate(ADAPTERS, ONE_GPU),
     )
 
     assert rules[0].name == "0.5 bytes per parameter (QLoRA)"
     assert rules[0].bytes == GPT2 // 2
 
 
-@pytest.mark.parametrize(("policy", "num_bytes"), [("bf16", 8), ("bf16_mixed", 18), ("amp_bf16", 18)])
+@pytest.mark.parametrize(
+    ("policy", "num_bytes"), [("bf16", 8), ("bf16_mixed", 18), ("amp_bf16", 18)]
+)
 def test_llama_factory_has_a_table(policy: str, num_bytes: int) -> None:
     """Its last column: 8x GB in pure bf16, 18x GB otherwise."""
-    rule = _rules(a_subject("gpt2"), replace(SHORT, precision=POLICIES[policy]))["LLaMA-Factory's table"]
+    rule = _rules(a_subject("gpt2"), replace(SHORT, precision=POLICIES[policy]))[
+        "LLaMA-Factory's table"
+    ]
 
     assert rule.bytes == num_bytes * GPT2
 
@@ -114,7 +136,9 @@ def test_activations_by_korthikanti() -> None:
 
 def test_recomputed_layers_keep_their_inputs() -> None:
     """2sbh per layer under full checkpointing (arXiv:2205.05198, section 5)."""
-    workload = replace(SHORT, sequence_length=1024, micro_batch_size=8, activation_checkpointing=Checkpointing.FULL)
+    workload = replace(
+        SHORT, sequence_length=1024, micro_batch_size=8, activation_checkpointing=Checkpointing.FULL
+    )
 
     rule = _rules(a_subject("gpt2"), workload)["2sbh per layer"]
 
@@ -130,9 +154,16 @@ def test_a_peak_without_activations_has_no_rule_for_them() -> None:
 
 
 def test_tensor_and_pipeline_ranks_share_the_states() -> None:
-    """A copy of the weights that eight ranks hold together takes an eighth on each (megatron, tensor 4 x pipeline 2)."""
+    """A copy of the weights that eight ranks hold together takes an eighth on each (megatron,
+    tensor 4 x pipeline 2).
+    """
     subject = a_subject("llama-2-7b")
-    workload = replace(LONG, framework=Framework.MEGATRON, precision=POLICIES["megatron_bf16"], gradient_accumulation_steps=2)
+    workload = replace(
+        LONG,
+        framework=Framework.MEGATRON,
+        precision=POLICIES["megatron_bf16"],
+        gradient_accumulation_steps=2,
+    )
     split = Layout(tensor_parallel=4, pipeline_parallel=2, sharding=Sharding.MEGATRON)
 
     rules = _rules(subject, workload, split)

@@ -27,7 +27,9 @@ def test_verdict_at_its_borders(point: int, high: int, verdict: Verdict) -> None
 
 
 @given(point=BYTES, above=BYTES, usable=BYTES)
-def test_headroom_and_deficit_are_never_negative_and_never_both(point: int, above: int, usable: int) -> None:
+def test_headroom_and_deficit_are_never_negative_and_never_both(
+    point: int, above: int, usable: int
+) -> None:
     """One of the two is zero, and their difference is what is left."""
     judged = judge(an_estimate(point, high=point + above), a_device(usable))
 
@@ -38,23 +40,36 @@ def test_headroom_and_deficit_are_never_negative_and_never_both(point: int, abov
 
 
 @pytest.mark.parametrize(
-    ("engine", "fraction"), [(Engine.VLLM, 1.0), (Engine.SGLANG, 0.99), (Engine.TENSORRT_LLM, 0.9), (Engine.VLLM, 0.9)]
+    ("engine", "fraction"),
+    [(Engine.VLLM, 1.0), (Engine.SGLANG, 0.99), (Engine.TENSORRT_LLM, 0.9), (Engine.VLLM, 0.9)],
 )
-def test_a_budget_that_leaves_the_device_too_small_does_not_fit(engine: Engine, fraction: float) -> None:
-    """Graphs and contexts stand beside the pool: what fits has room for them as well, up to the interval's upper end."""
+def test_a_budget_that_leaves_the_device_too_small_does_not_fit(
+    engine: Engine, fraction: float
+) -> None:
+    """Graphs and contexts stand beside the pool: what fits has room for them as well, up to the
+    interval's upper end.
+    """
     subject = an_a100_subject("gpt2")
-    workload = ServeWorkload(num_sequences=1, prompt_tokens=16, engine=engine, gpu_memory_fraction=fraction)
+    workload = ServeWorkload(
+        num_sequences=1, prompt_tokens=16, engine=engine, gpu_memory_fraction=fraction
+    )
     answer = subject.answer(workload, ONE_GPU)
 
     judged = judge(answer, subject.device)
 
-    assert (judged.verdict is Verdict.FITS) == (answer.device_interval.high <= subject.device.usable_bytes)
+    assert (judged.verdict is Verdict.FITS) == (
+        answer.device_interval.high <= subject.device.usable_bytes
+    )
     assert (judged.verdict is Verdict.FITS) == (fraction == 0.9)
-    assert any("lower gpu_memory_fraction" in warning for warning in answer.warnings) == (judged.deficit_bytes > 0)
+    assert any("lower gpu_memory_fraction" in warning for warning in answer.warnings) == (
+        judged.deficit_bytes > 0
+    )
 
 
 def test_a_pool_that_lacks_room_says_so_and_leaves_the_device_its_headroom() -> None:
-    """Headroom is what the device has left; what the budget lacks is told apart from it, with the reason."""
+    """Headroom is what the device has left; what the budget lacks is told apart from it, with the
+    reason.
+    """
     subject = an_a100_subject("llama-2-7b")
     workload = ServeWorkload(num_sequences=4096, prompt_tokens=2048, engine=Engine.VLLM)
     answer = subject.answer(workload, ONE_GPU)
@@ -64,5 +79,8 @@ def test_a_pool_that_lacks_room_says_so_and_leaves_the_device_its_headroom() -> 
     assert judged.verdict is Verdict.DOES_NOT_FIT
     assert judged.headroom_bytes == subject.device.usable_bytes - answer.device_bytes > 0
     assert answer.serving is not None
-    assert missing_bytes(answer, subject.device, confident=False) == answer.serving.required_bytes - answer.serving.budget_bytes
+    assert (
+        missing_bytes(answer, subject.device, confident=False)
+        == answer.serving.required_bytes - answer.serving.budget_bytes
+    )
     assert any("more than the engine's budget" in warning for warning in answer.warnings)

@@ -98,12 +98,16 @@ def _training(random: Random) -> TrainWorkload:
         framework=random.choice(tuple(Framework)),
         method=method,
         lora=None if method is Method.FULL else Lora(),
-        precision=random.choice((*POLICIES.values(), replace(POLICIES["amp_bf16"], autocast=False, name="custom"))),
+        precision=random.choice(
+            (*POLICIES.values(), replace(POLICIES["amp_bf16"], autocast=False, name="custom"))
+        ),
         optimizer=random.choice(("adamw", "adamw", "adamw", "adamw_8bit", "muon", "sgd_momentum")),
         activation_checkpointing=checkpointing,
         selective_every=every,
         attention=random.choice((Attention.SDPA, Attention.SDPA, Attention.FLASH, Attention.EAGER)),
-        loss=random.choice((Loss.FULL_LOGITS, Loss.FULL_LOGITS, Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY)),
+        loss=random.choice(
+            (Loss.FULL_LOGITS, Loss.FULL_LOGITS, Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY)
+        ),
         offload=_offload(random),
     )
 

@@ -1,6 +1,8 @@
-"""Searches against trying everything: on small spaces every legal layout is answered in full, without a bound or a shortcut.
+"""Searches against trying everything: on small spaces every legal layout is answered in full,
+without a bound or a shortcut.
 
-What is tried is listed here, apart from the search: every product of degrees in every way to shard that the tables allow.
+What is tried is listed here, apart from the search: every product of degrees in every way to shard
+that the tables allow.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,13 +19,13 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Checkpointing, Framework, ServeWorkload, TrainWorkload
-from service.planner.fit.evaluator import Subject, make_subject
+from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.remedy_steps import Config
 from service.planner.fit.verdict import missing_bytes
-from service.planner.legality.legal import Legality, shardings
+from service.planner.legality.legal import Legality, list_shardings
 from service.planner.plans.objectives import Objective
-from service.planner.plans.plans import plan_on
-from service.planner.search.layouts import Space
+from service.planner.plans.plans import plan_offer
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
@@ -53,8 +55,13 @@ def random_case(random: Random) -> Case:
         precision=POLICIES[random.choice(["bf16_mixed", "bf16", "fp32"])],
         activation_checkpointing=random.choice([Checkpointing.NONE, Checkpointing.FULL]),
     )
-    fixed = {name for name in ("micro_batch_size", "activation_checkpointing") if random.random() < 0.8}
-    fixed |= {random.choice(["pipeline_parallel", "context_parallel", "tensor_parallel"]), "gradient_accumulation_steps"}
+    fixed = {
+        name for name in ("micro_batch_size", "activation_checkpointing") if random.random() < 0.8
+    }
+    fixed |= {
+        random.choice(["pipeline_parallel", "context_parallel", "tensor_parallel"]),
+        "gradient_accumulation_steps",
+    }
     limits = Limits(
         max_gpus=random.choice([2, 3, 4]),
         confidence=random.choice([0.95, None]),
@@ -84,16 +91,18 @@ def everything(question: Question) -> Iterator[Config]:
 
 
 def optimum_of(
-    subject: Subject,
+    subject: Evaluator,
     question: Question,
     legality: Legality,
     configurations: Iterable[Config],
     *,
     fastest: bool,
 ) -> float | None:
-    """Return the least number of GPUs, or seconds per token, of all legal configurations that fit; None where none does.
+    """Return the least number of GPUs, or seconds per token, of all legal configurations that fit;
+    None where none does.
 
-    Each is timed, and answered in full from the best on, until one fits: what comes after it is no better.
+    Each is timed, and answered in full from the best on, until one fits: what comes after it is no
+    better.
     """
     ranked: list[tuple[float, int, Config]] = []
     for index, (workload, layout) in enumerate(configurations):
@@ -101,57 +110,98 @@ def optimum_of(
             continue
         with suppress(EstimatorError):
             served = isinstance(workload, ServeWorkload)
-            # Serving is never replayed; of training what is allocated, and the time, are the same with and without a replay.
-            numbers = (subject.answer if served else subject.numbers)(workload, layout)
-            throughput = subject.throughput(workload, layout, numbers)
+            # Serving is never replayed; of training what is allocated, and the time, are the same
+            # with and without a replay.
+            numbers = (subject.answer if served else subject.estimate_numbers)(workload, layout)
+            throughput = subject.get_throughput(workload, layout, numbers)
             assert throughput is not None
             if numbers.allocated_bytes <= subject.device.usable_bytes:
                 seconds = throughput.step_time_s if served else 1 / throughput.tokens_per_second
                 ranked.append((seconds if fastest else layout.num_gpus, index, (workload, layout)))
-    return next((value for value, _, config in sorted(ranked) if _fits(subject, question, config)), None)
+    return next(
+        (value for value, _, config in sorted(ranked) if _fits(subject, question, config)), None
+    )
 
 
-def _fits(subject: Subject, question: Question, config: Config) -> bool:
+def _fits(subject: Evaluator, question: Question, config: Config) -> bool:
     try:
         estimate = subject.answer(*config)
     except EstimatorError:
         return False
-    return not missing_bytes(estimate, subject.device, confident=question.limits.confidence is not None)
+    return not missing_bytes(
+        estimate, subject.device, confident=question.limits.confidence is not None
+    )
 
 
 def layouts(workload: TrainWorkload, question: Question) -> Iterator[Layout]:
-    """Yield every product of degrees on so many GPUs, in every way of a framework that the question allows."""
+    """Yield every product of degrees on so many GPUs, in every way of a framework that the question
+    allows.
+    """
     most = question.limits.max_gpus
-    several = len(shardings(workload)) > MEGATRON_STAGES
+    several = len(list_shardings(workload)) > MEGATRON_STAGES
     up = range(1, most + 1)
     for way, tensor, pipeline, context, (data, sequences) in product(
-        shardings(workload), up, up, up, product(up, (False, True))
+        list_shardings(workload), up, up, up, product(up, (False, True))
     ):
         sharding, stage = way
         name = sharding.value if several else workload.framework.value
-        degrees = {"tensor_parallel": tensor, "pipeline_parallel": pipeline, "context_parallel": context}
+        degrees = {
+            "tensor_parallel": tensor,
+            "pipeline_parallel": pipeline,
+            "context_parallel": context,
+        }
         pinned = any(value > 1 and name in question.fixed for name, value in degrees.items())
-        if name not in (question.frameworks or ()) or pinned or tensor * pipeline * context * data > most:
+        if (
+            name not in (question.frameworks or ())
+            or pinned
+            or tensor * pipeline * context * data > most
+        ):
             continue
         with suppress(EstimatorError):
-            words = {"data_parallel": data, "sharding": sharding, "zero_stage": stage, "sequence_parallel": sequences}
+            words = {
+                "data_parallel": data,
+                "sharding": sharding,
+                "zero_stage": stage,
+                "sequence_parallel": sequences,
+            }
             yield Layout(**degrees, **words)  # type: ignore[arg-type]  # each word has its own type
 
 
 def batches(workload: TrainWorkload, layout: Layout, question: Question) -> Iterator[TrainWorkload]:
-    """Yield every micro batch that is a power of two, and every recomputation, that the question leaves open."""
-    sizes = [workload.micro_batch_size] if "micro_batch_size" in question.fixed else [2**power for power in range(7)]
-    words = [workload.activation_checkpointing] if "activation_checkpointing" in question.fixed else list(Checkpointing)
+    """Yield every micro batch that is a power of two, and every recomputation, that the question
+    leaves open.
+    """
+    sizes = (
+        [workload.micro_batch_size]
+        if "micro_batch_size" in question.fixed
+        else [2**power for power in range(7)]
+    )
+    words = (
+        [workload.activation_checkpointing]
+        if "activation_checkpointing" in question.fixed
+        else list(Checkpointing)
+    )
     batch = question.limits.global_batch_size
     for size, word in product(sizes, words):
-        steps = workload.gradient_accumulation_steps if batch is None else batch // (size * layout.data_parallel)
+        steps = (
+            workload.gradient_accumulation_steps
+            if batch is None
+            else batch // (size * layout.data_parallel)
+        )
         if steps and (batch is None or size * steps * layout.data_parallel == batch):
-            yield replace(workload, micro_batch_size=size, activation_checkpointing=word, gradient_accumulation_steps=steps)
+            yield replace(
+                workload,
+                micro_batch_size=size,
+                activation_checkpointing=word,
+                gradient_accumulation_steps=steps,
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the search found beside what there is: the objective's value, None where nothing fits."""
+    """What the search found beside what there is: the objective's value, None where nothing
+    fits.
+    """
 
     case: Case
     found: float | None
@@ -166,13 +216,18 @@ def _ask_all() -> list[Outcome]:
 
 def _outcome(case: Case, plans: PlanCache) -> Outcome:
     device = a_device(case.usable_bytes)
-    subject = make_subject(MODEL, device, plans=plans)
+    subject = make_evaluator(MODEL, device, plans=plans)
     fastest = case.objective is Objective.FASTEST
-    optimum = optimum_of(subject, case.question, LEGALITY, everything(case.question), fastest=fastest)
+    optimum = optimum_of(
+        subject, case.question, LEGALITY, everything(case.question), fastest=fastest
+    )
     offer = Offer(device=device, price_per_gpu_hour=2.0)
     try:
-        # What would help where nothing fits is searched beside this, on more GPUs than can be tried here.
-        plan = plan_on(offer, Search(subject, Space(MODEL, case.question, offer)), case.objective)
+        # What would help where nothing fits is searched beside this, on more GPUs than can be tried
+        # here.
+        plan = plan_offer(
+            offer, Search(subject, SearchSpace(MODEL, case.question, offer)), case.objective
+        )
     except EstimatorError:
         assert optimum is None
         return Outcome(case, None, None)
@@ -191,7 +246,9 @@ def test_no_plan_is_better_than_the_optimum(outcomes: list[Outcome]) -> None:
 
 
 def test_plans_are_the_optimum(outcomes: list[Outcome]) -> None:
-    """In 99 of 100 questions the number is that of the optimum, and a time is within a hundredth of it."""
+    """In 99 of 100 questions the number is that of the optimum, and a time is within a hundredth of
+    it.
+    """
     right = [
         outcome.found is None
         if outcome.optimum is None
@@ -199,6 +256,8 @@ def test_plans_are_the_optimum(outcomes: list[Outcome]) -> None:
         for outcome in outcomes
     ]
 
-    assert sum(right) >= 0.99 * NUM_QUESTIONS, [outcome for outcome, hit in zip(outcomes, right, strict=True) if not hit]
+    assert sum(right) >= 0.99 * NUM_QUESTIONS, [
+        outcome for outcome, hit in zip(outcomes, right, strict=True) if not hit
+    ]
     assert sum(outcome.optimum is not None for outcome in outcomes) > NUM_QUESTIONS / 2
     assert sum(outcome.optimum is None for outcome in outcomes) > NUM_QUESTIONS / 20

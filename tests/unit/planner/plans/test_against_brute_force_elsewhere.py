@@ -1,4 +1,5 @@
-"""Searches against trying everything: replicas of three engines, weights in fewer bits, MIG slices, states that leave the GPU.
+"""Searches against trying everything: replicas of three engines, weights in fewer bits, MIG slices,
+states that leave the GPU.
 
 What is tried is listed here, apart from the search, and answered in full.
 """
@@ -25,11 +26,11 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from service.planner.fit.evaluator import Subject, make_subject
+from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.legality.legal import Legality
 from service.planner.plans.objectives import Objective
-from service.planner.plans.plans import plan_on
-from service.planner.search.layouts import Space
+from service.planner.plans.plans import plan_offer
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
@@ -41,7 +42,10 @@ MODEL = shallow("tinyllama-1.1b", 2)
 LEGALITY = Legality(MODEL)
 TRAINED = TrainWorkload(sequence_length=256)
 TARGETS = tuple(OffloadTarget)
-MOVED = tuple(Offload(optimizer=optimizer, parameters=parameters) for optimizer, parameters in product(TARGETS, TARGETS))
+MOVED = tuple(
+    Offload(optimizer=optimizer, parameters=parameters)
+    for optimizer, parameters in product(TARGETS, TARGETS)
+)
 Configurations = Iterator[tuple[Workload, Layout]]
 
 
@@ -67,18 +71,28 @@ def served(random: Random, engine: Engine) -> Case:
     limits = Limits(
         max_gpus=random.choice([2, 3, 6]),
         confidence=random.choice([0.95, None]),
-        min_num_sequences=random.choice([None, None, 2 * workload.num_sequences, 3 * workload.num_sequences - 1]),
+        min_num_sequences=random.choice(
+            [None, None, 2 * workload.num_sequences, 3 * workload.num_sequences - 1]
+        ),
     )
     device = a_device(int((random.uniform(6, 20) if pooled else random.uniform(1, 6)) * 1024) * MIB)
     question = Question(workload=workload, layout=Layout(), limits=limits)
-    return Case(device=device, question=question, objective=random.choice([Objective.FEWEST_GPUS, Objective.FASTEST]))
+    return Case(
+        device=device,
+        question=question,
+        objective=random.choice([Objective.FEWEST_GPUS, Objective.FASTEST]),
+    )
 
 
 def quantized(random: Random) -> Case:
-    """Return a question about replicas of an engine with a pool, whose weights may be in fewer bits."""
+    """Return a question about replicas of an engine with a pool, whose weights may be in fewer
+    bits.
+    """
     case = served(random, random.choice([Engine.VLLM, Engine.SGLANG]))
     question = replace(case.question, allow=frozenset({"quantization"}))
-    return replace(case, question=question, device=a_device(int(random.uniform(4, 12) * 1024) * MIB))
+    return replace(
+        case, question=question, device=a_device(int(random.uniform(4, 12) * 1024) * MIB)
+    )
 
 
 def on_slices(random: Random) -> Case:
@@ -88,20 +102,33 @@ def on_slices(random: Random) -> Case:
 
 
 def offloading(random: Random) -> Case:
-    """Return a question whose states may live in the host's memory, and on an NVMe where a node has one."""
+    """Return a question whose states may live in the host's memory, and on an NVMe where a node has
+    one.
+    """
     host, nvme = random.choice([None, 2, 8]), random.choice([None, 4])
     gib = 1024 * MIB
     layout = Layout(host_memory_bytes=host and host * gib, nvme_bytes=nvme and nvme * gib)
     question = Question(
         workload=replace(TRAINED, micro_batch_size=random.choice([1, 4])),
         layout=layout,
-        fixed=frozenset({"micro_batch_size", "activation_checkpointing", "gradient_accumulation_steps", "context_parallel"}),
+        fixed=frozenset(
+            {
+                "micro_batch_size",
+                "activation_checkpointing",
+                "gradient_accumulation_steps",
+                "context_parallel",
+            },
+        ),
         limits=Limits(max_gpus=random.choice([1, 2]), confidence=random.choice([0.95, None])),
         frameworks=frozenset(random.sample(["ddp", "deepspeed", "fsdp2"], 2)),
         allow=frozenset({"offload"}),
     )
     device = a_device(int(random.uniform(1.2, 7) * 1024) * MIB)
-    return Case(device=device, question=question, objective=random.choice([Objective.FEWEST_GPUS, Objective.FASTEST]))
+    return Case(
+        device=device,
+        question=question,
+        objective=random.choice([Objective.FEWEST_GPUS, Objective.FASTEST]),
+    )
 
 
 def everything(question: Question) -> Configurations:
@@ -110,17 +137,24 @@ def everything(question: Question) -> Configurations:
     if isinstance(workload, ServeWorkload):
         up = range(1, question.limits.max_gpus + 1)
         replicas = up if question.limits.min_num_sequences is not None else [1]
-        formats = tuple(Quantization) if "quantization" in question.allow else [workload.quantization]
+        formats = (
+            tuple(Quantization) if "quantization" in question.allow else [workload.quantization]
+        )
         for tensor, pipeline, data, bits in product(up, up, replicas, formats):
             enough = data * workload.num_sequences >= (question.limits.min_num_sequences or 0)
             if enough and tensor * pipeline * data <= question.limits.max_gpus:
-                layout = Layout(tensor_parallel=tensor, pipeline_parallel=pipeline, data_parallel=data)
+                layout = Layout(
+                    tensor_parallel=tensor, pipeline_parallel=pipeline, data_parallel=data
+                )
                 yield replace(workload, quantization=bits), layout
         return
     host, nvme = question.layout.host_memory_bytes, question.layout.nvme_bytes
     for layout, offload in product(layouts(workload, question), MOVED):
         if nvme is not None or OffloadTarget.NVME not in {offload.optimizer, offload.parameters}:
-            yield replace(workload, offload=offload), replace(layout, host_memory_bytes=host, nvme_bytes=nvme)
+            yield (
+                replace(workload, offload=offload),
+                replace(layout, host_memory_bytes=host, nvme_bytes=nvme),
+            )
 
 
 KINDS: dict[str, Callable[[Random], Case]] = {
@@ -136,7 +170,9 @@ PLANS = PlanCache(capacity=4096)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the search found beside what there is: the objective's value, None where nothing fits."""
+    """What the search found beside what there is: the objective's value, None where nothing
+    fits.
+    """
 
     case: Case
     found: float | None
@@ -147,7 +183,9 @@ class Outcome:
         """Whether the number is the optimum's, or the time within a hundredth of it."""
         if self.found is None or self.optimum is None:
             return self.found is self.optimum
-        return self.found <= self.optimum * (1.01 if self.case.objective is Objective.FASTEST else 1)
+        return self.found <= self.optimum * (
+            1.01 if self.case.objective is Objective.FASTEST else 1
+        )
 
 
 @pytest.fixture(scope="module", name="outcomes")
@@ -162,9 +200,11 @@ def _asked(kind: str) -> Iterator[Outcome]:
 
 
 def _outcome(case: Case) -> Outcome:
-    subject = make_subject(MODEL, case.device, plans=PLANS)
+    subject = make_evaluator(MODEL, case.device, plans=PLANS)
     fastest = case.objective is Objective.FASTEST
-    optimum = optimum_of(subject, case.question, LEGALITY, everything(case.question), fastest=fastest)
+    optimum = optimum_of(
+        subject, case.question, LEGALITY, everything(case.question), fastest=fastest
+    )
     return Outcome(case, _found(case, subject), optimum)
 
 
@@ -182,20 +222,30 @@ def test_no_plan_is_better_than_the_optimum(outcomes: dict[str, list[Outcome]], 
 
 
 def test_plans_are_the_optimum(outcomes: dict[str, list[Outcome]]) -> None:
-    """In 99 of 100 questions, and every number; what is faster only once the allocator is replayed may be missed."""
+    """In 99 of 100 questions, and every number; what is faster only once the allocator is replayed
+    may be missed.
+    """
     answered = [one for some in outcomes.values() for one in some]
     wrong = [one for one in answered if not one.is_right]
 
     assert len(wrong) <= len(answered) / 100, wrong
-    assert all(one.case.objective is Objective.FASTEST and one.found is not None for one in wrong), wrong
+    assert all(
+        one.case.objective is Objective.FASTEST and one.found is not None for one in wrong
+    ), wrong
 
 
-def _found(case: Case, subject: Subject) -> float | None:
+def _found(case: Case, subject: Evaluator) -> float | None:
     offer = Offer(device=case.device)
     try:
-        plan = plan_on(offer, Search(subject, Space(MODEL, case.question, offer)), case.objective)
+        plan = plan_offer(
+            offer, Search(subject, SearchSpace(MODEL, case.question, offer)), case.objective
+        )
     except EstimatorError:
         return None
     if plan.num_gpus is None:
         return None
-    return plan.candidates[0].seconds_per_token if case.objective is Objective.FASTEST else plan.num_gpus
+    return (
+        plan.candidates[0].seconds_per_token
+        if case.objective is Objective.FASTEST
+        else plan.num_gpus
+    )

@@ -12,13 +12,19 @@ from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import GIB
-from service.estimator.values.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.evaluator import Subject, make_subject
+from service.estimator.values.workload import (
+    Engine,
+    Framework,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.remedy_steps import Config
 from service.planner.fit.verdict import missing_bytes
 from service.planner.plans.ceiling_values import Maximized
 from service.planner.plans.ceilings import Ceiling, find_ceiling
-from service.planner.search.layouts import Space
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
 from tests.unit.planner.builders import a_device, an_estimate
@@ -28,9 +34,9 @@ PLANS = PlanCache()
 BATCHES = TrainWorkload(sequence_length=512)
 
 
-def subject_of(usable_bytes: int) -> Subject:
+def subject_of(usable_bytes: int) -> Evaluator:
     """Return a small model on a GPU of so much memory."""
-    return make_subject(MODEL, a_device(usable_bytes), plans=PLANS)
+    return make_evaluator(MODEL, a_device(usable_bytes), plans=PLANS)
 
 
 def ceiling(question: Question, maximized: Maximized, usable_bytes: int = 4 * GIB) -> Ceiling:
@@ -39,14 +45,14 @@ def ceiling(question: Question, maximized: Maximized, usable_bytes: int = 4 * GI
     return find_ceiling(question, maximized, lambda _value: subject)
 
 
-def configs(question: Question, subject: Subject) -> Iterator[Config]:
+def configs(question: Question, subject: Evaluator) -> Iterator[Config]:
     """Yield every configuration of a question's GPUs, at micro batch 1."""
-    space = Space(MODEL, question, Offer(device=subject.device))
-    for slot in space.slots(question.limits.max_gpus):
-        yield from (space.config(slot, batch) for batch in space.batches(slot))
+    space = SearchSpace(MODEL, question, Offer(device=subject.device))
+    for slot in space.list_options(question.limits.max_gpus):
+        yield from (space.build_config(slot, batch) for batch in space.list_batches(slot))
 
 
-def fits(subject: Subject, config: Config, size: int) -> bool:
+def fits(subject: Evaluator, config: Config, size: int) -> bool:
     """Whether a micro batch fits, answered in full."""
     workload, layout = config
     assert isinstance(workload, TrainWorkload)
@@ -60,8 +66,12 @@ def fits(subject: Subject, config: Config, size: int) -> bool:
 @pytest.mark.parametrize("num_gpus", [1, 2])
 def test_no_layout_holds_a_larger_batch(num_gpus: int) -> None:
     """Every layout of so many GPUs is asked for one more, and none has room for it."""
-    fixed = frozenset({"micro_batch_size", "gradient_accumulation_steps", "pipeline_parallel", "context_parallel"})
-    question = Question(workload=BATCHES, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=num_gpus))
+    fixed = frozenset(
+        {"micro_batch_size", "gradient_accumulation_steps", "pipeline_parallel", "context_parallel"}
+    )
+    question = Question(
+        workload=BATCHES, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=num_gpus)
+    )
     found, subject = ceiling(question, Maximized.MICRO_BATCH_SIZE), subject_of(4 * GIB)
 
     assert found.value is not None
@@ -69,14 +79,23 @@ def test_no_layout_holds_a_larger_batch(num_gpus: int) -> None:
     assert found.next is not None
     assert found.best.missing_bytes == 0 < found.next.missing_bytes
     assert found.next.value == found.value + 1
-    assert not [config for config in configs(question, subject) if fits(subject, config, found.value + 1)]
+    assert not [
+        config for config in configs(question, subject) if fits(subject, config, found.value + 1)
+    ]
 
 
 def test_more_gpus_in_whichever_layout_hold_longer_sequences() -> None:
-    """Ranks share a sequence where a framework can split it; the length stays divisible, and so does the next."""
+    """Ranks share a sequence where a framework can split it; the length stays divisible, and so
+    does the next.
+    """
     one, four = (
         ceiling(
-            Question(workload=BATCHES, layout=Layout(), fixed=frozenset({"sequence_length"}), limits=Limits(max_gpus=count)),
+            Question(
+                workload=BATCHES,
+                layout=Layout(),
+                fixed=frozenset({"sequence_length"}),
+                limits=Limits(max_gpus=count),
+            ),
             Maximized.SEQUENCE_LENGTH,
             8 * GIB,
         )
@@ -97,12 +116,20 @@ def test_more_gpus_in_whichever_layout_hold_longer_sequences() -> None:
 
 def test_a_replica_is_spread_in_the_way_that_serves_most() -> None:
     """On two GPUs more sequences fit than on one."""
-    device = resolve_gpu("A100-SXM4-40GB").device()
-    subject = make_subject(load_architecture(resolve_model("llama-2-13b")), device, plans=PLANS)
-    chat = ServeWorkload(engine=Engine.VLLM, num_sequences=1, prompt_tokens=1024, output_tokens=256, max_model_len=2048)
+    device = resolve_gpu("A100-SXM4-40GB").to_device()
+    subject = make_evaluator(load_architecture(resolve_model("llama-2-13b")), device, plans=PLANS)
+    chat = ServeWorkload(
+        engine=Engine.VLLM,
+        num_sequences=1,
+        prompt_tokens=1024,
+        output_tokens=256,
+        max_model_len=2048,
+    )
     one, two = (
         find_ceiling(
-            Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=count)), Maximized.NUM_SEQUENCES, lambda _: subject
+            Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=count)),
+            Maximized.NUM_SEQUENCES,
+            lambda _: subject,
         )
         for count in (1, 2)
     )
@@ -114,8 +141,12 @@ def test_a_replica_is_spread_in_the_way_that_serves_most() -> None:
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_no_layout_holds_a_larger_global_batch(steps: int) -> None:
-    """Whatever dealt out to its ranks is more than the ceiling has no room in any layout; what is accumulated counts."""
-    fixed = frozenset({"micro_batch_size", "gradient_accumulation_steps", "pipeline_parallel", "context_parallel"})
+    """Whatever dealt out to its ranks is more than the ceiling has no room in any layout; what is
+    accumulated counts.
+    """
+    fixed = frozenset(
+        {"micro_batch_size", "gradient_accumulation_steps", "pipeline_parallel", "context_parallel"}
+    )
     workload = replace(BATCHES, gradient_accumulation_steps=steps)
     question = Question(workload=workload, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=2))
     found, subject = ceiling(question, Maximized.GLOBAL_BATCH_SIZE), subject_of(4 * GIB)
@@ -125,7 +156,11 @@ def test_no_layout_holds_a_larger_global_batch(steps: int) -> None:
     assert found.next is not None
     assert isinstance(found.best.workload, TrainWorkload)
     ranks = found.best.layout.data_parallel
-    assert found.best.workload.micro_batch_size * steps * ranks == found.value == found.next.value - steps * ranks
+    assert (
+        found.best.workload.micro_batch_size * steps * ranks
+        == found.value
+        == found.next.value - steps * ranks
+    )
     assert found.best.missing_bytes == 0 < found.next.missing_bytes
     for config in configs(question, subject):
         more = found.value // (steps * config[1].data_parallel) + 1
@@ -133,9 +168,11 @@ def test_no_layout_holds_a_larger_global_batch(steps: int) -> None:
 
 
 def test_the_longest_context_that_an_engine_starts_with() -> None:
-    """Its pool has room for one sequence of the ceiling and not for one token more; a model's last position ends it too."""
-    device = resolve_gpu("L4").device()
-    subject = make_subject(load_architecture(resolve_model("llama-3.1-8b")), device, plans=PLANS)
+    """Its pool has room for one sequence of the ceiling and not for one token more; a model's last
+    position ends it too.
+    """
+    device = resolve_gpu("L4").to_device()
+    subject = make_evaluator(load_architecture(resolve_model("llama-3.1-8b")), device, plans=PLANS)
     chat = ServeWorkload(engine=Engine.SGLANG, num_sequences=1, prompt_tokens=100, output_tokens=20)
     alone = Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=1))
     found = find_ceiling(alone, Maximized.MAX_MODEL_LEN, lambda _: subject)
@@ -155,8 +192,16 @@ def test_the_longest_context_that_an_engine_starts_with() -> None:
     ("workload", "maximized", "says"),
     [
         (BATCHES, Maximized.MAX_MODEL_LEN, "word of task 'serve'"),
-        (ServeWorkload(num_sequences=1, prompt_tokens=1), Maximized.GLOBAL_BATCH_SIZE, "word of task 'train'"),
-        (ServeWorkload(num_sequences=1, prompt_tokens=1), Maximized.MAX_MODEL_LEN, "bounds nothing in engine 'transformers'"),
+        (
+            ServeWorkload(num_sequences=1, prompt_tokens=1),
+            Maximized.GLOBAL_BATCH_SIZE,
+            "word of task 'train'",
+        ),
+        (
+            ServeWorkload(num_sequences=1, prompt_tokens=1),
+            Maximized.MAX_MODEL_LEN,
+            "bounds nothing in engine 'transformers'",
+        ),
         (BATCHES, Maximized.LORA_RANK, "lora_rank needs adapters"),
     ],
 )
@@ -171,12 +216,16 @@ def test_what_means_nothing_is_refused(workload: Workload, maximized: Maximized,
     [({12, 13, 14, 15}, 16, 11), ({3}, 8, 2), ({1}, 8, None), (set(), 16, 16), ({60}, 16, 16)],
 )
 def test_whatever_is_below_a_ceiling_fits(failing: set[int], end: int, value: int | None) -> None:
-    """A replay that reserves more for less ends the ceiling below it; what fits again beyond the next value is no ceiling."""
+    """A replay that reserves more for less ends the ceiling below it; what fits again beyond the
+    next value is no ceiling.
+    """
 
     def answer(workload: Workload, _layout: Layout) -> Estimate:
         assert isinstance(workload, TrainWorkload)
         size = workload.micro_batch_size
-        return an_estimate(2 * GIB if size in failing or end < size < end + 4 or size > 2 * end else GIB)
+        return an_estimate(
+            2 * GIB if size in failing or end < size < end + 4 or size > 2 * end else GIB
+        )
 
     def numbers(workload: Workload, _layout: Layout) -> Estimate:
         assert isinstance(workload, TrainWorkload)

@@ -5,20 +5,24 @@ from dataclasses import replace
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plans
 from service.planner.plans.plans import WORTHWHILE, find_plans
-from service.planner.search.layouts import Space
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
 from tests.unit.planner.builders import ONE_GPU, SHORT, a_subject
 
 SUBJECT = a_subject("gpt2")
-QUESTION = Question(workload=SHORT, layout=ONE_GPU, limits=Limits(max_gpus=4), frameworks=frozenset({"ddp"}))
+QUESTION = Question(
+    workload=SHORT, layout=ONE_GPU, limits=Limits(max_gpus=4), frameworks=frozenset({"ddp"})
+)
 RUN = replace(QUESTION, workload=replace(SHORT, num_tokens=10**9))
 
 
 def _plans(question: Question) -> Plans:
     slow = replace(
-        SUBJECT.device, name="slow", peak_flops={kind: rate // 4 for kind, rate in SUBJECT.device.peak_flops.items()}
+        SUBJECT.device,
+        name="slow",
+        peak_flops={kind: rate // 4 for kind, rate in SUBJECT.device.peak_flops.items()},
     )
     slower = replace(a_subject("gpt2"), device=slow)
     offers = [
@@ -35,16 +39,22 @@ def test_a_dearer_gpu_that_is_done_sooner_is_the_cheaper_run() -> None:
     assert by_hour is not None
     assert by_run is not None
     assert (by_hour.offer.device.name, by_run.offer.device.name) == ("slow", "test")
-    assert by_hour.cost_of_run(by_hour.plan.candidates[0]) is None
+    assert by_hour.compute_run_cost(by_hour.plan.candidates[0]) is None
 
 
 def test_no_number_of_gpus_costs_less_than_the_cheapest_run() -> None:
-    """Against the fastest on every number of GPUs, within the hundredth that more GPUs must save."""
-    found = next(one for one in _plans(RUN).offered if one.offer.device.name == "test")
-    search = Search(SUBJECT, Space(SUBJECT.architecture, RUN, found.offer))
-    costs = [found.cost_of_run(candidate) for count in (1, 2, 3, 4) for candidate in search.best(count)]
+    """Against the fastest on every number of GPUs, within the hundredth that more GPUs must
+    save.
+    """
+    found = next(one for one in _plans(RUN).offer_plans if one.offer.device.name == "test")
+    search = Search(SUBJECT, SearchSpace(SUBJECT.architecture, RUN, found.offer))
+    costs = [
+        found.compute_run_cost(candidate)
+        for count in (1, 2, 3, 4)
+        for candidate in search.iter_best(count)
+    ]
 
-    cost = found.cost_of_run(found.plan.candidates[0])
+    cost = found.compute_run_cost(found.plan.candidates[0])
 
     assert cost is not None
     assert cost * WORTHWHILE <= min(each for each in costs if each is not None)

@@ -13,15 +13,23 @@ from service.estimator.values.errors import EstimatorError, InvalidInputError, N
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.evaluator import Evaluate, Subject
+from service.planner.fit.evaluator import Evaluate, Evaluator
 from service.planner.fit.verdict import Verdict, judge
-from service.planner.plans.how_many import how_many
+from service.planner.plans.how_many import find_fewest_gpus
 from service.planner.plans.offered import Plan
 from service.planner.plans.plans import MAX_CANDIDATES
-from service.planner.search.layouts import Space
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
-from tests.unit.planner.builders import CHAT, LONG, ONE_GPU, SHORT, a_shallow_subject, a_subject, an_a100_subject
+from tests.unit.planner.builders import (
+    CHAT,
+    LONG,
+    ONE_GPU,
+    SHORT,
+    a_shallow_subject,
+    a_subject,
+    an_a100_subject,
+)
 
 SMALL = Limits(max_gpus=32)
 REPLICATED = frozenset({"ddp", "deepspeed"})
@@ -30,26 +38,37 @@ MEMORY = st.integers(min_value=2600, max_value=6000).map(lambda mebibytes: mebib
 NONE = 2**20
 """No number of GPUs is enough: more than any."""
 PLANS = PlanCache()
-"""Recordings and replays of the model that is searched over and over: no memory of a GPU changes them."""
+"""Recordings and replays of the model that is searched over and over: no memory of a GPU changes
+them.
+"""
 BATCHES = replace(SHORT, micro_batch_size=8)
 
 
-def _plan(subject: Subject, workload: Workload, layout: Layout = ONE_GPU, **rest: object) -> Plan:
-    return how_many(subject, Question(workload=workload, layout=layout, **rest))  # type: ignore[arg-type]  # named by the caller
+def _plan(subject: Evaluator, workload: Workload, layout: Layout = ONE_GPU, **rest: object) -> Plan:
+    return find_fewest_gpus(subject, Question(workload=workload, layout=layout, **rest))  # type: ignore[arg-type]  # named by the caller
 
 
-def _two_layers(usable_bytes: int) -> Subject:
+def _two_layers(usable_bytes: int) -> Evaluator:
     return a_shallow_subject(2, model="gpt2-xl", usable_bytes=usable_bytes, plans=PLANS)
 
 
-def _brute_force(subject: Subject, question: Question, asks: tuple[Evaluate, ...], accepted: set[Verdict]) -> int:
-    """Return the smallest size of which any configuration is accepted however it is asked, without a bound or a shortcut."""
-    space = Space(subject.architecture, question, Offer(device=subject.device))
+def _brute_force(
+    subject: Evaluator, question: Question, asks: tuple[Evaluate, ...], accepted: set[Verdict]
+) -> int:
+    """Return the smallest size of which any configuration is accepted however it is asked, without
+    a bound or a shortcut.
+    """
+    space = SearchSpace(subject.architecture, question, Offer(device=subject.device))
     for count in space.counts:
-        for config in (space.config(slot, batch) for slot in space.slots(count) for batch in space.batches(slot)):
+        for config in (
+            space.build_config(slot, batch)
+            for slot in space.list_options(count)
+            for batch in space.list_batches(slot)
+        ):
             with suppress(EstimatorError):
-                # What is allocated is alike with and without a replay, and never more than the device holds.
-                if subject.numbers(*config).allocated_bytes > subject.device.usable_bytes:
+                # What is allocated is alike with and without a replay, and never more than the
+                # device holds.
+                if subject.estimate_numbers(*config).allocated_bytes > subject.device.usable_bytes:
                     continue
                 if all(judge(ask(*config), subject.device).verdict in accepted for ask in asks):
                     return count
@@ -58,26 +77,43 @@ def _brute_force(subject: Subject, question: Question, asks: tuple[Evaluate, ...
 
 @settings(max_examples=15, deadline=None)
 @given(
-    usable=MEMORY, confidence=st.sampled_from([0.95, None]), fixed=st.sampled_from([(), ("zero_stage",), ("micro_batch_size",)])
+    usable=MEMORY,
+    confidence=st.sampled_from([0.95, None]),
+    fixed=st.sampled_from([(), ("zero_stage",), ("micro_batch_size",)]),
 )
-def test_the_answer_is_the_fewest(usable: int, confidence: float | None, fixed: tuple[str, ...]) -> None:
-    """None is too small for what replays of everything show; bounds skip nothing that numbers and replay agree on."""
+def test_the_answer_is_the_fewest(
+    usable: int, confidence: float | None, fixed: tuple[str, ...]
+) -> None:
+    """None is too small for what replays of everything show; bounds skip nothing that numbers and
+    replay agree on.
+    """
     subject = _two_layers(usable)
     limits = replace(SMALL, confidence=confidence)
-    question = Question(workload=BATCHES, layout=ONE_GPU, fixed=frozenset(fixed), limits=limits, frameworks=REPLICATED)
+    question = Question(
+        workload=BATCHES,
+        layout=ONE_GPU,
+        fixed=frozenset(fixed),
+        limits=limits,
+        frameworks=REPLICATED,
+    )
     accepted = {Verdict.FITS} if confidence else {Verdict.FITS, Verdict.TIGHT}
 
-    found = how_many(subject, question).num_gpus or NONE
+    found = find_fewest_gpus(subject, question).num_gpus or NONE
 
     assert _brute_force(subject, question, (subject.answer,), accepted) <= found
-    assert found <= _brute_force(subject, question, (subject.numbers, subject.answer), accepted)
+    assert found <= _brute_force(
+        subject, question, (subject.estimate_numbers, subject.answer), accepted
+    )
 
 
 @settings(max_examples=25, deadline=None)
 @given(small=MEMORY, more=MEMORY)
 def test_more_memory_never_needs_more_gpus(small: int, more: int) -> None:
     """None counts as more than any number."""
-    few, many = (_plan(_two_layers(usable), BATCHES, limits=SMALL).num_gpus or NONE for usable in (small + more, small))
+    few, many = (
+        _plan(_two_layers(usable), BATCHES, limits=SMALL).num_gpus or NONE
+        for usable in (small + more, small)
+    )
 
     assert few <= many
 
@@ -89,22 +125,32 @@ def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> Non
     subject = _two_layers(usable)
     question = Question(workload=SHORT, layout=Layout(gpus_per_node=per_node), limits=SMALL)
 
-    plan = how_many(subject, question)
+    plan = find_fewest_gpus(subject, question)
 
     for candidate in plan.candidates:
         assert subject.answer(candidate.workload, candidate.layout) == candidate.estimate
         assert candidate.estimate.num_gpus == candidate.num_gpus == plan.num_gpus
         assert candidate.judgement.verdict is Verdict.FITS
-    counts = Space(subject.architecture, question, Offer(device=subject.device)).counts
+    counts = SearchSpace(subject.architecture, question, Offer(device=subject.device)).counts
     assert [miss.num_gpus for miss in plan.rejected] == [
         count for count in counts if plan.num_gpus is None or count < plan.num_gpus
     ]
-    assert all(miss.missing_bytes >= miss.deficit_bytes and miss.missing_bytes and miss.reason for miss in plan.rejected)
+    assert all(
+        miss.missing_bytes >= miss.deficit_bytes and miss.missing_bytes and miss.reason
+        for miss in plan.rejected
+    )
 
 
 def test_7b_full_fine_tuning_on_a100s() -> None:
-    """One holds not even the states; two are tight where states are sharded, and enough once they split the tensors."""
-    sharded = _plan(an_a100_subject("llama-2-7b"), LONG, fixed=frozenset({"tensor_parallel"}), frameworks=frozenset({"fsdp2"}))
+    """One holds not even the states; two are tight where states are sharded, and enough once they
+    split the tensors.
+    """
+    sharded = _plan(
+        an_a100_subject("llama-2-7b"),
+        LONG,
+        fixed=frozenset({"tensor_parallel"}),
+        frameworks=frozenset({"fsdp2"}),
+    )
 
     assert sharded.num_gpus == 3
     assert [miss.num_gpus for miss in sharded.rejected] == [1, 2]
@@ -120,7 +166,10 @@ def test_70b_takes_whole_nodes() -> None:
     plan = _plan(an_a100_subject("llama-2-70b"), LONG)
 
     assert plan.num_gpus == 24
-    assert re.match(r"optimizer states alone need 1(28|29)\.\d+ GiB per GPU of 79.15 GiB usable", plan.rejected[3].reason)
+    assert re.match(
+        r"optimizer states alone need 1(28|29)\.\d+ GiB per GPU of 79.15 GiB usable",
+        plan.rejected[3].reason,
+    )
     assert plan.rejected[3].component == "optimizer_states"
     assert plan.searched.estimated < 10 * len(plan.rejected)
     assert plan.searched.pruned["states_alone"] > 0
@@ -130,10 +179,18 @@ def test_candidates_are_ordered_by_time() -> None:
     """The fastest first; among equally fast ones no recomputing and the lower stage."""
     subject = an_a100_subject("llama-2-7b")
     plan = _plan(
-        subject, LONG, limits=Limits(confidence=None), fixed=frozenset({"data_parallel"}), layout=Layout(data_parallel=8)
+        subject,
+        LONG,
+        limits=Limits(confidence=None),
+        fixed=frozenset({"data_parallel"}),
+        layout=Layout(data_parallel=8),
     )
 
-    times = [1 / candidate.throughput.tokens_per_second for candidate in plan.candidates if candidate.throughput is not None]
+    times = [
+        1 / candidate.throughput.tokens_per_second
+        for candidate in plan.candidates
+        if candidate.throughput is not None
+    ]
     assert times == sorted(times)
     assert times == pytest.approx([candidate.seconds_per_token for candidate in plan.candidates])
     assert 1 < len(times) <= MAX_CANDIDATES
@@ -143,7 +200,9 @@ def test_what_the_request_fixes_is_kept_to_the_letter() -> None:
     """Stage, sharding, checkpointing, micro batch and ranks stay as they were asked."""
     layout = Layout(data_parallel=16, zero_stage=2, sharding=Sharding.DEEPSPEED)
     workload = replace(LONG, micro_batch_size=2, activation_checkpointing=Checkpointing.FULL)
-    fixed = frozenset({"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"})
+    fixed = frozenset(
+        {"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"}
+    )
 
     (candidate,) = _plan(an_a100_subject("llama-2-7b"), workload, layout, fixed=fixed).candidates
 
@@ -171,7 +230,11 @@ def test_nothing_is_enough() -> None:
 def test_a_fixed_number_of_gpus_that_is_too_small_says_so() -> None:
     """The reason names the number that the request fixes."""
     plan = _plan(
-        an_a100_subject("llama-2-13b"), LONG, Layout(data_parallel=2), fixed=frozenset({"data_parallel"}), frameworks=REPLICATED
+        an_a100_subject("llama-2-13b"),
+        LONG,
+        Layout(data_parallel=2),
+        fixed=frozenset({"data_parallel"}),
+        frameworks=REPLICATED,
     )
 
     assert plan.num_gpus is None
@@ -185,7 +248,9 @@ def test_a_limit_of_one_gpu_is_not_called_a_fixed_number() -> None:
 
     assert plan.num_gpus is None
     assert plan.reason is not None
-    assert plan.reason.startswith("max_gpus is 1, and no number up to it is enough; the closest is 1")
+    assert plan.reason.startswith(
+        "max_gpus is 1, and no number up to it is enough; the closest is 1"
+    )
 
 
 def test_a_global_batch_is_kept() -> None:
@@ -196,26 +261,46 @@ def test_a_global_batch_is_kept() -> None:
     for candidate in plan.candidates:
         workload = candidate.workload
         assert isinstance(workload, TrainWorkload)
-        assert workload.micro_batch_size * workload.gradient_accumulation_steps * candidate.layout.data_parallel == 12
+        assert (
+            workload.micro_batch_size
+            * workload.gradient_accumulation_steps
+            * candidate.layout.data_parallel
+            == 12
+        )
 
 
 def test_a_global_batch_that_nothing_makes_is_refused() -> None:
     """Seven sequences cannot be cut into micro batches of two."""
     with pytest.raises(InvalidInputError, match="global batch of 7"):
-        _plan(a_subject("gpt2"), BATCHES, fixed=frozenset({"micro_batch_size"}), limits=Limits(global_batch_size=7))
+        _plan(
+            a_subject("gpt2"),
+            BATCHES,
+            fixed=frozenset({"micro_batch_size"}),
+            limits=Limits(global_batch_size=7),
+        )
 
 
 def test_a_layout_beyond_the_limit_is_refused() -> None:
     """The layout alone takes more GPUs than are allowed."""
     with pytest.raises(InvalidInputError, match="takes at least 16 GPUs, but max_gpus is 8"):
-        _plan(a_subject("gpt2"), SHORT, Layout(data_parallel=16), fixed=frozenset({"data_parallel"}), limits=Limits(max_gpus=8))
+        _plan(
+            a_subject("gpt2"),
+            SHORT,
+            Layout(data_parallel=16),
+            fixed=frozenset({"data_parallel"}),
+            limits=Limits(max_gpus=8),
+        )
 
 
 def test_what_has_no_term_is_refused() -> None:
     """Where no configuration has an answer, the estimator's refusal is the answer."""
     with pytest.raises(NotModelledError, match="tensor_parallel"):
         _plan(
-            a_subject("gpt2"), SHORT, Layout(tensor_parallel=2), limits=SMALL, fixed=frozenset({"tensor_parallel", "framework"})
+            a_subject("gpt2"),
+            SHORT,
+            Layout(tensor_parallel=2),
+            limits=SMALL,
+            fixed=frozenset({"tensor_parallel", "framework"}),
         )
 
 

@@ -9,9 +9,9 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
-from service.planner.fit.evaluator import make_subject
+from service.planner.fit.evaluator import make_evaluator
 from service.planner.plans.objectives import Objective
-from service.planner.plans.offered import Plans, everywhere
+from service.planner.plans.offered import Plans, merge_refusals
 from service.planner.plans.plans import find_plans
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
@@ -37,21 +37,31 @@ def model() -> Architecture:
 
 def _plans(model: Architecture, devices: tuple[Device, ...]) -> Plans:
     cache = PlanCache()
-    subjects = [(Offer(device=device), make_subject(model, device, plans=cache)) for device in devices]
+    subjects = [
+        (Offer(device=device), make_evaluator(model, device, plans=cache)) for device in devices
+    ]
     return find_plans(subjects, TWO_RANKS, Objective.FEWEST_GPUS)
 
 
 @pytest.mark.parametrize("devices", [(WHOLE, SLICE), (SLICE, WHOLE)])
-def test_a_kind_that_cannot_be_asked_is_told_beside_the_plan(model: Architecture, devices: tuple[Device, ...]) -> None:
-    """Two ranks run on whole GPUs and on no slices: both are in the answer, in the order in which they were asked."""
+def test_a_kind_that_cannot_be_asked_is_told_beside_the_plan(
+    model: Architecture, devices: tuple[Device, ...]
+) -> None:
+    """Two ranks run on whole GPUs and on no slices: both are in the answer, in the order in which
+    they were asked.
+    """
     plans = _plans(model, devices)
-    by_name = {one.offer.device.name: one.plan for one in plans.offered}
+    by_name = {one.offer.device.name: one.plan for one in plans.offer_plans}
 
     assert plans.best is not None
     assert plans.best.offer.device is WHOLE
     assert list(by_name) == [device.name for device in devices]
     assert by_name[WHOLE.name].num_gpus == 2
-    assert (by_name[SLICE.name].num_gpus, by_name[SLICE.name].reason, by_name[SLICE.name].is_refused) == (None, ALONE, True)
+    assert (
+        by_name[SLICE.name].num_gpus,
+        by_name[SLICE.name].reason,
+        by_name[SLICE.name].is_refused,
+    ) == (None, ALONE, True)
 
 
 def test_what_no_kind_can_be_asked_is_the_error(model: Architecture) -> None:
@@ -68,7 +78,7 @@ def test_different_reasons_are_all_told() -> None:
         ("A", InvalidInputError("no price", field="constraints.max_cost_per_hour")),
         ("B", InvalidInputError("no fp8", field="workload.quantization")),
     ]
-    told = everywhere(refusals)
+    told = merge_refusals(refusals)
 
     assert told.message == "none of these GPUs can be asked: A: no price; B: no fp8"
     assert told.field == "gpus"

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from service.estimator.values.units import GIB
-from service.planner.fit.evaluator import Subject
+from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.remedies import Remedy
 from service.planner.fit.verdict import Verdict
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plan
 from service.planner.plans.plans import find_plans
-from service.planner.plans.relaxations import Larger, none_larger
+from service.planner.plans.relaxations import LargerGpus, list_no_larger_gpus
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
 from tests.unit.planner.builders import ONE_GPU, SHORT, a_subject
@@ -19,13 +19,23 @@ SHARDED = frozenset({"fsdp2"})
 SMALL = 40 * GIB
 
 
-def _plan(limits: Limits, *, larger: Larger = none_larger, price: float | None = None) -> Plan:
+def _plan(
+    limits: Limits, *, larger: LargerGpus = list_no_larger_gpus, price: float | None = None
+) -> Plan:
     subject = a_subject("llama-2-7b", usable_bytes=SMALL)
     question = Question(
-        workload=SHORT, layout=replace(ONE_GPU, host_memory_bytes=1), limits=limits, fixed=PLAIN, frameworks=SHARDED
+        workload=SHORT,
+        layout=replace(ONE_GPU, host_memory_bytes=1),
+        limits=limits,
+        fixed=PLAIN,
+        frameworks=SHARDED,
     )
     offer = Offer(device=subject.device, price_per_gpu_hour=price)
-    return find_plans([(offer, subject)], question, Objective.FEWEST_GPUS, larger=larger).offered[0].plan
+    return (
+        find_plans([(offer, subject)], question, Objective.FEWEST_GPUS, larger_gpus=larger)
+        .offer_plans[0]
+        .plan
+    )
 
 
 def _helps(plan: Plan) -> Remedy:
@@ -52,10 +62,12 @@ def test_a_budget_is_raised_to_what_as_many_gpus_cost() -> None:
 
 
 def test_the_next_larger_gpu_comes_before_more_gpus() -> None:
-    """The first larger GPU on which the question has a plan is named, those that are too small still are not."""
+    """The first larger GPU on which the question has a plan is named, those that are too small
+    still are not.
+    """
     sizes = {f"of {size}": size * GIB for size in (41, 200, 300)}
 
-    def larger(_device: object) -> tuple[Subject, ...]:
+    def larger(_device: object) -> tuple[Evaluator, ...]:
         found = []
         for name, size in sizes.items():
             subject = a_subject("llama-2-7b", usable_bytes=size)

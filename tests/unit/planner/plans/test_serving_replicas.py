@@ -9,10 +9,10 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Engine, ServeWorkload
-from service.planner.fit.evaluator import make_subject
+from service.planner.fit.evaluator import make_evaluator
 from service.planner.fit.verdict import Verdict
-from service.planner.legality.legal import legal
-from service.planner.plans.how_many import how_many
+from service.planner.legality.legal import find_violation
+from service.planner.plans.how_many import find_fewest_gpus
 from service.planner.plans.offered import Plan
 from service.planner.search.search_space import Limits, Question
 
@@ -26,16 +26,32 @@ def plan(
     **words: Any,  # noqa: ANN401 - each word has its own type
 ) -> Plan:
     """Ask how many A100s of 80 GB a replica takes."""
-    asked: dict[str, Any] = {"num_sequences": 8, "prompt_tokens": 2048, "output_tokens": 256, "max_model_len": 4096}
+    asked: dict[str, Any] = {
+        "num_sequences": 8,
+        "prompt_tokens": 2048,
+        "output_tokens": 256,
+        "max_model_len": 4096,
+    }
     workload = ServeWorkload(**{"engine": Engine.VLLM} | asked | words)
-    subject = make_subject(load_architecture(resolve_model(model)), resolve_gpu("A100-SXM4-80GB").device())
-    question = Question(workload=workload, layout=layout or Layout(), fixed=fixed, limits=limits or Limits(max_gpus=64))
-    return how_many(subject, question)
+    subject = make_evaluator(
+        load_architecture(resolve_model(model)), resolve_gpu("A100-SXM4-80GB").to_device()
+    )
+    question = Question(
+        workload=workload,
+        layout=layout or Layout(),
+        fixed=fixed,
+        limits=limits or Limits(max_gpus=64),
+    )
+    return find_fewest_gpus(subject, question)
 
 
-@pytest.mark.parametrize(("model", "num_gpus"), [("llama-2-7b", 1), ("llama-2-70b", 2), ("bloom-176b", 7)])
+@pytest.mark.parametrize(
+    ("model", "num_gpus"), [("llama-2-7b", 1), ("llama-2-70b", 2), ("bloom-176b", 7)]
+)
 def test_a_replica_is_split_over_as_few_gpus_as_hold_it(model: str, num_gpus: int) -> None:
-    """70 billion 16-bit weights are 129 GiB: two ranks of 80 GB hold them, and eight sequences beside them."""
+    """70 billion 16-bit weights are 129 GiB: two ranks of 80 GB hold them, and eight sequences
+    beside them.
+    """
     found = plan(model, fixed=frozenset({"pipeline_parallel"}))
 
     assert found.num_gpus == num_gpus
@@ -61,7 +77,9 @@ def test_replicas_multiply_what_one_takes() -> None:
 
 def test_a_node_bounds_the_split() -> None:
     """Tensor-parallel ranks stay in one node; a pipeline may cross nodes."""
-    found = plan("bloom-176b", layout=Layout(gpus_per_node=4), fixed=frozenset({"pipeline_parallel"}))
+    found = plan(
+        "bloom-176b", layout=Layout(gpus_per_node=4), fixed=frozenset({"pipeline_parallel"})
+    )
     piped = plan("bloom-176b", layout=Layout(gpus_per_node=4))
 
     assert found.num_gpus is None
@@ -85,7 +103,9 @@ def test_a_plan_fits() -> None:
 
 
 def test_a_throughput_is_met_by_as_few_replicas_as_make_it() -> None:
-    """One replica makes less than is asked; the answer says how much, and the plan keeps the limit."""
+    """One replica makes less than is asked; the answer says how much, and the plan keeps the
+    limit.
+    """
     one = plan("llama-2-7b", limits=Limits(max_gpus=8)).candidates[0]
     assert one.throughput is not None
     wanted = one.throughput.tokens_per_second * 2.5
@@ -97,7 +117,9 @@ def test_a_throughput_is_met_by_as_few_replicas_as_make_it() -> None:
 
 
 def test_so_many_sequences_take_so_many_replicas() -> None:
-    """Each serves what the request says; a number of replicas that is pinned is kept, and refused where it is too small."""
+    """Each serves what the request says; a number of replicas that is pinned is kept, and refused
+    where it is too small.
+    """
     found = plan("llama-2-7b", limits=Limits(max_gpus=8, min_num_sequences=17))
 
     assert (found.num_gpus, found.candidates[0].layout.data_parallel) == (3, 3)
@@ -112,17 +134,30 @@ def test_so_many_sequences_take_so_many_replicas() -> None:
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM])
 def test_replicas_that_share_their_experts_take_fewer_gpus(engine: Engine) -> None:
-    """Each holds its own attention and cache, and a part of the experts: fewer GPUs hold as many sequences."""
+    """Each holds its own attention and cache, and a part of the experts: fewer GPUs hold as many
+    sequences.
+    """
     limits = Limits(max_gpus=64, min_num_sequences=128)
     spread = plan("mixtral-8x7b", limits=limits, engine=engine, num_sequences=32)
-    alone = plan("mixtral-8x7b", limits=limits, engine=engine, num_sequences=32, fixed=frozenset({"expert_parallel"}))
+    alone = plan(
+        "mixtral-8x7b",
+        limits=limits,
+        engine=engine,
+        num_sequences=32,
+        fixed=frozenset({"expert_parallel"}),
+    )
     layout = spread.candidates[0].layout
 
     assert (spread.num_gpus or 0) < (alone.num_gpus or 0)
     assert layout.expert_parallel > 1
     each = layout.expert_tensor_parallel or layout.tensor_parallel
     assert layout.expert_parallel * each == layout.tensor_parallel * layout.data_parallel
-    assert legal(load_architecture(resolve_model("mixtral-8x7b")), spread.candidates[0].workload, layout) is None
+    assert (
+        find_violation(
+            load_architecture(resolve_model("mixtral-8x7b")), spread.candidates[0].workload, layout
+        )
+        is None
+    )
 
 
 def test_experts_of_one_replica_stay_where_they_are() -> None:

@@ -9,7 +9,7 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.estimate import estimate
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import Framework, TrainWorkload
-from service.planner.search.bounds import kept_of_sequence, states_of
+from service.planner.search.bounds import compute_saved_activations, compute_state_bytes
 
 WAYS = {
     Framework.TRANSFORMERS: Layout(),
@@ -30,16 +30,24 @@ WAYS = {
         ("starcoder2-7b", Framework.TRANSFORMERS),
     ],
 )
-def test_what_backward_reads_is_less_than_what_is_allocated(name: str, framework: Framework) -> None:
-    """Weights, states and what products read stay below the peak, and are most of it where activations fill the GPU."""
+def test_what_backward_reads_is_less_than_what_is_allocated(
+    name: str, framework: Framework
+) -> None:
+    """Weights, states and what products read stay below the peak, and are most of it where
+    activations fill the GPU.
+    """
     model, layout = load_architecture(resolve_model(name)), WAYS[framework]
     workload = TrainWorkload(sequence_length=2048, micro_batch_size=128, framework=framework)
-    states = replace(states_of(model, workload), gradients=0).total
-    kept = kept_of_sequence(model, workload).everything
+    states = replace(compute_state_bytes(model, workload), gradients=0).total
+    kept = compute_saved_activations(model, workload).everything
 
     found = estimate(model, workload, layout=layout, device=resolve_device("H100-SXM5-80GB"))
 
-    assert found.allocated_bytes / 4 < states + kept * workload.micro_batch_size < found.allocated_bytes
+    assert (
+        found.allocated_bytes / 4
+        < states + kept * workload.micro_batch_size
+        < found.allocated_bytes
+    )
 
 
 def test_compilers_choose_what_they_keep() -> None:
@@ -47,6 +55,6 @@ def test_compilers_choose_what_they_keep() -> None:
     model = load_architecture(resolve_model("llama-3.1-8b"))
     workload = TrainWorkload(sequence_length=4096, compile=True)
 
-    kept = kept_of_sequence(model, workload)
+    kept = compute_saved_activations(model, workload)
 
     assert kept.everything == kept.inputs == 2 * 4096 * 4096 * 32

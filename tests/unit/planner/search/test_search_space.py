@@ -18,11 +18,15 @@ def test_limits_that_make_no_sense_are_refused() -> None:
 
 
 def test_replicas_are_counted_where_more_of_them_are_what_is_asked() -> None:
-    """A load or a throughput asks for replicas, unless the request says how many; training has none."""
+    """A load or a throughput asks for replicas, unless the request says how many; training has
+    none.
+    """
     load = Limits(min_num_sequences=64)
 
     assert Question(workload=CHAT, layout=ONE_GPU, limits=load).counts_replicas
     assert not Question(workload=CHAT, layout=ONE_GPU).counts_replicas
-    assert not Question(workload=CHAT, layout=ONE_GPU, limits=load, fixed=frozenset({"data_parallel"})).counts_replicas
+    assert not Question(
+        workload=CHAT, layout=ONE_GPU, limits=load, fixed=frozenset({"data_parallel"})
+    ).counts_replicas
     with pytest.raises(InvalidInputError, match="min_num_sequences means nothing for task 'train'"):
         Question(workload=SHORT, layout=ONE_GPU, limits=load)

@@ -1,4 +1,6 @@
-"""Limits of time come before memory: of what cannot keep them nothing is estimated, and nothing that keeps them is lost."""
+"""Limits of time come before memory: of what cannot keep them nothing is estimated, and nothing
+that keeps them is lost.
+"""
 
 from collections import Counter
 from contextlib import suppress
@@ -12,24 +14,30 @@ from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import TrainWorkload, Workload
-from service.planner.fit.evaluator import Subject, make_subject
+from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.plans.objectives import Objective
-from service.planner.plans.plans import plan_on
-from service.planner.search.layouts import Space
+from service.planner.plans.plans import plan_offer
+from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
-from service.planner.search.step_times import Clock, excess
+from service.planner.search.step_times import StepTimes, compute_excess
 from tests.unit.planner.builders import a_device
-from tests.unit.planner.plans.test_against_brute_force import LEGALITY, MODEL, everything, optimum_of, random_case
+from tests.unit.planner.plans.test_against_brute_force import (
+    LEGALITY,
+    MODEL,
+    everything,
+    optimum_of,
+    random_case,
+)
 
 SEED, NUM_QUESTIONS = 20261122, 40
 RUN = TrainWorkload(sequence_length=512, num_tokens=10**9)
 PLANS = PlanCache(capacity=4096)
 
 
-def _search(subject: Subject, question: Question) -> Search:
-    return Search(subject, Space(MODEL, question, Offer(device=subject.device)))
+def _search(subject: Evaluator, question: Question) -> Search:
+    return Search(subject, SearchSpace(MODEL, question, Offer(device=subject.device)))
 
 
 @pytest.mark.parametrize("objective", [Objective.FEWEST_GPUS, Objective.FASTEST])
@@ -39,18 +47,21 @@ def _search(subject: Subject, question: Question) -> Search:
     ids=["step", "run", "rate"],
 )
 def test_what_cannot_be_in_time_is_hardly_estimated(limits: Limits, objective: Objective) -> None:
-    """A limit that no layout keeps takes no replay, and few numbers: those that tell of each number why it is too slow."""
+    """A limit that no layout keeps takes no replay, and few numbers: those that tell of each number
+    why it is too slow.
+    """
     asked: Counter[str] = Counter()
 
     def counted(workload: Workload, layout: Layout, answer: str = "replayed") -> Estimate:
         asked[answer] += 1
         return plain.answer(workload, layout)
 
-    plain = make_subject(MODEL, a_device(40 * 2**30), plans=PLANS)
+    plain = make_evaluator(MODEL, a_device(40 * 2**30), plans=PLANS)
     search = _search(
-        replace(plain, replayed=counted), Question(workload=RUN, layout=Layout(), limits=replace(limits, max_gpus=32))
+        replace(plain, replayed=counted),
+        Question(workload=RUN, layout=Layout(), limits=replace(limits, max_gpus=32)),
     )
-    plan = plan_on(Offer(device=plain.device), search, objective)
+    plan = plan_offer(Offer(device=plain.device), search, objective)
 
     assert plan.num_gpus is None
     assert len(plan.rejected) == len(search.space.counts)
@@ -61,59 +72,89 @@ def test_what_cannot_be_in_time_is_hardly_estimated(limits: Limits, objective: O
 
 
 def test_no_step_is_shorter_than_its_bound() -> None:
-    """Neither of a configuration nor of its slot, with optimizers that have more states, fewer, or none."""
+    """Neither of a configuration nor of its slot, with optimizers that have more states, fewer, or
+    none.
+    """
     random, limits = Random(SEED), Limits(max_gpus=16, max_step_time_s=1.0, max_hours=1.0)  # noqa: S311 - questions, not secrets
-    subject = make_subject(MODEL, a_device(2**40), plans=PLANS)
+    subject = make_evaluator(MODEL, a_device(2**40), plans=PLANS)
     for optimizer in ("adamw", "sgd", "adamw_8bit"):
-        question = Question(workload=replace(RUN, optimizer=optimizer), layout=Layout(), limits=limits)
-        space = Space(MODEL, question, Offer(device=subject.device))
-        bounds = Clock(subject, space).bounds
+        question = Question(
+            workload=replace(RUN, optimizer=optimizer), layout=Layout(), limits=limits
+        )
+        space = SearchSpace(MODEL, question, Offer(device=subject.device))
+        bounds = StepTimes(subject, space).bounds
         assert bounds is not None
-        for slot in random.sample([slot for number in space.counts for slot in space.slots(number)], 40):
-            batch = random.choice(space.batches(slot))
-            config = space.config(slot, batch)
+        for slot in random.sample(
+            [slot for number in space.counts for slot in space.list_options(number)], 40
+        ):
+            batch = random.choice(space.list_batches(slot))
+            config = space.build_config(slot, batch)
             with suppress(EstimatorError):
-                took = excess(limits, config[0], subject.throughput(*config, subject.numbers(*config)))  # type: ignore[arg-type]  # this GPU is timed
+                took = compute_excess(
+                    limits,
+                    config[0],
+                    subject.get_throughput(*config, subject.estimate_numbers(*config)),  # type: ignore[arg-type]  # this GPU is timed
+                )
 
-                assert bounds.least_excess(slot) <= bounds.excess(slot, batch, state_bytes=0) * (1 + 1e-9)
-                assert bounds.excess(slot, batch, state_bytes=0) <= took * (1 + 1e-9)
+                assert bounds.get_min_excess(slot) <= bounds.get_excess(
+                    slot, batch, state_bytes=0
+                ) * (1 + 1e-9)
+                assert bounds.get_excess(slot, batch, state_bytes=0) <= took * (1 + 1e-9)
 
 
 def _limited(random: Random) -> tuple[Question, int]:
-    """Return a random question with a limit of time that about half of its layouts keep, and its GPU's memory."""
+    """Return a random question with a limit of time that about half of its layouts keep, and its
+    GPU's memory.
+    """
     case = random_case(random)
     assert isinstance(case.question.workload, TrainWorkload)
     workload = replace(case.question.workload, num_tokens=10**9)
     step, hours = random.uniform(0.02, 0.3), random.uniform(1, 16)
-    chosen = random.choice([{"max_step_time_s": step}, {"max_hours": hours}, {"min_tokens_per_second": 10**9 / hours / 3600}])
+    chosen = random.choice(
+        [
+            {"max_step_time_s": step},
+            {"max_hours": hours},
+            {"min_tokens_per_second": 10**9 / hours / 3600},
+        ],
+    )
     limits = replace(case.question.limits, **chosen)  # type: ignore[arg-type]  # each is a limit of time
     return replace(case.question, workload=workload, limits=limits), case.usable_bytes
 
 
 def test_within_a_limit_of_time_plans_are_the_optimum() -> None:
-    """Every legal configuration is timed and answered in full: no smaller number has room and is in time, but once in 40."""
+    """Every legal configuration is timed and answered in full: no smaller number has room and is in
+    time, but once in 40.
+    """
     random = Random(SEED)  # noqa: S311 - questions, not secrets
     found: list[tuple[float | None, float | None]] = []
     for _ in range(NUM_QUESTIONS):
         question, usable = _limited(random)
-        subject = make_subject(MODEL, a_device(usable), plans=PLANS)
-        in_time = Clock(subject, Space(MODEL, question, Offer(device=subject.device))).is_in_time
+        subject = make_evaluator(MODEL, a_device(usable), plans=PLANS)
+        in_time = StepTimes(
+            subject, SearchSpace(MODEL, question, Offer(device=subject.device))
+        ).is_in_time
         configs = []
         for config in everything(question):
             with suppress(EstimatorError):
                 if LEGALITY.check(*config) is None and in_time(
-                    config[0], subject.throughput(*config, subject.numbers(*config))
+                    config[0], subject.get_throughput(*config, subject.estimate_numbers(*config))
                 ):
                     configs.append(config)
         optimum = optimum_of(subject, question, LEGALITY, configs, fastest=False)
         try:
-            plan = plan_on(Offer(device=subject.device), _search(subject, question), Objective.FEWEST_GPUS)
+            plan = plan_offer(
+                Offer(device=subject.device), _search(subject, question), Objective.FEWEST_GPUS
+            )
         except EstimatorError:
             found.append((None, optimum))
         else:
             found.append((plan.num_gpus, optimum))
 
-    assert all(number is None or (optimum is not None and number >= optimum) for number, optimum in found)
-    assert sum(number == optimum for number, optimum in found) >= NUM_QUESTIONS - 1  # as without limits: 99 of 100 and more
+    assert all(
+        number is None or (optimum is not None and number >= optimum) for number, optimum in found
+    )
+    assert (
+        sum(number == optimum for number, optimum in found) >= NUM_QUESTIONS - 1
+    )  # as without limits: 99 of 100 and more
     assert sum(optimum is not None for _, optimum in found) > NUM_QUESTIONS / 4
     assert sum(optimum is None for _, optimum in found) > NUM_QUESTIONS / 8

@@ -5,17 +5,23 @@ import pytest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.units import format_bytes
-from service.estimator.values.workload import Allocator, Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.workload import (
+    Allocator,
+    Checkpointing,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 from service.probing.plan import NUM_ROUNDS, NUM_TIMED_ROUNDS, Point
 from service.probing.refusal import Refusal
 from tests.fake_cuda import CONTEXT_BYTES, MIB, WORKSPACE_BYTES, FakeDriver
 from tests.fake_nvml import FakeGpu, FakeNvml
 from worker.probes.attention.names import Kernel
 from worker.probes.cuda.backend import CudaBackend
-from worker.probes.cuda.driver import Moment
-from worker.probes.cuda.speed import Ruler
-from worker.probes.run.backend import Session, Subject
-from worker.probes.run.extrapolate import instants_of
+from worker.probes.cuda.driver import GpuEvent
+from worker.probes.cuda.speed import BenchmarkSize
+from worker.probes.run.backend import PointResult, ProbeSetup
+from worker.probes.run.extrapolate import compute_instant_peaks
 from worker.probes.run.session import run_point
 
 CONFIG = {
@@ -28,14 +34,16 @@ CONFIG = {
     "vocab_size": 101,
     "max_position_embeddings": 64,
 }
-RULER = Ruler(matrix_size=16, num_copied=16)
+RULER = BenchmarkSize(matrix_size=16, num_copied=16)
 POINT = Point(layers=(0,), micro_batch_size=2, sequence_length=8)
 TRAINING = TrainWorkload(sequence_length=8, micro_batch_size=2, precision=POLICIES["fp32"])
 SERVING = ServeWorkload(num_sequences=2, prompt_tokens=8, output_tokens=4)
 
 
 class StartingGpu(FakeDriver):
-    """A driver whose start takes memory of the fake GPU, under another number than this process's."""
+    """A driver whose start takes memory of the fake GPU, under another number than this
+    process's.
+    """
 
     def __init__(self, gpu: FakeGpu, **words: object) -> None:
         """Start on this GPU."""
@@ -50,44 +58,55 @@ class StartingGpu(FakeDriver):
             self._gpu.processes[4242] = CONTEXT_BYTES
 
 
-def subject(workload: Workload) -> Subject:
+def subject(workload: Workload) -> ProbeSetup:
     """Return the tiny llama under this workload."""
-    return Subject(config=CONFIG, workload=workload, kernel=Kernel.FLASH)
+    return ProbeSetup(config=CONFIG, workload=workload, kernel=Kernel.FLASH)
 
 
 def silent(_step: str) -> None:
     """Tell nothing."""
 
 
-def backend_on(gpu: FakeGpu, driver: FakeDriver | None = None, environ: dict[str, str] | None = None) -> CudaBackend:
+def backend_on(
+    gpu: FakeGpu, driver: FakeDriver | None = None, environ: dict[str, str] | None = None
+) -> CudaBackend:
     """Return a backend whose only GPU is this one."""
-    return CudaBackend(driver=driver or StartingGpu(gpu), nvml=FakeNvml(gpu), environ=environ or {}, ruler=RULER)
+    return CudaBackend(
+        driver=driver or StartingGpu(gpu),
+        nvml=FakeNvml(gpu),
+        environ=environ or {},
+        benchmark_size=RULER,
+    )
 
 
-def run(workload: Workload, point: Point = POINT) -> Session:
+def run(workload: Workload, point: Point = POINT) -> PointResult:
     """Run a workload on a fresh fake GPU."""
-    return backend_on(FakeGpu(uuid="GPU-1111")).run(subject(workload), point, tell=silent)
+    return backend_on(FakeGpu(uuid="GPU-1111")).run(subject(workload), point, on_step=silent)
 
 
 @pytest.fixture(scope="module")
-def trained() -> Session:
+def trained() -> PointResult:
     """Return a training that many tests look at."""
     return run(TRAINING)
 
 
 @pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
 def test_training_is_divided_as_on_a_processor(checkpointing: Checkpointing) -> None:
-    """The stretches of the last step are those of a recorded CPU run, name by name: one extrapolation reads both."""
-    workload = TrainWorkload(sequence_length=8, micro_batch_size=2, activation_checkpointing=checkpointing)
+    """The stretches of the last step are those of a recorded CPU run, name by name: one
+    extrapolation reads both.
+    """
+    workload = TrainWorkload(
+        sequence_length=8, micro_batch_size=2, activation_checkpointing=checkpointing
+    )
     session = run(workload)
-    recorded = run_point(subject(workload), POINT, tell=silent)
+    recorded = run_point(subject(workload), POINT, on_step=silent)
 
     assert set(session.reading.live) == set(recorded.reading.live)
     assert session.reserved is not None
     assert set(session.reserved) == set(session.reading.live)
 
 
-def test_only_steady_steps_are_timed(trained: Session) -> None:
+def test_only_steady_steps_are_timed(trained: PointResult) -> None:
     """The two cold steps and the one that is looked at closely do not count."""
     session = trained
 
@@ -96,7 +115,7 @@ def test_only_steady_steps_are_timed(trained: Session) -> None:
     assert session.step_seconds[0] > 0
 
 
-def test_workspaces_are_counted_apart(trained: Session) -> None:
+def test_workspaces_are_counted_apart(trained: PointResult) -> None:
     """Live bytes leave out what cuBLAS holds, which CUDA's own count of allocated bytes has."""
     reading = trained.reading
     peak = max(reading.live, key=lambda name: reading.live[name])
@@ -105,16 +124,18 @@ def test_workspaces_are_counted_apart(trained: Session) -> None:
     assert any(f"workspaces hold {format_bytes(WORKSPACE_BYTES)}" in note for note in trained.notes)
 
 
-def test_the_weights_are_seen_before_the_first_step(trained: Session) -> None:
+def test_the_weights_are_seen_before_the_first_step(trained: PointResult) -> None:
     """At the mark of loading nothing has run, so there are no workspaces to leave out."""
     assert trained.reading.load_bytes == MIB
 
 
 def test_serving_runs_its_rounds() -> None:
     """Prefill and decode are looked at, decodes are timed, and the time of a prefill is told."""
-    session = run(SERVING, Point(layers=(0,), micro_batch_size=2, sequence_length=8, output_tokens=4))
+    session = run(
+        SERVING, Point(layers=(0,), micro_batch_size=2, sequence_length=8, output_tokens=4)
+    )
 
-    assert list(instants_of(session.reading.live)) == ["prefill", "decode"]
+    assert list(compute_instant_peaks(session.reading.live)) == ["prefill", "decode"]
     assert len(session.step_seconds) == NUM_TIMED_ROUNDS
     assert any(note.startswith("prefill took") for note in session.notes)
 
@@ -124,11 +145,13 @@ def test_a_prefill_alone_has_no_decode_to_time() -> None:
     session = run(ServeWorkload(num_sequences=2, prompt_tokens=8), POINT)
 
     assert session.step_seconds == ()
-    assert list(instants_of(session.reading.live)) == ["prefill"]
+    assert list(compute_instant_peaks(session.reading.live)) == ["prefill"]
 
 
-def test_the_context_is_seen_from_a_container(trained: Session) -> None:
-    """The process is the one that came with CUDA's start, under whatever number; its bytes are NVML's."""
+def test_the_context_is_seen_from_a_container(trained: PointResult) -> None:
+    """The process is the one that came with CUDA's start, under whatever number; its bytes are
+    NVML's.
+    """
     assert trained.context_bytes == CONTEXT_BYTES
     assert trained.device_bytes == CONTEXT_BYTES
     assert trained.transferable
@@ -136,8 +159,12 @@ def test_the_context_is_seen_from_a_container(trained: Session) -> None:
 
 
 def test_a_hidden_process_is_the_difference_to_before() -> None:
-    """Where NVML lists no process, the GPU's bytes less those that were there stand in, and it is said."""
-    session = backend_on(FakeGpu(uuid="GPU-1111", used=7 * MIB, processes=None)).run(subject(TRAINING), POINT, tell=silent)
+    """Where NVML lists no process, the GPU's bytes less those that were there stand in, and it is
+    said.
+    """
+    session = backend_on(FakeGpu(uuid="GPU-1111", used=7 * MIB, processes=None)).run(
+        subject(TRAINING), POINT, on_step=silent
+    )
 
     assert session.device_bytes is None
     assert session.device_total_used_bytes == CONTEXT_BYTES
@@ -148,7 +175,7 @@ def test_a_hidden_process_is_the_difference_to_before() -> None:
 def test_without_nvml_allocations_are_measured_all_the_same() -> None:
     """The reason is told, and what the allocator counts is there."""
     backend = CudaBackend(driver=FakeDriver(), nvml=FakeNvml(has_driver=False), environ={})
-    session = backend.run(subject(TRAINING), POINT, tell=silent)
+    session = backend.run(subject(TRAINING), POINT, on_step=silent)
 
     assert session.device_bytes is None
     assert session.reading.live
@@ -158,7 +185,7 @@ def test_without_nvml_allocations_are_measured_all_the_same() -> None:
 def test_others_on_the_gpu_are_told() -> None:
     """A neighbour that stays as it is disturbs nothing, but everybody should know."""
     gpu = FakeGpu(uuid="GPU-1111", used=9 * MIB, processes={77: 9 * MIB})
-    session = backend_on(gpu).run(subject(TRAINING), POINT, tell=silent)
+    session = backend_on(gpu).run(subject(TRAINING), POINT, on_step=silent)
 
     assert any("others use this GPU: process 77" in note for note in session.notes)
     assert session.transferable
@@ -166,15 +193,17 @@ def test_others_on_the_gpu_are_told() -> None:
 
 
 def test_others_who_come_and_go_spoil_what_is_shared() -> None:
-    """The GPU's own bytes are nobody's any more, this process's stay its own; nothing is learnt from such a run."""
+    """The GPU's own bytes are nobody's any more, this process's stay its own; nothing is learnt
+    from such a run.
+    """
     gpu = FakeGpu(uuid="GPU-1111", used=9 * MIB, processes={77: 9 * MIB})
 
     class Disturbed(StartingGpu):
-        def now(self) -> Moment:
+        def record_event(self) -> GpuEvent:
             gpu.processes = {4242: CONTEXT_BYTES, 78: (self._ticks + 1) * MIB}
-            return super().now()
+            return super().record_event()
 
-    session = backend_on(gpu, Disturbed(gpu)).run(subject(TRAINING), POINT, tell=silent)
+    session = backend_on(gpu, Disturbed(gpu)).run(subject(TRAINING), POINT, on_step=silent)
 
     assert not session.transferable
     assert session.device_total_used_bytes is None
@@ -183,27 +212,33 @@ def test_others_who_come_and_go_spoil_what_is_shared() -> None:
 
 
 def test_out_of_memory_is_a_result() -> None:
-    """The bytes at which it happened, where, and CUDA's words; the next point begins with everything given back."""
+    """The bytes at which it happened, where, and CUDA's words; the next point begins with
+    everything given back.
+    """
     gpu = FakeGpu(uuid="GPU-1111")
     driver = StartingGpu(gpu, fails_at=3)
     backend = backend_on(gpu, driver)
-    session = backend.run(subject(TRAINING), POINT, tell=silent)
+    session = backend.run(subject(TRAINING), POINT, on_step=silent)
 
     assert session.out_of_memory_at is not None
     assert list(session.reading.live.values()) == [session.out_of_memory_at - 512]
     assert any("Tried to allocate 2.26 GiB" in note for note in session.notes)
     assert driver.calls[-3:] == ["release", "set_allocator default", "forget_peaks"]
-    assert backend.run(subject(TRAINING), POINT, tell=silent).out_of_memory_at is None
+    assert backend.run(subject(TRAINING), POINT, on_step=silent).out_of_memory_at is None
 
 
 def test_the_allocator_is_set_as_asked() -> None:
-    """Expandable segments are turned on before the model is made, and off again for the next point."""
+    """Expandable segments are turned on before the model is made, and off again for the next
+    point.
+    """
     gpu = FakeGpu(uuid="GPU-1111")
     driver = StartingGpu(gpu)
     backend = backend_on(gpu, driver)
-    expandable = ServeWorkload(num_sequences=1, prompt_tokens=8, allocator=Allocator.EXPANDABLE_SEGMENTS)
-    backend.run(subject(expandable), POINT, tell=silent)
-    backend.run(subject(SERVING), POINT, tell=silent)
+    expandable = ServeWorkload(
+        num_sequences=1, prompt_tokens=8, allocator=Allocator.EXPANDABLE_SEGMENTS
+    )
+    backend.run(subject(expandable), POINT, on_step=silent)
+    backend.run(subject(SERVING), POINT, on_step=silent)
 
     settings = [call for call in driver.calls if call.startswith("set_allocator")]
     assert settings[:2] == ["set_allocator expandable_segments"] * 2
@@ -221,10 +256,14 @@ def test_one_who_starts_at_the_same_time_is_not_taken_for_this_process() -> None
             assert gpu.processes is not None
             gpu.processes[4243] = MIB
 
-    session = backend_on(gpu, Crowded(gpu)).run(subject(SERVING), POINT, tell=silent)
+    session = backend_on(gpu, Crowded(gpu)).run(subject(SERVING), POINT, on_step=silent)
 
     assert session.transferable
-    assert (session.context_bytes, session.device_bytes, session.device_total_used_bytes) == (None, None, None)
+    assert (session.context_bytes, session.device_bytes, session.device_total_used_bytes) == (
+        None,
+        None,
+        None,
+    )
     assert any("processes 4242, 4243 came to this GPU together" in note for note in session.notes)
     assert not any("others use this GPU" in note for note in session.notes)
 
@@ -232,23 +271,29 @@ def test_one_who_starts_at_the_same_time_is_not_taken_for_this_process() -> None
 def test_the_kernel_that_cuda_chose_is_of_the_environment() -> None:
     """Another kernel has another curve; torch chooses flash on the processor that plays the GPU."""
     backend = backend_on(FakeGpu(uuid="GPU-1111"))
-    backend.run(subject(TRAINING), POINT, tell=silent)
+    backend.run(subject(TRAINING), POINT, on_step=silent)
 
     assert backend.environment()["attention_kernel"] == "flash"
 
 
 def test_a_host_without_a_gpu_is_refused() -> None:
     """Torch's own words, and what is needed."""
-    backend = CudaBackend(driver=FakeDriver(starts=False), nvml=FakeNvml(has_driver=False), environ={})
+    backend = CudaBackend(
+        driver=FakeDriver(starts=False), nvml=FakeNvml(has_driver=False), environ={}
+    )
 
     with pytest.raises(Refusal, match="No CUDA GPUs are available"):
         backend.host(DType.BF16)
 
 
 def test_a_plan_is_told_what_the_gpu_can_bear() -> None:
-    """Free bytes are CUDA's, the number of steps is what a run takes, and nothing of the measurement is left."""
+    """Free bytes are CUDA's, the number of steps is what a run takes, and nothing of the
+    measurement is left.
+    """
     driver = FakeDriver()
-    limits = CudaBackend(driver=driver, nvml=FakeNvml(has_driver=False), environ={}, ruler=RULER).host(DType.FP32)
+    limits = CudaBackend(
+        driver=driver, nvml=FakeNvml(has_driver=False), environ={}, benchmark_size=RULER
+    ).host(DType.FP32)
 
     assert limits.available_bytes == 100 * 1024**3
     assert limits.num_steps == NUM_ROUNDS
@@ -262,7 +307,9 @@ def test_the_environment_names_what_the_numbers_depend_on() -> None:
     """GPU, driver, CUDA and the allocator; a MIG instance by its profile."""
     instance = FakeGpu(uuid="MIG-aaa1", name="NVIDIA H200 MIG 1g.18gb")
     machine = FakeNvml(FakeGpu(uuid="GPU-1111", instances=[instance]))
-    backend = CudaBackend(driver=StartingGpu(instance), nvml=machine, environ={"CUDA_VISIBLE_DEVICES": "MIG-aaa1"})
+    backend = CudaBackend(
+        driver=StartingGpu(instance), nvml=machine, environ={"CUDA_VISIBLE_DEVICES": "MIG-aaa1"}
+    )
 
     assert backend.environment() == {
         "gpu": "NVIDIA H200",

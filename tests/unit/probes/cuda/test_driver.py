@@ -1,4 +1,6 @@
-"""The words to CUDA, as far as they can be checked without one: they exist, and take what they are given."""
+"""The words to CUDA, as far as they can be checked without one: they exist, and take what they are
+given.
+"""
 
 from contextlib import nullcontext
 from inspect import signature
@@ -9,13 +11,16 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from service.estimator.values.workload import Allocator, Attention
-from worker.probes.attention.cuda_dispatch import describe_choice, own_choices
+from worker.probes.attention.cuda_dispatch import describe_choice, make_device_context
 from worker.probes.attention.names import Kernel
-from worker.probes.cuda.driver import ALLOCATOR_SETTINGS, AllocatorBytes, TorchDriver, counts_of
+from worker.probes.cuda.driver import ALLOCATOR_SETTINGS, AllocatorBytes, TorchDriver, parse_counts
 
 STATISTICS = {
     "num_alloc_retries": 2,
-    "requested_bytes": {"all": {"current": 1, "peak": 2, "allocated": 9, "freed": 8}, "small_pool": {}},
+    "requested_bytes": {
+        "all": {"current": 1, "peak": 2, "allocated": 9, "freed": 8},
+        "small_pool": {},
+    },
     "allocated_bytes": {"all": {"current": 512, "peak": 1024, "allocated": 0, "freed": 0}},
     "reserved_bytes": {"all": {"current": 2**21, "peak": 2**22, "allocated": 0, "freed": 0}},
 }
@@ -39,7 +44,9 @@ STATISTICS = {
         ("memory._record_memory_history", (), {"enabled": None}),
     ],
 )
-def test_torch_takes_what_the_driver_says(name: str, positional: tuple[object, ...], named: dict[str, object]) -> None:
+def test_torch_takes_what_the_driver_says(
+    name: str, positional: tuple[object, ...], named: dict[str, object]
+) -> None:
     """A release of torch that renames one of these is noticed here, and not on the first GPU."""
     assert signature(attrgetter(name)(torch.cuda)).bind(*positional, **named)
 
@@ -58,7 +65,7 @@ def test_the_allocator_understands_its_settings(allocator: Allocator) -> None:
 
 def test_statistics_are_read_by_their_names() -> None:
     """Current and peak of what was asked for, given out and reserved."""
-    assert counts_of(STATISTICS) == AllocatorBytes(
+    assert parse_counts(STATISTICS) == AllocatorBytes(
         requested=1,
         allocated=512,
         reserved=2**21,
@@ -71,14 +78,19 @@ def test_statistics_are_read_by_their_names() -> None:
 
 def test_before_the_start_everything_is_nothing() -> None:
     """Torch gives no statistics then."""
-    assert counts_of({}).reserved_peak == 0
+    assert parse_counts({}).reserved_peak == 0
 
 
 @pytest.mark.parametrize(
     ("error", "is_so"),
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), True),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (
+            RuntimeError(
+                "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+            ),
+            True,
+        ),
         (RuntimeError("CUDA error: out of memory"), True),
         (RuntimeError("CUDA driver error: out of memory"), True),
         (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
@@ -96,16 +108,18 @@ def test_running_out_is_told_from_other_errors(error: RuntimeError, is_so: bool)
 
 def test_peaks_are_joined() -> None:
     """Of two looks the later tells what is there, and both tell the peaks."""
-    early, late = counts_of(STATISTICS), counts_of({})
+    early, late = parse_counts(STATISTICS), parse_counts({})
     both = early | late
 
     assert (both.requested, both.requested_peak, both.reserved_peak) == (0, 2, 2**22)
 
 
 def test_torch_is_asked_once_which_kernel_it_takes() -> None:
-    """The first attention tells, later ones run undisturbed; a choice that was not expected is told."""
+    """The first attention tells, later ones run undisturbed; a choice that was not expected is
+    told.
+    """
     chosen: list[str] = []
-    choices = own_choices(Attention.SDPA, chosen)
+    choices = make_device_context(Attention.SDPA, chosen)
     query = torch.zeros(1, 2, 4, 8)
     for _ in range(2):
         with choices(Kernel.FLASH):
@@ -113,5 +127,8 @@ def test_torch_is_asked_once_which_kernel_it_takes() -> None:
 
     assert chosen == ["flash"]
     assert isinstance(choices(Kernel.FLASH), nullcontext)
-    assert describe_choice(["cudnn"], Kernel.FLASH) == "CUDA chose the cudnn attention kernel, where flash was expected"
+    assert (
+        describe_choice(["cudnn"], Kernel.FLASH)
+        == "CUDA chose the cudnn attention kernel, where flash was expected"
+    )
     assert describe_choice(["flash"], Kernel.FLASH) is None

@@ -7,7 +7,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import Attention, TrainWorkload
-from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, task_of
+from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, make_task
 from worker.probes.measure import measure
 
 LLAMA: Mapping[str, object] = {
@@ -29,7 +29,11 @@ CAST_AT_GATHER = Precision(
     optimizer_dtype=DType.FP32,
 )
 TRAIN = TrainWorkload(
-    sequence_length=64, micro_batch_size=2, precision=POLICIES["bf16"], attention=Attention.FLASH, keeps_logits=True
+    sequence_length=64,
+    micro_batch_size=2,
+    precision=POLICIES["bf16"],
+    attention=Attention.FLASH,
+    keeps_logits=True,
 )
 
 
@@ -52,7 +56,7 @@ def run(asked: Asked, device: ProbeDevice) -> ProbeResult:
     """Measure one rank at full depth."""
     request = ProbeRequest(
         model=ModelSource(architecture={}, hf_config=dict(asked.config)),
-        task=task_of(asked.workload),
+        task=make_task(asked.workload),
         layout=asked.layout,
         device=device,
         full_depth=True,

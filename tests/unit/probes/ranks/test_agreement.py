@@ -18,9 +18,13 @@ ASKED = {
     "FSDP2": Asked(layout=fsdp2(8), workload=replace(TRAIN, precision=CAST_AT_GATHER)),
     "FSDP2 with masters, checkpointed": Asked(
         layout=fsdp2(8),
-        workload=replace(TRAIN, precision=POLICIES["bf16_mixed"], activation_checkpointing=Checkpointing.FULL),
+        workload=replace(
+            TRAIN, precision=POLICIES["bf16_mixed"], activation_checkpointing=Checkpointing.FULL
+        ),
     ),
-    "FSDP2 under autocast": Asked(layout=fsdp2(8), workload=replace(TRAIN, precision=POLICIES["amp_bf16"])),
+    "FSDP2 under autocast": Asked(
+        layout=fsdp2(8), workload=replace(TRAIN, precision=POLICIES["amp_bf16"])
+    ),
     "hybrid shards": Asked(layout=fsdp2(8, shard_size=4)),
     "embedding and head apart": Asked(layout=fsdp2(8, shard_embeddings_separately=True)),
     "kept after forward": Asked(layout=fsdp2(4, reshard_after_forward=False)),
@@ -38,10 +42,14 @@ ASKED = {
     ),
 }
 _ESTIMATED_OTHERWISE = {
-    "tensor parallel": "foreach takes what is split and what is whole in two parts, an estimate takes all at once",
+    "tensor parallel": (
+        "foreach takes what is split and what is whole in two parts, an estimate takes all at once"
+    )
 }
 _ON_HOST_BYTES = 2048
-"""Steps that the optimizer counts and the tokens that both hold, which estimate and trace count differently."""
+"""Steps that the optimizer counts and the tokens that both hold, which estimate and trace count
+differently.
+"""
 
 
 @cache
@@ -52,7 +60,9 @@ def trace(name: str) -> ProbeResult:
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_traced_rank_is_one_with_real_tensors(name: str) -> None:
-    """The peaks of every instant agree within 0.1 per cent, counters of steps and meshes of ranks aside."""
+    """The peaks of every instant agree within 0.1 per cent, counters of steps and meshes of ranks
+    aside.
+    """
     traced = trace(name)
 
     real = run(ASKED[name], ProbeDevice.CPU)
@@ -65,7 +75,12 @@ def test_a_traced_rank_is_one_with_real_tensors(name: str) -> None:
 def estimated(asked: Asked) -> dict[str, int]:
     """Return the bytes of every instant as they are estimated."""
     boundless = Device(name="none", capacity_bytes=2**60, usable_bytes=2**60)
-    answer = estimate(architecture_from_config(asked.config), asked.workload, layout=asked.layout, device=boundless)
+    answer = estimate(
+        architecture_from_config(asked.config),
+        asked.workload,
+        layout=asked.layout,
+        device=boundless,
+    )
     return {instant.name: instant.allocated_bytes for instant in answer.instants}
 
 
@@ -78,14 +93,20 @@ def test_a_traced_rank_is_what_was_estimated(name: str) -> None:
 
 
 def test_uneven_shares_are_filled_up_before_they_are_gathered() -> None:
-    """Of 64 rows 48 ranks have two each, as far as they go: 96 rows are gathered, and forward holds what was traced."""
+    """Of 64 rows 48 ranks have two each, as far as they go: 96 rows are gathered, and forward holds
+    what was traced.
+    """
     traced = {instant.name: instant.allocated_bytes for instant in trace("uneven shards").instants}
 
-    assert traced["forward"] == pytest.approx(estimated(ASKED["uneven shards"])["forward"], rel=1e-4)
+    assert traced["forward"] == pytest.approx(
+        estimated(ASKED["uneven shards"])["forward"], rel=1e-4
+    )
 
 
 def test_every_instant_of_a_root_unit_that_is_most_of_the_model() -> None:
-    """What the root is gathered in lives until the first block has its own, and backward begins by gathering it again."""
+    """What the root is gathered in lives until the first block has its own, and backward begins by
+    gathering it again.
+    """
     name = "a table beside which blocks are small"
     traced = {instant.name: instant.allocated_bytes for instant in trace(name).instants}
 

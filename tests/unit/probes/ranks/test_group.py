@@ -11,7 +11,7 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from service.estimator.values.layout import Layout
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.ranks.group import current_layout, fake_ranks
+from worker.probes.ranks.group import fake_ranks, get_current_layout
 
 LAYOUT = Layout(data_parallel=4, tensor_parallel=2)
 
@@ -19,7 +19,13 @@ LAYOUT = Layout(data_parallel=4, tensor_parallel=2)
 def surroundings() -> tuple[object, ...]:
     """Return what of the process a process group could change."""
     propagate = ShardingPropagator._propagate_tensor_meta_non_cached  # noqa: SLF001 - it is replaced inside
-    return dict(os.environ), sys.excepthook, list(warnings.filters), propagate, torch.distributed.is_initialized()
+    return (
+        dict(os.environ),
+        sys.excepthook,
+        list(warnings.filters),
+        propagate,
+        torch.distributed.is_initialized(),
+    )
 
 
 def test_a_process_is_the_rank_that_it_is_told_and_then_itself_again() -> None:
@@ -27,11 +33,15 @@ def test_a_process_is_the_rank_that_it_is_told_and_then_itself_again() -> None:
     before = surroundings()
     for rank in (0, 7):
         with fake_ranks(LAYOUT, rank):
-            seen = torch.distributed.get_rank(), torch.distributed.get_world_size(), current_layout()
+            seen = (
+                torch.distributed.get_rank(),
+                torch.distributed.get_world_size(),
+                get_current_layout(),
+            )
 
         assert seen == (rank, 8, LAYOUT)
         assert surroundings() == before
-        assert current_layout() == Layout()
+        assert get_current_layout() == Layout()
 
 
 def test_an_error_inside_leaves_nothing_behind_either() -> None:

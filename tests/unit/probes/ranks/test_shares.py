@@ -11,7 +11,7 @@ from service.probing.refusal import Refusal
 from tests.unit.probes.ranks.runs import LLAMA, TRAIN, Asked, fsdp2, run
 from worker.probes.attention.names import Kernel
 from worker.probes.ranks.group import fake_ranks
-from worker.probes.ranks.materialize import local_weights
+from worker.probes.ranks.materialize import iter_local_weights
 from worker.probes.run.assemble import assemble
 
 
@@ -20,7 +20,7 @@ def held(layout: Layout, rank: int = 0, *, tied: bool = False) -> int:
     with fake_ranks(layout, rank):
         config = {**LLAMA, "tie_word_embeddings": tied}
         assembled = assemble(config, TRAIN, layers=(0, 1), kernel=Kernel.FLASH, device="cpu")
-        return sum(weight.numel() for weight in local_weights(assembled.subject))
+        return sum(weight.numel() for weight in iter_local_weights(assembled.model))
 
 
 def test_shards_add_up_to_the_whole_and_the_first_holds_most() -> None:
@@ -41,10 +41,14 @@ def test_tensor_parallel_ranks_split_all_but_embedding_and_norms() -> None:
 
 
 def test_a_head_that_is_the_embeddings_table_stays_whole_with_it() -> None:
-    """There is one table, and each rank holds all of it: what an untied rank has more is its half of the head."""
+    """There is one table, and each rank holds all of it: what an untied rank has more is its half
+    of the head.
+    """
     table = 64 * 512
 
-    assert held(Layout(tensor_parallel=2)) - held(Layout(tensor_parallel=2), tied=True) == table // 2
+    assert (
+        held(Layout(tensor_parallel=2)) - held(Layout(tensor_parallel=2), tied=True) == table // 2
+    )
     assert held(Layout()) - held(Layout(), tied=True) == table
 
 
@@ -52,7 +56,7 @@ def test_real_weights_of_a_rank_have_values_and_buffers_are_computed() -> None:
     """What was made on meta is filled: garbage could be NaN, and experts would be chosen by it."""
     with fake_ranks(fsdp2(2)):
         assembled = assemble(LLAMA, TRAIN, layers=(0, 1), kernel=Kernel.FLASH, device="cpu")
-        tensors = [*local_weights(assembled.subject), *assembled.subject.buffers()]
+        tensors = [*iter_local_weights(assembled.model), *assembled.model.buffers()]
 
     assert all(torch.isfinite(tensor).all() for tensor in tensors)
     assert all(tensor.abs().sum() > 0 for tensor in tensors)
@@ -79,7 +83,13 @@ def test_a_lighter_rank_corrects_no_estimate() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (Asked(layout=fsdp2(2, shard_embeddings_separately=True), config={**LLAMA, "tie_word_embeddings": True}), "embedding"),
+        (
+            Asked(
+                layout=fsdp2(2, shard_embeddings_separately=True),
+                config={**LLAMA, "tie_word_embeddings": True},
+            ),
+            "embedding",
+        ),
         (Asked(layout=Layout(pipeline_parallel=2)), "stage"),
         (Asked(layout=fsdp2(2), workload=replace(TRAIN, optimizer="adamw_8bit")), "adamw_8bit"),
     ],

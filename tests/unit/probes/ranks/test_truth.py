@@ -1,4 +1,6 @@
-"""Ranks against those that were traced independently, with the same libraries (``tests/data/truth/README.md``)."""
+"""Ranks against those that were traced independently, with the same libraries
+(``tests/data/truth/README.md``).
+"""
 
 import pytest
 

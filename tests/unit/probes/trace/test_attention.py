@@ -5,11 +5,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from service.estimator.values.workload import Attention
-from worker.probes.attention.dispatch import dropping_by_kernel
-from worker.probes.attention.fake_attention import attention_with
-from worker.probes.trace.recorder import recording_storages
+from worker.probes.attention.dispatch import use_kernel_dropout
+from worker.probes.attention.fake_attention import make_attention
+from worker.probes.trace.recorder import record_storages
 
-FLASH, EFFICIENT = "aten._scaled_dot_product_flash_attention.default", "aten._scaled_dot_product_efficient_attention.default"
+FLASH, EFFICIENT = (
+    "aten._scaled_dot_product_flash_attention.default",
+    "aten._scaled_dot_product_efficient_attention.default",
+)
 HALF = torch.bfloat16
 
 
@@ -23,14 +26,21 @@ def operators(
     causal_rows: int | None = None,
 ) -> dict[str, tuple[int, ...]]:
     """Return the operators that made something, with the shape of their first output."""
-    with FakeTensorMode(), recording_storages() as recorder:
+    with FakeTensorMode(), record_storages() as recorder:
         rows = causal_rows or 16
         query = torch.empty(2, 4, rows, width, dtype=dtype)
         key = torch.empty(2, groups, 16, width, dtype=dtype)
         bias = None if mask is None else torch.empty(2, 1, rows, 16, dtype=mask)
-        recorder.ledger.births.clear()
-        attention_with(asked)(query, key, key, attn_mask=bias, is_causal=causal_rows is not None, enable_gqa=groups < 4)
-    return {birth.operator: birth.shape for birth in reversed(recorder.ledger.births)}
+        recorder.ledger.allocations.clear()
+        make_attention(asked)(
+            query,
+            key,
+            key,
+            attn_mask=bias,
+            is_causal=causal_rows is not None,
+            enable_gqa=groups < 4,
+        )
+    return {birth.operator: birth.shape for birth in reversed(recorder.ledger.allocations)}
 
 
 def test_half_precision_runs_flash_with_its_groups() -> None:
@@ -44,9 +54,18 @@ def test_flash_pads_heads_to_a_multiple_of_eight() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [{"dtype": torch.float32}, {"mask": HALF}, {"width": 264}, {"causal_rows": 8}, {"mask": torch.bool}]
+    "shape",
+    [
+        {"dtype": torch.float32},
+        {"mask": HALF},
+        {"width": 264},
+        {"causal_rows": 8},
+        {"mask": torch.bool},
+    ],
 )
-def test_what_flash_does_not_take_runs_the_memory_efficient_kernel(shape: dict[str, object]) -> None:
+def test_what_flash_does_not_take_runs_the_memory_efficient_kernel(
+    shape: dict[str, object],
+) -> None:
     """Full precision, a mask, heads wider than 256 and a causal rectangle (sdp_utils.cpp)."""
     made = operators(**shape)  # type: ignore[arg-type]  # cases of keyword arguments
 
@@ -74,21 +93,24 @@ def test_a_kernel_that_is_asked_for_is_run() -> None:
 
 def test_the_math_kernel_drops_as_cudas_does() -> None:
     """ATen's own dropout keeps a mask of one byte per score, where a CPU's keeps one of four."""
-    with FakeTensorMode(), recording_storages() as recorder, dropping_by_kernel():
+    with FakeTensorMode(), record_storages() as recorder, use_kernel_dropout():
         query = torch.empty(2, 4, 16, 64, dtype=HALF, requires_grad=True)
-        attention_with(Attention.MATH)(query, query, query, dropout_p=0.1)
-        births = [birth for birth in recorder.ledger.births if "dropout" in birth.operator]
+        make_attention(Attention.MATH)(query, query, query, dropout_p=0.1)
+        births = [birth for birth in recorder.ledger.allocations if "dropout" in birth.operator]
 
-    assert [(birth.shape, birth.num_bytes) for birth in births] == [((2, 4, 16, 16), 4 * 2048), ((2, 4, 16, 16), 2048)]
+    assert [(birth.shape, birth.num_bytes) for birth in births] == [
+        ((2, 4, 16, 16), 4 * 2048),
+        ((2, 4, 16, 16), 2048),
+    ]
 
 
 def test_autocast_stays_outside_of_the_math_kernel() -> None:
     """It lowers what comes in; the kernel's own products are in fp32, as they are without it."""
-    with FakeTensorMode(), recording_storages() as recorder:
+    with FakeTensorMode(), record_storages() as recorder:
         query = torch.empty(2, 4, 16, 64)
-        recorder.ledger.births.clear()
+        recorder.ledger.allocations.clear()
         with torch.autocast("cpu", dtype=HALF):
-            attention_with(Attention.MATH)(query, query, query)
-        products = [birth.dtype for birth in recorder.ledger.births if "bmm" in birth.operator]
+            make_attention(Attention.MATH)(query, query, query)
+        products = [birth.dtype for birth in recorder.ledger.allocations if "bmm" in birth.operator]
 
     assert products == ["float32", "float32"]

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from worker.probes.run.recorder import mark, recording
-from worker.probes.trace.ledger import stretches
-from worker.probes.trace.recorder import recording_storages
+from worker.probes.run.recorder import mark, record_allocations
+from worker.probes.trace.ledger import compute_stretches
+from worker.probes.trace.recorder import record_storages
 
 SIZE = 64
 Graph = Callable[[torch.Tensor], torch.Tensor]
@@ -48,21 +48,27 @@ def run(graph: Graph) -> None:
 
 @pytest.mark.parametrize("graph", [three_uses, residual, deep_residual, two_layers])
 def test_gradients_meet_in_a_trace_as_they_do_in_a_run(graph: Graph) -> None:
-    """Live bytes of forward and backward are those of a real run, but for the scalars that kernels make for themselves."""
-    with recording() as recorded:
+    """Live bytes of forward and backward are those of a real run, but for the scalars that kernels
+    make for themselves.
+    """
+    with record_allocations() as recorded:
         run(graph)
     real = {stretch.name: stretch.live_peak for stretch in recorded.stretches()}
-    with FakeTensorMode(), recording_storages() as recorder:
+    with FakeTensorMode(), record_storages() as recorder:
         run(graph)
     ledger = recorder.ledger
-    traced = {stretch.name: stretch.live_peak for stretch in stretches(ledger, ledger.live())}
+    traced = {
+        stretch.name: stretch.live_peak for stretch in compute_stretches(ledger, ledger.live())
+    }
 
     assert traced == pytest.approx(real, abs=64)
 
 
 def test_a_storage_that_is_resized_is_given_back_and_taken_anew() -> None:
-    """Sharded parameters are freed by resizing their storage to nothing, which no operator shows."""
-    with FakeTensorMode(), recording_storages() as recorder:
+    """Sharded parameters are freed by resizing their storage to nothing, which no operator
+    shows.
+    """
+    with FakeTensorMode(), record_storages() as recorder:
         tensor = torch.empty(SIZE)
         tensor.untyped_storage().resize_(0)
         tensor.untyped_storage().resize_(2 * SIZE)
@@ -72,17 +78,19 @@ def test_a_storage_that_is_resized_is_given_back_and_taken_anew() -> None:
 
 def test_counters_on_the_host_are_left_out() -> None:
     """Optimizers count their steps in tensors of the CPU, also after they were written into."""
-    with FakeTensorMode(), recording_storages() as recorder:
+    with FakeTensorMode(), record_storages() as recorder:
         step = torch.tensor(0.0)
         step += 1
 
-    assert not recorder.ledger.births
+    assert not recorder.ledger.allocations
 
 
 def test_layer_norm_keeps_its_statistics_in_fp32() -> None:
     """CUDA's does under bf16; a CPU's keeps them in bf16."""
-    with FakeTensorMode(), recording_storages() as recorder:
-        torch.native_layer_norm(torch.empty(8, SIZE, dtype=torch.bfloat16), (SIZE,), None, None, 1e-5)
+    with FakeTensorMode(), record_storages() as recorder:
+        torch.native_layer_norm(
+            torch.empty(8, SIZE, dtype=torch.bfloat16), (SIZE,), None, None, 1e-5
+        )
 
-    statistics = [birth for birth in recorder.ledger.births if birth.shape == (8, 1)]
+    statistics = [birth for birth in recorder.ledger.allocations if birth.shape == (8, 1)]
     assert [birth.dtype for birth in statistics] == ["float32", "float32"]

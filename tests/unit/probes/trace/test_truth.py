@@ -1,4 +1,6 @@
-"""Cases that were traced independently, traced by ourselves; all of them in ``tests.accuracy.traced``."""
+"""Cases that were traced independently, traced by ourselves; all of them in
+``tests.accuracy.traced``.
+"""
 
 import pytest
 
@@ -20,7 +22,9 @@ CASES = (
     "serve-20",  # experts
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # PEFT still asks
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+)  # PEFT still asks
 
 
 def case_named(name: str) -> Case:
@@ -31,7 +35,9 @@ def case_named(name: str) -> Case:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_trace_is_what_was_traced_independently(name: str) -> None:
-    """The highest bytes are the same within a tenth of a per cent; all of these are the same to a few hundred bytes."""
+    """The highest bytes are the same within a tenth of a per cent; all of these are the same to a
+    few hundred bytes.
+    """
     scored = score(case_named(name))
 
     assert abs(scored.error) <= LIMIT

@@ -1,10 +1,17 @@
-"""Command R: halves side by side behind one centred norm, rotation in fp32; cohere2 alternates windows and full attention.
+"""Command R: parallel sublayers behind one centred norm.
 
-Field names and defaults are those of transformers 5.23 (``models/cohere*/configuration_cohere*.py``).
+Rotation is in fp32; cohere2 alternates windows and full attention. Field names and defaults are
+those of transformers 5.23 (``models/cohere*/configuration_cohere*.py``).
 """
 
-from service.estimator.model.config_reader import Config, flag, integer, layer_kinds, window
-from service.estimator.model.families.dense.base import LETTERS, decoder
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_integer,
+    read_layer_kinds,
+    read_sliding_window,
+)
+from service.estimator.model.families.dense.base import LETTERS, read_decoder
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -31,20 +38,25 @@ _COMMON = {
 
 def cohere(config: Config) -> VariantSpec:
     """Return a cohere."""
-    normalised = flag(config, "use_qk_norm", default=False)
-    return decoder(config, _DEFAULTS, **_COMMON, query_key_norm_style="centred" if normalised else "")
+    normalised = read_flag(config, "use_qk_norm", default=False)
+    return read_decoder(
+        config, _DEFAULTS, **_COMMON, query_key_norm_style="centred" if normalised else ""
+    )
 
 
 def cohere2(config: Config) -> VariantSpec:
-    """Return a cohere2: layers that slide have positions, those that read everything have none."""
-    layers = integer(config, "num_hidden_layers", 40)
-    pattern = integer(config, "sliding_window_pattern", 4)
+    """Return a cohere2.
+
+    Layers that slide have positions, those that read everything have none.
+    """
+    layers = read_integer(config, "num_hidden_layers", 40)
+    pattern = read_integer(config, "sliding_window_pattern", 4)
     kinds = "".join("n" if index % pattern == 0 else "s" for index in range(1, layers + 1))
-    return decoder(
+    return read_decoder(
         config,
         _DEFAULTS,
         **_COMMON,
-        sliding_window=window(config, 4096),
-        layer_kinds=layer_kinds(config, kinds, _LETTERS),
+        sliding_window=read_sliding_window(config, 4096),
+        layer_kinds=read_layer_kinds(config, kinds, _LETTERS),
         mask_kinds="fs",
     )

@@ -1,10 +1,11 @@
-"""GLM-4: gate and up in one projection, interleaved rotary positions on half of each head; glm4 normalises around each half.
+"""GLM-4: fused gate and up projections, partial interleaved rotary positions.
 
-Field names and defaults are those of transformers 5.23 (``models/glm*/configuration_glm*.py``).
+Half of each head is rotated; glm4 normalises around each sublayer. Field names and defaults are
+those of transformers 5.23 (``models/glm*/configuration_glm*.py``).
 """
 
-from service.estimator.model.config_reader import Config, flag, integer, rotary_dim
-from service.estimator.model.families.dense.base import decoder
+from service.estimator.model.config_reader import Config, read_flag, read_integer, read_rotary_dim
+from service.estimator.model.families.dense.base import read_decoder
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -24,23 +25,23 @@ _DEFAULTS = {
 
 def glm(config: Config) -> VariantSpec:
     """Return a glm."""
-    return _glm(config, norms="before")
+    return _read_glm(config, norms="before")
 
 
 def glm4(config: Config) -> VariantSpec:
-    """Return a glm4: each half is normalised before and after."""
-    return _glm(config, norms="around")
+    """Return a glm4: each sublayer is normalised before and after."""
+    return _read_glm(config, norms="around")
 
 
-def _glm(config: Config, *, norms: str) -> VariantSpec:
-    return decoder(
+def _read_glm(config: Config, *, norms: str) -> VariantSpec:
+    return read_decoder(
         config,
         _DEFAULTS,
         norms=norms,
-        attention_bias=flag(config, "attention_bias", default=True),
+        attention_bias=read_flag(config, "attention_bias", default=True),
         attention_output_bias=False,
         mlp_bias=False,
         rotation="interleaved",
-        rotary_dim=rotary_dim(config, integer(config, "head_dim", 128), 0.5),
+        rotary_dim=read_rotary_dim(config, read_integer(config, "head_dim", 128), 0.5),
         feed_forward_names="gate_up_proj down_proj",
     )

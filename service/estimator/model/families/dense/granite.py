@@ -1,10 +1,11 @@
-"""Granite: a llama whose embeddings, halves of layers and logits are multiplied by constants.
+"""Granite: a llama with constant multipliers.
 
-Field names and defaults are those of transformers 5.23 (``models/granite/configuration_granite.py``).
+Embeddings, the sublayers' outputs and logits are multiplied by constants. Field names and defaults
+are those of transformers 5.23 (``models/granite/configuration_granite.py``).
 """
 
 from service.estimator.model.config_reader import Config
-from service.estimator.model.families.dense.base import decoder
+from service.estimator.model.families.dense.base import read_decoder
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -20,5 +21,10 @@ _DEFAULTS = {
 
 
 def granite(config: Config) -> VariantSpec:
-    """Return a granite; the factors' values do not matter, each is an operation."""
-    return decoder(config, _DEFAULTS, scales_embedding="outside", scales_residual=True, logits_steps=1)
+    """Return a granite.
+
+    The factors' values do not matter; each is an operation.
+    """
+    return read_decoder(
+        config, _DEFAULTS, scales_embedding="outside", scales_residual=True, logits_steps=1
+    )

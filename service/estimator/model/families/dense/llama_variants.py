@@ -1,10 +1,18 @@
-"""Decoders that differ from a llama by a switch or two: Arcee, Seed-OSS and EXAONE 4.
+"""Llama variants: Arcee, Seed-OSS and EXAONE 4.
 
-Field names and defaults are those of transformers 5.23 (``models/{arcee,seed_oss,exaone4}/configuration_*.py``).
+They differ from a llama by a switch or two. Field names and defaults are those of transformers 5.23
+(``models/{arcee,seed_oss,exaone4}/configuration_*.py``).
 """
 
-from service.estimator.model.config_reader import Config, flag, integer, layer_kinds, number, window
-from service.estimator.model.families.dense.base import LETTERS, decoder
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_fraction,
+    read_integer,
+    read_layer_kinds,
+    read_sliding_window,
+)
+from service.estimator.model.families.dense.base import LETTERS, read_decoder
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -46,29 +54,35 @@ _EXAONE4_LETTERS = {"full_attention": "n", "sliding_attention": "s"}
 
 def arcee(config: Config) -> VariantSpec:
     """Return an Arcee: a squared ReLU without a gate."""
-    return decoder(config, _ARCEE, gated=False, feed_forward_names="up_proj down_proj")
+    return read_decoder(config, _ARCEE, gated=False, feed_forward_names="up_proj down_proj")
 
 
 def seed_oss(config: Config) -> VariantSpec:
-    """Return a Seed-OSS: biases on query, key and value, dropout at the end of both halves."""
-    return decoder(
+    """Return a Seed-OSS.
+
+    It has biases on query, key and value, and dropout at the end of both sublayers.
+    """
+    return read_decoder(
         config,
         _SEED_OSS,
-        attention_output_bias=flag(config, "attention_out_bias", default=False),
-        residual_dropout=number(config, "residual_dropout", 0.1),
+        attention_output_bias=read_flag(config, "attention_out_bias", default=False),
+        residual_dropout=read_fraction(config, "residual_dropout", 0.1),
         dropout_inside=True,
     )
 
 
 def exaone4(config: Config) -> VariantSpec:
-    """Return an EXAONE 4: norms after each half and of each head; without ``layer_types`` each fourth layer is full."""
-    size = window(config, 4096)
-    layers = integer(config, "num_hidden_layers", 32)
-    period = integer(config, "sliding_window_pattern", 4)
+    """Return an EXAONE 4.
+
+    Norms follow each sublayer and each head; without ``layer_types`` each fourth layer is full.
+    """
+    size = read_sliding_window(config, 4096)
+    layers = read_integer(config, "num_hidden_layers", 32)
+    period = read_integer(config, "sliding_window_pattern", 4)
     letters = LETTERS if size is None else _EXAONE4_LETTERS
     hybrid = "".join("n" if index % period == 0 else "s" for index in range(1, layers + 1))
-    kinds = layer_kinds(config, "f" * layers if size is None else hybrid, letters)
-    return decoder(
+    kinds = read_layer_kinds(config, "f" * layers if size is None else hybrid, letters)
+    return read_decoder(
         config,
         _EXAONE4,
         norms="after",

@@ -1,10 +1,16 @@
-"""Ministral: a mistral whose layers may differ, some reading a window and some everything.
+"""Ministral: a mistral that may mix windowed and full layers.
 
-Field names and defaults are those of transformers 5.23 (``models/ministral/configuration_ministral.py``).
+Field names and defaults are those of transformers 5.23
+(``models/ministral/configuration_ministral.py``).
 """
 
-from service.estimator.model.config_reader import Config, integer, layer_kinds, window
-from service.estimator.model.families.dense.base import LETTERS, decoder
+from service.estimator.model.config_reader import (
+    Config,
+    read_integer,
+    read_layer_kinds,
+    read_sliding_window,
+)
+from service.estimator.model.families.dense.base import LETTERS, read_decoder
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -22,17 +28,22 @@ _DEFAULTS = {
 
 
 def ministral(config: Config) -> VariantSpec:
-    """Return a ministral; without ``layer_types`` every layer slides when there is a window, and ``head_dim`` must be there."""
-    integer(config, "head_dim")
-    size = window(config, 4096)
+    """Return a ministral, which needs ``head_dim``.
+
+    Without ``layer_types`` every layer slides when there is a window.
+    """
+    read_integer(config, "head_dim")
+    size = read_sliding_window(config, 4096)
     kind = "s" if size is not None else "f"
-    return decoder(
+    return read_decoder(
         config,
         _DEFAULTS,
         attention_bias=False,
         attention_output_bias=False,
         mlp_bias=False,
         sliding_window=size,
-        layer_kinds=layer_kinds(config, kind * integer(config, "num_hidden_layers", 32), LETTERS),
+        layer_kinds=read_layer_kinds(
+            config, kind * read_integer(config, "num_hidden_layers", 32), LETTERS
+        ),
         mask_kinds="fs",
     )

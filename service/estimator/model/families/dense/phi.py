@@ -1,10 +1,19 @@
-"""Phi and Phi-3: parallel halves with biases; later fused projections and a sliding window.
+"""Phi and Phi-3: parallel sublayers, or fused projections.
 
-Field names and defaults are those of transformers 5.23 (``models/phi*/configuration_phi*.py``).
+Phi has biases; Phi-3 has fused projections and a sliding window. Field names and defaults are those
+of transformers 5.23 (``models/phi*/configuration_phi*.py``).
 """
 
-from service.estimator.model.config_reader import Config, flag, head_dim, integer, number, rotary_dim, window
-from service.estimator.model.families.dense.base import decoder, uniform
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_fraction,
+    read_head_dim,
+    read_integer,
+    read_rotary_dim,
+    read_sliding_window,
+)
+from service.estimator.model.families.dense.base import make_uniform_windows, read_decoder
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -29,10 +38,16 @@ _PHI3 = {
 
 
 def phi(config: Config) -> VariantSpec:
-    """Return a phi: one layer norm for both halves, biases everywhere, the head's too."""
-    hidden, heads = integer(config, "hidden_size", 2048), integer(config, "num_attention_heads", 32)
-    dim = head_dim(config, hidden, heads)
-    return decoder(
+    """Return a phi.
+
+    One layer norm serves both sublayers; biases are everywhere, on the head too.
+    """
+    hidden, heads = (
+        read_integer(config, "hidden_size", 2048),
+        read_integer(config, "num_attention_heads", 32),
+    )
+    dim = read_head_dim(config, hidden, heads)
+    return read_decoder(
         config,
         _PHI,
         norm="layer",
@@ -44,29 +59,37 @@ def phi(config: Config) -> VariantSpec:
         mlp_bias=True,
         head_bias=True,
         rotation="outer",
-        rotary_dim=rotary_dim(config, dim, 0.5),
-        query_key_norm_style="layer" if flag(config, "qk_layernorm", default=False) else "",
+        rotary_dim=read_rotary_dim(config, dim, 0.5),
+        query_key_norm_style="layer" if read_flag(config, "qk_layernorm", default=False) else "",
         projection_names="q_proj k_proj v_proj dense",
         feed_forward_names="fc1 fc2",
-        residual_dropout=number(config, "resid_pdrop", 0.0),
-        embedding_dropout=number(config, "embd_pdrop", 0.0),
+        residual_dropout=read_fraction(config, "resid_pdrop", 0.0),
+        embedding_dropout=read_fraction(config, "embd_pdrop", 0.0),
     )
 
 
 def phi3(config: Config) -> VariantSpec:
-    """Return a phi-3: query, key and value are slices of one projection, gate and up halves of another."""
-    hidden, heads = integer(config, "hidden_size", 3072), integer(config, "num_attention_heads", 32)
-    dim = head_dim(config, hidden, heads)
-    return decoder(
+    """Return a phi-3.
+
+    Query, key and value are slices of one projection, gate and up halves of another.
+    """
+    hidden, heads = (
+        read_integer(config, "hidden_size", 3072),
+        read_integer(config, "num_attention_heads", 32),
+    )
+    dim = read_head_dim(config, hidden, heads)
+    return read_decoder(
         config,
         _PHI3,
         attention_bias=False,
         attention_output_bias=False,
         mlp_bias=False,
         rotation="inline",
-        rotary_dim=rotary_dim(config, dim, 1.0),
+        rotary_dim=read_rotary_dim(config, dim, 1.0),
         projection_names="qkv_proj o_proj",
         feed_forward_names="gate_up_proj down_proj",
-        residual_dropout=number(config, "resid_pdrop", 0.0),
-        **uniform(window(config), integer(config, "num_hidden_layers", 32)),
+        residual_dropout=read_fraction(config, "resid_pdrop", 0.0),
+        **make_uniform_windows(
+            read_sliding_window(config), read_integer(config, "num_hidden_layers", 32)
+        ),
     )

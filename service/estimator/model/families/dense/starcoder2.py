@@ -1,10 +1,17 @@
-"""StarCoder 2: layer norms and biases, a plain feed-forward layer, dropout, a sliding window on every layer.
+"""StarCoder 2: layer norms, biases and a sliding window.
 
-Field names and defaults are those of transformers 5.23 (``models/starcoder2/configuration_starcoder2.py``).
+It has a plain feed-forward layer, dropout, and a window on every layer. Field names and defaults
+are those of transformers 5.23 (``models/starcoder2/configuration_starcoder2.py``).
 """
 
-from service.estimator.model.config_reader import Config, flag, integer, number, window
-from service.estimator.model.families.dense.base import decoder, uniform
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_fraction,
+    read_integer,
+    read_sliding_window,
+)
+from service.estimator.model.families.dense.base import make_uniform_windows, read_decoder
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -24,9 +31,12 @@ _DEFAULTS = {
 
 
 def starcoder2(config: Config) -> VariantSpec:
-    """Return a starcoder2: dropout sits at the end of attention and of the feed-forward layer."""
-    bias = flag(config, "use_bias", default=True)
-    return decoder(
+    """Return a starcoder2.
+
+    Dropout sits at the end of attention and of the feed-forward layer.
+    """
+    bias = read_flag(config, "use_bias", default=True)
+    return read_decoder(
         config,
         _DEFAULTS,
         norm="layer",
@@ -36,8 +46,10 @@ def starcoder2(config: Config) -> VariantSpec:
         attention_output_bias=bias,
         mlp_bias=bias,
         feed_forward_names="c_fc c_proj",
-        residual_dropout=number(config, "residual_dropout", 0.0),
-        embedding_dropout=number(config, "embedding_dropout", 0.0),
+        residual_dropout=read_fraction(config, "residual_dropout", 0.0),
+        embedding_dropout=read_fraction(config, "embedding_dropout", 0.0),
         dropout_inside=True,
-        **uniform(window(config), integer(config, "num_hidden_layers", 30)),
+        **make_uniform_windows(
+            read_sliding_window(config), read_integer(config, "num_hidden_layers", 30)
+        ),
     )

@@ -1,14 +1,27 @@
-"""BERT, RoBERTa (XLM-RoBERTa and CamemBERT too) and DistilBERT with their masked-language-model heads.
+"""BERT, RoBERTa and DistilBERT with masked-language-model heads.
 
-Field names and defaults are those of transformers 5.23 (``models/bert``, ``models/roberta``, ``models/distilbert``).
+RoBERTa includes XLM-RoBERTa and CamemBERT. Field names and defaults are those of transformers 5.23
+(``models/bert``, ``models/roberta``, ``models/distilbert``).
 """
 
 from dataclasses import dataclass, replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.config_reader import Config, aliased, flag, head_dim, integer, number, word
+from service.estimator.model.config_reader import (
+    Config,
+    apply_aliases,
+    read_flag,
+    read_fraction,
+    read_head_dim,
+    read_integer,
+    read_string,
+)
 from service.estimator.model.modules.attention.projections import Attention
-from service.estimator.model.modules.layers.encoder import EncoderBlock, Tables, Transform
+from service.estimator.model.modules.layers.encoder import (
+    EncoderBlock,
+    EncoderEmbeddings,
+    PredictionHeadTransform,
+)
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
@@ -18,9 +31,19 @@ INDEX_BYTES = 8
 """Buffers of positions and token types are 64-bit integers."""
 LAYER_NAMES = {
     "distilbert": ("q_lin", "k_lin", "v_lin", "out_lin", "ffn.lin1", "ffn.lin2", "vocab_transform"),
-    "": ("query", "key", "value", "output.dense", "intermediate.dense", "output.dense", "transform.dense"),
+    "": (
+        "query",
+        "key",
+        "value",
+        "output.dense",
+        "intermediate.dense",
+        "output.dense",
+        "transform.dense",
+    ),
 }
-"""Query, key, value, attention's output, both feed-forward layers and the head's, as modules are named."""
+"""Module names of query, key, value, attention output, both feed-forward layers and the head's
+layer.
+"""
 
 POSITIONS_PER_TOKEN = frozenset(("camembert", "roberta", "xlm-roberta"))
 """Families that count positions from the tokens that are no padding."""
@@ -40,19 +63,27 @@ SPEC = EncoderSpec
 def bert(config: Config) -> EncoderSpec:
     """Return a BERT."""
     return _read(
-        config, "bert", vocab_size=30522, max_position_embeddings=512, head_activation=word(config, "hidden_act", "gelu")
+        config,
+        "bert",
+        vocab_size=30522,
+        max_position_embeddings=512,
+        head_activation=read_string(config, "hidden_act", "gelu"),
     )
 
 
 def roberta(config: Config) -> EncoderSpec:
     """Return a RoBERTa; its head is gelu whatever the layers are."""
-    return _read(config, "roberta", vocab_size=50265, max_position_embeddings=514, head_activation="gelu")
+    return _read(
+        config, "roberta", vocab_size=50265, max_position_embeddings=514, head_activation="gelu"
+    )
 
 
 def xlm_roberta(config: Config) -> EncoderSpec:
     """Return an XLM-RoBERTa, or a CamemBERT: RoBERTas with other defaults."""
-    spec = _read(config, "roberta", vocab_size=30522, max_position_embeddings=512, head_activation="gelu")
-    return replace(spec, family=word(config, "model_type", ""))
+    spec = _read(
+        config, "roberta", vocab_size=30522, max_position_embeddings=512, head_activation="gelu"
+    )
+    return replace(spec, family=read_string(config, "model_type", ""))
 
 
 camembert = xlm_roberta
@@ -69,41 +100,61 @@ def distilbert(config: Config) -> EncoderSpec:
         "hidden_dropout_prob": "dropout",
         "attention_probs_dropout_prob": "attention_dropout",
     }
-    config = {"num_hidden_layers": 6, **aliased(config, **names)}
-    activation = word(config, "hidden_act", "gelu")
-    spec = _read(config, "distilbert", vocab_size=30522, max_position_embeddings=512, head_activation=activation)
+    config = {"num_hidden_layers": 6, **apply_aliases(config, **names)}
+    activation = read_string(config, "hidden_act", "gelu")
+    spec = _read(
+        config,
+        "distilbert",
+        vocab_size=30522,
+        max_position_embeddings=512,
+        head_activation=activation,
+    )
     return replace(spec, type_vocab_size=0)
 
 
-def _read(config: Config, family: str, *, vocab_size: int, max_position_embeddings: int, head_activation: str) -> EncoderSpec:
+def _read(
+    config: Config,
+    family: str,
+    *,
+    vocab_size: int,
+    max_position_embeddings: int,
+    head_activation: str,
+) -> EncoderSpec:
     for name in ("is_decoder", "add_cross_attention"):
-        if flag(config, name, default=False):
+        if read_flag(config, name, default=False):
             raise NotModelledError(f"{name} of {family}", field=name, modelled=[f"{name}: false"])
     if config.get("chunk_size_feed_forward"):
-        raise NotModelledError("chunk_size_feed_forward", field="chunk_size_feed_forward", modelled=["0"])
-    hidden, heads = integer(config, "hidden_size", 768), integer(config, "num_attention_heads", 12)
+        raise NotModelledError(
+            "chunk_size_feed_forward", field="chunk_size_feed_forward", modelled=["0"]
+        )
+    hidden, heads = (
+        read_integer(config, "hidden_size", 768),
+        read_integer(config, "num_attention_heads", 12),
+    )
     return EncoderSpec(
         family=family,
-        vocab_size=integer(config, "vocab_size", vocab_size),
+        vocab_size=read_integer(config, "vocab_size", vocab_size),
         hidden_size=hidden,
-        num_hidden_layers=integer(config, "num_hidden_layers", 12),
+        num_hidden_layers=read_integer(config, "num_hidden_layers", 12),
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        head_dim=head_dim(config, hidden, heads),
-        intermediate_size=integer(config, "intermediate_size", 3072),
-        activation=word(config, "hidden_act", "gelu"),
+        head_dim=read_head_dim(config, hidden, heads),
+        intermediate_size=read_integer(config, "intermediate_size", 3072),
+        activation=read_string(config, "hidden_act", "gelu"),
         norm="layer",
         gated=False,
-        tie_word_embeddings=flag(config, "tie_word_embeddings", default=True),
+        tie_word_embeddings=read_flag(config, "tie_word_embeddings", default=True),
         attention_bias=True,
         attention_output_bias=True,
         mlp_bias=True,
         rotary=False,
-        max_position_embeddings=integer(config, "max_position_embeddings", max_position_embeddings),
-        attention_dropout=number(config, "attention_probs_dropout_prob", 0.1),
-        residual_dropout=number(config, "hidden_dropout_prob", 0.1),
-        embedding_dropout=number(config, "hidden_dropout_prob", 0.1),
-        type_vocab_size=integer(config, "type_vocab_size", 2),
+        max_position_embeddings=read_integer(
+            config, "max_position_embeddings", max_position_embeddings
+        ),
+        attention_dropout=read_fraction(config, "attention_probs_dropout_prob", 0.1),
+        residual_dropout=read_fraction(config, "hidden_dropout_prob", 0.1),
+        embedding_dropout=read_fraction(config, "hidden_dropout_prob", 0.1),
+        type_vocab_size=read_integer(config, "type_vocab_size", 2),
         head_activation=head_activation,
     )
 
@@ -111,51 +162,61 @@ def _read(config: Config, family: str, *, vocab_size: int, max_position_embeddin
 def build(spec: EncoderSpec) -> Architecture:
     """Return the tree of an encoder."""
     hidden, names = spec.hidden_size, LAYER_NAMES.get(spec.family, LAYER_NAMES[""])
-    positions = Weight("position_embeddings.weight", "embedding", (spec.max_position_embeddings, hidden))
-    types = (
-        Weight("token_type_embeddings.weight", "embedding", (spec.type_vocab_size, hidden)) if spec.type_vocab_size else None
+    positions = Weight(
+        "position_embeddings.weight", "embedding", (spec.max_position_embeddings, hidden)
     )
-    tables = Tables(
+    types = (
+        Weight("token_type_embeddings.weight", "embedding", (spec.type_vocab_size, hidden))
+        if spec.type_vocab_size
+        else None
+    )
+    embeddings = EncoderEmbeddings(
         positions=positions,
         types=types,
-        norm=_norm("embeddings.LayerNorm", hidden),
+        norm=_build_norm("embeddings.LayerNorm", hidden),
         dropout=spec.embedding_dropout,
         positions_per_token=spec.family in POSITIONS_PER_TOKEN,
     )
-    transform = Transform(
-        dense=_linear(f"head.{names[6]}", "other", hidden, hidden),
+    transform = PredictionHeadTransform(
+        dense=_build_linear(f"head.{names[6]}", "other", hidden, hidden),
         activation=spec.head_activation,
-        norm=_norm("head.LayerNorm", hidden),
+        norm=_build_norm("head.LayerNorm", hidden),
     )
     plain = build_decoder(spec)
-    # An untied head has a bias of its own, beside which the one that it is tied to is still there, and unused.
+    # An untied head has a bias of its own, beside which the one that it is tied to is still there,
+    # and unused.
     unused = (
-        () if spec.tie_word_embeddings or spec.family == "distilbert" else (Weight("head.bias", "other", (spec.vocab_size,)),)
+        ()
+        if spec.tie_word_embeddings or spec.family == "distilbert"
+        else (Weight("head.bias", "other", (spec.vocab_size,)),)
     )
     return replace(
         plain,
         position_embedding=positions,
-        blocks=((_block(spec, names), spec.num_hidden_layers),),
+        blocks=((_build_block(spec, names), spec.num_hidden_layers),),
         final_norm=None,
         head=replace(plain.head, kind="other", bias=True),
-        stem=(*tables.weights(), *transform.weights(), *unused),
+        stem=(*embeddings.weights(), *transform.weights(), *unused),
         never_trained=frozenset(weight.name for weight in unused),
         outer_linears=(transform.dense,),
         buffer_bytes=INDEX_BYTES * spec.max_position_embeddings * (1 if types is None else 2),
         masks=(),
-        embed=tables.embed,
+        embed=embeddings.embed,
         finish_hidden=transform.record,
         shifts_labels=False,
         upcasts_logits=False,
     )
 
 
-def _block(spec: EncoderSpec, names: tuple[str, ...]) -> EncoderBlock:
+def _build_block(spec: EncoderSpec, names: tuple[str, ...]) -> EncoderBlock:
     hidden, inner = spec.hidden_size, spec.intermediate_size
     return EncoderBlock(
         attention=Attention(
-            projections=tuple(_linear(f"attention.{name}", "attention", hidden, hidden) for name in names[:3]),
-            output=_linear(f"attention.{names[3]}", "attention", hidden, hidden),
+            projections=tuple(
+                _build_linear(f"attention.{name}", "attention", hidden, hidden)
+                for name in names[:3]
+            ),
+            output=_build_linear(f"attention.{names[3]}", "attention", hidden, hidden),
             num_heads=spec.num_attention_heads,
             num_kv_heads=spec.num_attention_heads,
             head_dim=spec.head_dim,
@@ -166,19 +227,19 @@ def _block(spec: EncoderSpec, names: tuple[str, ...]) -> EncoderBlock:
             dropout=spec.attention_dropout,
             output_dropout=0.0 if spec.family == "distilbert" else spec.residual_dropout,
         ),
-        attention_norm=_norm("attention.LayerNorm", hidden),
-        up=_linear(names[4], "mlp", hidden, inner),
-        down=_linear(names[5], "mlp", inner, hidden),
+        attention_norm=_build_norm("attention.LayerNorm", hidden),
+        up=_build_linear(names[4], "mlp", hidden, inner),
+        down=_build_linear(names[5], "mlp", inner, hidden),
         activation=spec.activation,
         dropout=spec.residual_dropout,
-        output_norm=_norm("output.LayerNorm", hidden),
+        output_norm=_build_norm("output.LayerNorm", hidden),
         names_inner=spec.family != "distilbert",
     )
 
 
-def _norm(name: str, size: int) -> Norm:
+def _build_norm(name: str, size: int) -> Norm:
     return Norm(name=name, style="layer", size=size, bias=True)
 
 
-def _linear(name: str, kind: str, ins: int, outs: int) -> Linear:
+def _build_linear(name: str, kind: str, ins: int, outs: int) -> Linear:
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=True)

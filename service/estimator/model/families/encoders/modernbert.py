@@ -1,17 +1,29 @@
-"""ModernBERT with its masked-language-model head: layers of full and of local attention, rotary positions in fp32.
+"""ModernBERT with its masked-language-model head.
 
-Field names and defaults are those of transformers 5.23 (``models/modernbert/configuration_modernbert.py``). Local layers get a
+Layers have full or local attention, and rotary positions in fp32. Field names and defaults are
+those of transformers 5.23 (``models/modernbert/configuration_modernbert.py``). Local layers get a
 mask once the sequence fills half their window, so that flash attention has no kernel for them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.model.architecture import Architecture, Embedded
-from service.estimator.model.config_reader import Config, flag, head_dim, integer, number, word
-from service.estimator.model.modules.attention.dispatch import Scoring, attend
-from service.estimator.model.modules.attention.returned_weights import weights_named
-from service.estimator.model.modules.layers.encoder import Transform, count_labels, mask_of
+from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_fraction,
+    read_head_dim,
+    read_integer,
+    read_string,
+)
+from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
+from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
+from service.estimator.model.modules.layers.encoder import (
+    PredictionHeadTransform,
+    build_padding_mask,
+    count_labels,
+)
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
@@ -19,8 +31,16 @@ from service.estimator.model.trees.decoder import build_decoder, rotary_buffer_b
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply, rotate_half, times_table
-from service.estimator.tape.ops.products import integers, split
+from service.estimator.tape.ops.elementwise import (
+    add,
+    cast,
+    chain,
+    dropout,
+    multiply,
+    multiply_by_table,
+    rotate_half,
+)
+from service.estimator.tape.ops.products import allocate_integers, split
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 from service.estimator.values.workload import Attention as Kernel
@@ -28,7 +48,10 @@ from service.estimator.values.workload import Attention as Kernel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModernBertSpec(DecoderSpec):
-    """A ModernBERT; ``sliding_window`` is how far a local layer looks to each side."""
+    """Numbers of a ModernBERT model.
+
+    ``sliding_window`` is how far a local layer looks to each side.
+    """
 
     full_layers: str
     """One letter per layer: ``f`` for full attention, ``l`` for local."""
@@ -44,47 +67,62 @@ SPEC = ModernBertSpec
 
 def modernbert(config: Config) -> ModernBertSpec:
     """Return a ModernBERT."""
-    if flag(config, "sparse_prediction", default=False):
-        raise NotModelledError("sparse_prediction", field="sparse_prediction", modelled=["sparse_prediction: false"])
-    hidden, heads = integer(config, "hidden_size", 768), integer(config, "num_attention_heads", 12)
-    layers, bias = integer(config, "num_hidden_layers", 22), flag(config, "attention_bias", default=False)
+    if read_flag(config, "sparse_prediction", default=False):
+        raise NotModelledError(
+            "sparse_prediction", field="sparse_prediction", modelled=["sparse_prediction: false"]
+        )
+    hidden, heads = (
+        read_integer(config, "hidden_size", 768),
+        read_integer(config, "num_attention_heads", 12),
+    )
+    layers, bias = (
+        read_integer(config, "num_hidden_layers", 22),
+        read_flag(config, "attention_bias", default=False),
+    )
     return ModernBertSpec(
         family="modernbert",
-        vocab_size=integer(config, "vocab_size", 50368),
+        vocab_size=read_integer(config, "vocab_size", 50368),
         hidden_size=hidden,
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        head_dim=head_dim(config, hidden, heads),
-        intermediate_size=integer(config, "intermediate_size", 1152),
-        activation=word(config, "hidden_activation", "gelu"),
+        head_dim=read_head_dim(config, hidden, heads),
+        intermediate_size=read_integer(config, "intermediate_size", 1152),
+        activation=read_string(config, "hidden_activation", "gelu"),
         norm="layer",
-        tie_word_embeddings=flag(config, "tie_word_embeddings", default=True),
+        tie_word_embeddings=read_flag(config, "tie_word_embeddings", default=True),
         attention_bias=bias,
         attention_output_bias=bias,
-        mlp_bias=flag(config, "mlp_bias", default=False),
+        mlp_bias=read_flag(config, "mlp_bias", default=False),
         fused_projections=True,
-        max_position_embeddings=integer(config, "max_position_embeddings", 8192),
-        sliding_window=integer(config, "local_attention", 128) // 2,
-        attention_dropout=number(config, "attention_dropout", 0.0),
-        embedding_dropout=number(config, "embedding_dropout", 0.0),
-        mlp_dropout=number(config, "mlp_dropout", 0.0),
-        full_layers=_pattern(config, layers),
-        norm_bias=flag(config, "norm_bias", default=False),
-        head_bias=flag(config, "classifier_bias", default=False),
-        decoder_bias=flag(config, "decoder_bias", default=True),
-        head_activation=word(config, "classifier_activation", "gelu"),
+        max_position_embeddings=read_integer(config, "max_position_embeddings", 8192),
+        sliding_window=read_integer(config, "local_attention", 128) // 2,
+        attention_dropout=read_fraction(config, "attention_dropout", 0.0),
+        embedding_dropout=read_fraction(config, "embedding_dropout", 0.0),
+        mlp_dropout=read_fraction(config, "mlp_dropout", 0.0),
+        full_layers=_read_layer_pattern(config, layers),
+        norm_bias=read_flag(config, "norm_bias", default=False),
+        head_bias=read_flag(config, "classifier_bias", default=False),
+        decoder_bias=read_flag(config, "decoder_bias", default=True),
+        head_activation=read_string(config, "classifier_activation", "gelu"),
     )
 
 
-def _pattern(config: Config, num_layers: int) -> str:
-    """Return one letter per layer, from ``layer_types`` or from how often a layer is global."""
+def _read_layer_pattern(config: Config, num_layers: int) -> str:
+    """Return one letter per layer, for full or local attention.
+
+    It comes from ``layer_types``, or from how often a layer is global.
+    """
     kinds = config.get("layer_types")
     if kinds is None:
-        every = integer(config, "global_attn_every_n_layers", 3)
-        return "".join("l" if index % every else "f" for index in range(num_layers))
+        period = read_integer(config, "global_attn_every_n_layers", 3)
+        return "".join("l" if index % period else "f" for index in range(num_layers))
     letters = {"full_attention": "f", "sliding_attention": "l"}
-    if not isinstance(kinds, list) or len(kinds) != num_layers or any(kind not in letters for kind in kinds):
+    if (
+        not isinstance(kinds, list)
+        or len(kinds) != num_layers
+        or any(kind not in letters for kind in kinds)
+    ):
         message = f"layer_types must name {num_layers} layers, each {' or '.join(letters)}"
         raise InvalidConfigError(message, field="layer_types")
     return "".join(letters[kind] for kind in kinds)
@@ -92,12 +130,15 @@ def _pattern(config: Config, num_layers: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModernBertBlock:
-    """A layer (``ModernBertEncoderLayer.forward``); the first has no norm before attention, a full one no window."""
+    """Encoder layer (``ModernBertEncoderLayer.forward``).
+
+    The first has no norm before attention, a full one no window.
+    """
 
     attention_norm: Norm | None
     fused: Linear
     output: Linear
-    scoring: Scoring
+    attention_config: AttentionConfig
     feed_forward_norm: Norm
     up: Linear
     down: Linear
@@ -122,76 +163,93 @@ class ModernBertBlock:
 
     @property
     def cache_elements_per_token(self) -> int:
-        """Elements of key and value that a cache keeps for one token: an encoder has no cache."""
+        """Cache elements of one token: none, an encoder has no cache."""
         return 0
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
-        with weights_named(run):
-            normed = run.norm(self.attention_norm, x, scope) if self.attention_norm is not None else tape.alias(x)
-            mixed = chain(tape, normed, lambda _, value: self._attended(run, value, scope))
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer, which drops its input.
+
+        The input is dropped at the end, when the loop over layers rebinds its name.
+        """
+        tape = ctx.tape
+        with keep_attention_weights(ctx):
+            normed = (
+                ctx.norm(self.attention_norm, x, scope)
+                if self.attention_norm is not None
+                else tape.alias(x)
+            )
+            mixed = chain(tape, normed, lambda _, value: self._attend(ctx, value, scope))
             middle = add(tape, x, mixed)
-            normed = run.norm(self.feed_forward_norm, middle, scope)
-            fed = chain(tape, normed, lambda _, value: self._fed(run, value, scope))
+            normed = ctx.norm(self.feed_forward_norm, middle, scope)
+            fed = chain(tape, normed, lambda _, value: self._record_feed_forward(ctx, value, scope))
             y = chain(tape, fed, lambda t, value: add(t, middle, value))
             tape.free(middle, mixed, x)
         return y
 
-    def _attended(self, run: Recording, x: Value, scope: str) -> Value:
-        tape = run.tape
-        third = run.extent.tokens(self.output.in_features)
-        query, key, value = split(tape, run.linear(self.fused, x, scope), (third, third, third))
-        rotated = [_rotated(run, part) for part in (query, key)]
+    def _attend(self, ctx: Recording, x: Value, scope: str) -> Value:
+        tape = ctx.tape
+        third = ctx.shape.tokens(self.output.in_features)
+        query, key, value = split(tape, ctx.linear(self.fused, x, scope), (third, third, third))
+        rotated = [_rotate(ctx, part) for part in (query, key)]
         turned = [cast(tape, y, part.dtype) for y, part in zip(rotated, (query, key), strict=True)]
         tape.free(query, key, *rotated)
-        mixed = attend(run, turned[0], turned[1], value, self.scoring)
-        result = chain(tape, mixed, lambda _, part: run.linear(self.output, part, scope))
+        mixed = attend(ctx, turned[0], turned[1], value, self.attention_config)
+        result = chain(tape, mixed, lambda _, part: ctx.linear(self.output, part, scope))
         tape.free(*turned, value)
-        return chain(tape, result, lambda t, y: dropout(t, y, self.scoring.dropout))
+        return chain(tape, result, lambda t, y: dropout(t, y, self.attention_config.dropout))
 
-    def _fed(self, run: Recording, x: Value, scope: str) -> Value:
-        tape = run.tape
-        half = run.extent.tokens(self.down.in_features)
-        inner, gate = split(tape, run.linear(self.up, x, scope), (half, half))
+    def _record_feed_forward(self, ctx: Recording, x: Value, scope: str) -> Value:
+        tape = ctx.tape
+        half = ctx.shape.tokens(self.down.in_features)
+        inner, gate = split(tape, ctx.linear(self.up, x, scope), (half, half))
         activated = ACTIVATIONS[self.activation](tape, inner)
         product = chain(tape, activated, lambda t, value: multiply(t, value, gate))
         dropped = chain(tape, product, lambda t, value: dropout(t, value, self.mlp_dropout))
-        y = chain(tape, dropped, lambda _, value: run.linear(self.down, value, scope))
+        y = chain(tape, dropped, lambda _, value: ctx.linear(self.down, value, scope))
         tape.free(inner, gate)
         return y
 
 
-def _rotated(run: Recording, x: Value) -> Value:
+def _rotate(ctx: Recording, x: Value) -> Value:
     """Return ``x.float() * cos + rotate_half(x.float()) * sin``, which casts twice."""
-    tape, table = run.tape, run.table_dtype
-    left = chain(tape, cast(tape, x, DType.FP32), lambda t, part: times_table(t, part, table))
-    turned = chain(tape, cast(tape, x, DType.FP32), rotate_half)
-    right = chain(tape, turned, lambda t, part: times_table(t, part, table))
-    y = add(tape, left, right)
-    tape.free(left, right)
+    tape, table = ctx.tape, ctx.table_dtype
+    cosine_part = chain(
+        tape, cast(tape, x, DType.FP32), lambda t, part: multiply_by_table(t, part, table)
+    )
+    half_rotated = chain(tape, cast(tape, x, DType.FP32), rotate_half)
+    sine_part = chain(tape, half_rotated, lambda t, part: multiply_by_table(t, part, table))
+    y = add(tape, cosine_part, sine_part)
+    tape.free(cosine_part, sine_part)
     return y
 
 
 def build(spec: ModernBertSpec) -> Architecture:
     """Return the tree of a ModernBERT."""
-    plain, norm = build_decoder(spec), _norm(spec, "embeddings.norm")
-    transform = Transform(
-        dense=_linear("head.dense", "other", spec.hidden_size, spec.hidden_size, bias=spec.head_bias),
+    plain, norm = build_decoder(spec), _build_norm(spec, "embeddings.norm")
+    transform = PredictionHeadTransform(
+        dense=_build_linear(
+            "head.dense", "other", spec.hidden_size, spec.hidden_size, bias=spec.head_bias
+        ),
         activation=spec.head_activation,
-        norm=_norm(spec, "head.norm"),
+        norm=_build_norm(spec, "head.norm"),
     )
-    kinds = [(index == 0, letter == "l") for index, letter in enumerate(spec.full_layers[: spec.num_hidden_layers])]
+    kinds = [
+        (index == 0, letter == "l")
+        for index, letter in enumerate(spec.full_layers[: spec.num_hidden_layers])
+    ]
     distinct = sorted(set(kinds), key=kinds.index)
 
-    def embed(run: Recording, tokens: Value) -> Embedded:
-        return _embedded(run, tokens, norm, spec)
+    def embed(ctx: Recording, tokens: Value) -> EmbeddingOutput:
+        return _record_embedding(ctx, tokens, norm, spec)
 
     return replace(
         plain,
-        blocks=tuple((_block(spec, first=first, local=local), kinds.count((first, local))) for first, local in distinct),
+        blocks=tuple(
+            (_build_block(spec, first=first, local=local), kinds.count((first, local)))
+            for first, local in distinct
+        ),
         order=tuple(distinct.index(kind) for kind in kinds),
-        final_norm=_norm(spec, "final_norm"),
+        final_norm=_build_norm(spec, "final_norm"),
         head=replace(plain.head, kind="other", bias=spec.decoder_bias),
         stem=(*norm.weights(), *transform.weights()),
         outer_linears=(transform.dense,),
@@ -204,44 +262,48 @@ def build(spec: ModernBertSpec) -> Architecture:
     )
 
 
-def _embedded(run: Recording, tokens: Value, norm: Norm, spec: ModernBertSpec) -> Embedded:
+def _record_embedding(
+    ctx: Recording, tokens: Value, norm: Norm, spec: ModernBertSpec
+) -> EmbeddingOutput:
     """Record ``ModernBertModel.forward`` up to its first layer."""
-    tape = run.tape
-    count_labels(run)
-    positions = integers(tape, run.extent.positions(1))
-    normed = chain(tape, tokens, lambda _, value: run.norm(norm, value, ""))
+    tape = ctx.tape
+    count_labels(ctx)
+    positions = allocate_integers(tape, ctx.shape.positions(1))
+    normed = chain(tape, tokens, lambda _, value: ctx.norm(norm, value, ""))
     x = chain(tape, normed, lambda t, value: dropout(t, value, spec.embedding_dropout))
-    width = x.dtype.bytes_per_element if run.attention is Kernel.EAGER else 1
-    shared = run.attention is not Kernel.EAGER and not run.padded
-    shape = run.extent.shared_mask(1) if shared else run.extent.mask(width)
-    local = integers(tape, shape if run.masked(spec.sliding_window) else sizes.ZERO, bytes_each=1)
-    return Embedded(x=x, names=(positions,), passed=(*mask_of(run, x), local))
+    width = x.dtype.bytes_per_element if ctx.attention is Kernel.EAGER else 1
+    shared = ctx.attention is not Kernel.EAGER and not ctx.padded
+    shape = ctx.shape.shared_mask(1) if shared else ctx.shape.mask(width)
+    local = allocate_integers(
+        tape, shape if ctx.has_mask(spec.sliding_window) else sizes.ZERO, bytes_each=1
+    )
+    return EmbeddingOutput(x=x, names=(positions,), layer_args=(*build_padding_mask(ctx, x), local))
 
 
-def _block(spec: ModernBertSpec, *, first: bool, local: bool) -> ModernBertBlock:
+def _build_block(spec: ModernBertSpec, *, first: bool, local: bool) -> ModernBertBlock:
     hidden, inner = spec.hidden_size, spec.intermediate_size
     return ModernBertBlock(
-        attention_norm=None if first else _norm(spec, "attn_norm"),
-        fused=_linear("attn.Wqkv", "attention", hidden, 3 * hidden, bias=spec.attention_bias),
-        output=_linear("attn.Wo", "attention", hidden, hidden, bias=spec.attention_bias),
-        scoring=Scoring(
+        attention_norm=None if first else _build_norm(spec, "attn_norm"),
+        fused=_build_linear("attn.Wqkv", "attention", hidden, 3 * hidden, bias=spec.attention_bias),
+        output=_build_linear("attn.Wo", "attention", hidden, hidden, bias=spec.attention_bias),
+        attention_config=AttentionConfig(
             num_heads=spec.num_attention_heads,
             num_kv_heads=spec.num_attention_heads,
             dropout=spec.attention_dropout,
             causal=False,
             sliding_window=spec.sliding_window if local else None,
         ),
-        feed_forward_norm=_norm(spec, "mlp_norm"),
-        up=_linear("mlp.Wi", "mlp", hidden, 2 * inner, bias=spec.mlp_bias),
-        down=_linear("mlp.Wo", "mlp", inner, hidden, bias=spec.mlp_bias),
+        feed_forward_norm=_build_norm(spec, "mlp_norm"),
+        up=_build_linear("mlp.Wi", "mlp", hidden, 2 * inner, bias=spec.mlp_bias),
+        down=_build_linear("mlp.Wo", "mlp", inner, hidden, bias=spec.mlp_bias),
         activation=spec.activation,
         mlp_dropout=spec.mlp_dropout,
     )
 
 
-def _norm(spec: ModernBertSpec, name: str) -> Norm:
+def _build_norm(spec: ModernBertSpec, name: str) -> Norm:
     return Norm(name=name, style="layer", size=spec.hidden_size, bias=spec.norm_bias)
 
 
-def _linear(name: str, kind: str, ins: int, outs: int, *, bias: bool) -> Linear:
+def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool) -> Linear:
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)

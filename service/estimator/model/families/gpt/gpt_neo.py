@@ -1,16 +1,24 @@
-"""GPT-Neo: learned positions, attention that the library writes out itself, a mask as a buffer of every layer.
+"""GPT-Neo: learned positions and attention written out by the library.
 
-Field names and defaults are those of transformers 5.23 (``models/gpt_neo/configuration_gpt_neo.py``). Local layers mask more,
-and keep no less.
+Every layer has a mask as a buffer. Field names and defaults are those of transformers 5.23
+(``models/gpt_neo/configuration_gpt_neo.py``). Local layers mask more, and keep no less.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.model.architecture import Architecture, Embedded
-from service.estimator.model.config_reader import Config, aliased, flag, head_dim, integer, number, word
-from service.estimator.model.modules.attention.manual import attend_in_fp32, filled
-from service.estimator.model.modules.attention.returned_weights import scores_of_previous_layer
+from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.config_reader import (
+    Config,
+    apply_aliases,
+    read_flag,
+    read_fraction,
+    read_head_dim,
+    read_integer,
+    read_string,
+)
+from service.estimator.model.modules.attention.manual import attend_in_fp32, make_tensor
+from service.estimator.model.modules.attention.returned_weights import hold_previous_scores
 from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
@@ -18,41 +26,44 @@ from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import add, chain, dropout
-from service.estimator.tape.ops.products import copy_of, embedding, integers
+from service.estimator.tape.ops.products import allocate_integers, copy_contiguous, embedding
 from service.estimator.values.errors import InvalidConfigError
 
 
 def gpt_neo(config: Config) -> DecoderSpec:
     """Return a GPT-Neo."""
-    config = aliased(config, num_layers="num_hidden_layers", num_heads="num_attention_heads")
-    hidden, heads = integer(config, "hidden_size", 2048), integer(config, "num_heads", 16)
-    layers = integer(config, "num_layers", 24)
+    config = apply_aliases(config, num_layers="num_hidden_layers", num_heads="num_attention_heads")
+    hidden, heads = read_integer(config, "hidden_size", 2048), read_integer(config, "num_heads", 16)
+    layers = read_integer(config, "num_layers", 24)
     _check_attention_types(config, layers)
     return DecoderSpec(
         family="gpt_neo",
-        vocab_size=integer(config, "vocab_size", 50257),
+        vocab_size=read_integer(config, "vocab_size", 50257),
         hidden_size=hidden,
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        head_dim=head_dim(config, hidden, heads),
-        intermediate_size=integer(config, "intermediate_size", 4 * hidden),
-        activation=word(config, "activation_function", "gelu_new"),
+        head_dim=read_head_dim(config, hidden, heads),
+        intermediate_size=read_integer(config, "intermediate_size", 4 * hidden),
+        activation=read_string(config, "activation_function", "gelu_new"),
         norm="layer",
         gated=False,
-        tie_word_embeddings=flag(config, "tie_word_embeddings", default=True),
+        tie_word_embeddings=read_flag(config, "tie_word_embeddings", default=True),
         attention_output_bias=True,
         mlp_bias=True,
         rotary=False,
-        max_position_embeddings=integer(config, "max_position_embeddings", 2048),
-        attention_dropout=number(config, "attention_dropout", 0.0),
-        residual_dropout=number(config, "resid_dropout", 0.0),
-        embedding_dropout=number(config, "embed_dropout", 0.0),
+        max_position_embeddings=read_integer(config, "max_position_embeddings", 2048),
+        attention_dropout=read_fraction(config, "attention_dropout", 0.0),
+        residual_dropout=read_fraction(config, "resid_dropout", 0.0),
+        embedding_dropout=read_fraction(config, "embed_dropout", 0.0),
     )
 
 
 def _check_attention_types(config: Config, num_layers: int) -> None:
-    """Raise InvalidConfigError when ``attention_types`` do not name every layer, as transformers does."""
+    """Check that ``attention_types`` name every layer.
+
+    Raises InvalidConfigError otherwise, as transformers does.
+    """
     types = config.get("attention_types") or [[["global", "local"], 12]]
     try:
         named = sum(len(kinds) * times for kinds, times in types)  # type: ignore[attr-defined]  # a malformed one raises
@@ -95,45 +106,51 @@ class NeoBlock:
         """Elements of key and value that a cache keeps for one token."""
         return 2 * self.output.in_features
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
-        before = scores_of_previous_layer(run, self.num_heads)
-        normed = run.norm(self.norms[0], x, scope)
-        mixed, probabilities = self._attended(run, normed, scope)
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer, which drops its input.
+
+        The input is dropped at the end, when the loop over layers rebinds its name.
+        """
+        tape = ctx.tape
+        previous_scores = hold_previous_scores(ctx, self.num_heads)
+        normed = ctx.norm(self.norms[0], x, scope)
+        mixed, probabilities = self._attend(ctx, normed, scope)
         middle = add(tape, mixed, x)
         tape.free(normed)
-        normed = run.norm(self.norms[1], middle, scope)
-        fed = self.feed_forward.record(run, normed, scope)
+        normed = ctx.norm(self.norms[1], middle, scope)
+        fed = self.feed_forward.record(ctx, normed, scope)
         y = add(tape, middle, fed)
         tape.free(fed, normed, middle, mixed, probabilities, x)
-        tape.release(before)
+        tape.release(previous_scores)
         return y
 
-    def _attended(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value]:
-        tape = run.tape
-        query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
-        key, value = run.cached(key, value, self.output.in_features)
+    def _attend(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value]:
+        tape = ctx.tape
+        query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
+        key, value = ctx.update_cache(key, value, self.output.in_features)
         mixed, probabilities = attend_in_fp32(
-            run, query, key, value, num_heads=self.num_heads, probability=self.attention_dropout
+            ctx, query, key, value, num_heads=self.num_heads, probability=self.attention_dropout
         )
-        merged = chain(tape, mixed, copy_of)
-        result = chain(tape, merged, lambda _, part: run.linear(self.output, part, scope))
+        merged = chain(tape, mixed, copy_contiguous)
+        result = chain(tape, merged, lambda _, part: ctx.linear(self.output, part, scope))
         tape.free(query, key, value)
         return chain(tape, result, lambda t, y: dropout(t, y, self.dropout)), probabilities
 
 
 def build(spec: DecoderSpec) -> Architecture:
-    """Return the tree of a GPT-Neo: each layer has a byte for every pair of positions."""
+    """Return the tree of a GPT-Neo.
+
+    Each layer has a byte for every pair of positions.
+    """
     mask_bytes = spec.max_position_embeddings**2
     plain = build_decoder(spec)
 
-    def embed(run: Recording, tokens: Value) -> Embedded:
-        return _embedded(run, tokens, spec, plain.position_embedding)
+    def embed(ctx: Recording, tokens: Value) -> EmbeddingOutput:
+        return _record_embedding(ctx, tokens, spec, plain.position_embedding)
 
     return replace(
         plain,
-        blocks=((_block(spec), spec.num_hidden_layers),),
+        blocks=((_build_block(spec), spec.num_hidden_layers),),
         writes_out_attention=True,
         buffer_bytes=spec.num_hidden_layers * mask_bytes,
         layer_buffer_bytes=(mask_bytes,),
@@ -142,27 +159,41 @@ def build(spec: DecoderSpec) -> Architecture:
     )
 
 
-def _embedded(run: Recording, tokens: Value, spec: DecoderSpec, table: Weight | None) -> Embedded:
-    """Record ``GPTNeoModel.forward`` up to its first layer: a mask is made beside those that the layers have."""
+def _record_embedding(
+    ctx: Recording, tokens: Value, spec: DecoderSpec, table: Weight | None
+) -> EmbeddingOutput:
+    """Record ``GPTNeoModel.forward`` up to its first layer.
+
+    A mask is made beside those that the layers have.
+    """
     assert table is not None  # noqa: S101 - learned positions, see gpt_neo
-    tape, extent = run.tape, run.extent
-    positions = integers(tape, extent.positions(1))
-    mask = filled(run, run.reach(None).mask(1), tokens.dtype)
-    placed = embedding(tape, run.parameter(table), positions, extent.positions(spec.hidden_size))
-    x = chain(tape, add(tape, tokens, placed), lambda t, value: dropout(t, value, spec.embedding_dropout))
-    return Embedded(x=x, named=False, names=(tokens, placed, positions), passed=(mask,))
+    tape, shape = ctx.tape, ctx.shape
+    positions = allocate_integers(tape, shape.positions(1))
+    mask = make_tensor(ctx, ctx.get_read_shape(None).mask(1), tokens.dtype)
+    placed = embedding(tape, ctx.parameter(table), positions, shape.positions(spec.hidden_size))
+    x = chain(
+        tape, add(tape, tokens, placed), lambda t, value: dropout(t, value, spec.embedding_dropout)
+    )
+    return EmbeddingOutput(
+        x=x, x_is_local=False, names=(tokens, placed, positions), layer_args=(mask,)
+    )
 
 
-def _block(spec: DecoderSpec) -> NeoBlock:
+def _build_block(spec: DecoderSpec) -> NeoBlock:
     hidden, inner = spec.hidden_size, spec.intermediate_size
-    first, second = (Norm(name=name, style="layer", size=hidden, bias=True) for name in ("ln_1", "ln_2"))
+    first, second = (
+        Norm(name=name, style="layer", size=hidden, bias=True) for name in ("ln_1", "ln_2")
+    )
     return NeoBlock(
         norms=(first, second),
-        projections=tuple(_linear(f"attn.attention.{name}_proj", "attention", hidden, hidden) for name in "qkv"),
-        output=_linear("attn.attention.out_proj", "attention", hidden, hidden, bias=True),
+        projections=tuple(
+            _build_linear(f"attn.attention.{name}_proj", "attention", hidden, hidden)
+            for name in "qkv"
+        ),
+        output=_build_linear("attn.attention.out_proj", "attention", hidden, hidden, bias=True),
         feed_forward=FeedForward(
-            up=_linear("mlp.c_fc", "mlp", hidden, inner, bias=True),
-            down=_linear("mlp.c_proj", "mlp", inner, hidden, bias=True),
+            up=_build_linear("mlp.c_fc", "mlp", hidden, inner, bias=True),
+            down=_build_linear("mlp.c_proj", "mlp", inner, hidden, bias=True),
             activation=spec.activation,
             dropout=spec.residual_dropout,
         ),
@@ -172,5 +203,5 @@ def _block(spec: DecoderSpec) -> NeoBlock:
     )
 
 
-def _linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
+def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)

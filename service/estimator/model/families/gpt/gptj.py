@@ -1,17 +1,26 @@
-"""GPT-J and CodeGen: rotary positions on a part of each head, every second element; scores in fp32; a bias on the head.
+"""GPT-J and CodeGen: partial rotary positions, attention scores in fp32.
 
-Field names and defaults are those of transformers 5.23 (``models/gptj``, ``models/codegen``). Whatever is asked for, the
-library runs eager attention (but FlashAttention-2 for GPT-J, which is not modelled). CodeGen rotates in fp32 whatever the
-weights are, and keeps query and key so.
+Every second element of a part of each head is rotated, and the head has a bias. Field names and
+defaults are those of transformers 5.23 (``models/gptj``, ``models/codegen``). Whatever is asked
+for, the library runs eager attention (but FlashAttention-2 for GPT-J, which is not modelled).
+CodeGen rotates in fp32 whatever the weights are, and keeps query and key so.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.model.architecture import Architecture, Embedded
-from service.estimator.model.config_reader import Config, aliased, flag, head_dim, integer, number, word
-from service.estimator.model.modules.attention.manual import attend_in_fp32, filled
-from service.estimator.model.modules.attention.returned_weights import scores_of_previous_layer
+from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.config_reader import (
+    Config,
+    apply_aliases,
+    read_flag,
+    read_fraction,
+    read_head_dim,
+    read_integer,
+    read_string,
+)
+from service.estimator.model.modules.attention.manual import attend_in_fp32, make_tensor
+from service.estimator.model.modules.attention.returned_weights import hold_previous_scores
 from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
@@ -20,7 +29,7 @@ from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, rotate
-from service.estimator.tape.ops.products import copy_of, integers
+from service.estimator.tape.ops.products import allocate_integers, copy_contiguous
 from service.estimator.tape.ops.views import concatenate, narrow
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidConfigError
@@ -33,7 +42,7 @@ CODEGEN_PARTITIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptjSpec(DecoderSpec):
-    """A GPT-J or a CodeGen."""
+    """Numbers of a GPT-J or CodeGen model."""
 
     rotary_dim: int
 
@@ -50,44 +59,54 @@ def codegen(config: Config) -> GptjSpec:
     """Return a CodeGen."""
     spec = _read(config, "codegen")
     if spec.num_attention_heads % CODEGEN_PARTITIONS:
-        message = f"n_head is {spec.num_attention_heads}; CodeGen's projection needs a multiple of {CODEGEN_PARTITIONS}"
+        message = (
+            f"n_head is {spec.num_attention_heads}; CodeGen's projection needs a multiple of "
+            f"{CODEGEN_PARTITIONS}"
+        )
         raise InvalidConfigError(message, field="n_head")
     return spec
 
 
 def _read(config: Config, family: str) -> GptjSpec:
-    config = aliased(config, n_embd="hidden_size", n_head="num_attention_heads", n_layer="num_hidden_layers")
-    hidden, heads = integer(config, "n_embd", 4096), integer(config, "n_head", 16)
-    dim, rotary = head_dim(config, hidden, heads), integer(config, "rotary_dim", 64)
+    config = apply_aliases(
+        config, n_embd="hidden_size", n_head="num_attention_heads", n_layer="num_hidden_layers"
+    )
+    hidden, heads = read_integer(config, "n_embd", 4096), read_integer(config, "n_head", 16)
+    dim, rotary = read_head_dim(config, hidden, heads), read_integer(config, "rotary_dim", 64)
     if rotary > dim:
         message = f"rotary_dim is {rotary}; a head has {dim} elements"
         raise InvalidConfigError(message, field="rotary_dim")
     return GptjSpec(
         family=family,
-        vocab_size=integer(config, "vocab_size", 50400),
+        vocab_size=read_integer(config, "vocab_size", 50400),
         hidden_size=hidden,
-        num_hidden_layers=integer(config, "n_layer", 28),
+        num_hidden_layers=read_integer(config, "n_layer", 28),
         num_attention_heads=heads,
         num_key_value_heads=heads,
         head_dim=dim,
-        intermediate_size=integer(config, "n_inner", 4 * hidden),
-        activation=word(config, "activation_function", "gelu_new"),
+        intermediate_size=read_integer(config, "n_inner", 4 * hidden),
+        activation=read_string(config, "activation_function", "gelu_new"),
         norm="layer",
         gated=False,
-        tie_word_embeddings=flag(config, "tie_word_embeddings", default=False),
+        tie_word_embeddings=read_flag(config, "tie_word_embeddings", default=False),
         mlp_bias=True,
         fused_projections=family == "codegen",
-        max_position_embeddings=integer(aliased(config, n_positions="max_position_embeddings"), "n_positions", 2048),
-        attention_dropout=number(config, "attn_pdrop", 0.0),
-        residual_dropout=number(config, "resid_pdrop", 0.0),
-        embedding_dropout=number(config, "embd_pdrop", 0.0),
+        max_position_embeddings=read_integer(
+            apply_aliases(config, n_positions="max_position_embeddings"), "n_positions", 2048
+        ),
+        attention_dropout=read_fraction(config, "attn_pdrop", 0.0),
+        residual_dropout=read_fraction(config, "resid_pdrop", 0.0),
+        embedding_dropout=read_fraction(config, "embd_pdrop", 0.0),
         rotary_dim=rotary,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptjAttention:
-    """Attention of one layer; one projection means CodeGen's (``CodeGenAttention.forward``, ``GPTJAttention.forward``)."""
+    """Attention of one layer.
+
+    One projection means CodeGen's (``CodeGenAttention.forward``, ``GPTJAttention.forward``).
+    """
 
     projections: tuple[Linear, ...]
     output: Linear
@@ -97,59 +116,87 @@ class GptjAttention:
     dropout: float
     output_dropout: float
 
-    def record(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value]:
-        """Record attention; return its output and its probabilities. ``x`` stays with the caller."""
-        tape, fused = run.tape, len(self.projections) == 1
-        query, key, value, names = self._projected(run, x, scope)
-        table, made = self._table(run, DType.FP32 if fused else key.dtype)
-        names += [query, key, *made]
-        key, query = (self._rotated(run, part, table, names) for part in (key, query))
-        if fused and run.store is not None:
+    def record(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value]:
+        """Record attention; return its output and its probabilities.
+
+        ``x`` stays with the caller.
+        """
+        tape, fused = ctx.tape, len(self.projections) == 1
+        query, key, value, names = self._project(ctx, x, scope)
+        table, temporaries = self._make_table(ctx, DType.FP32 if fused else key.dtype)
+        names += [query, key, *temporaries]
+        key, query = (self._rotate(ctx, part, table, names) for part in (key, query))
+        if fused and ctx.cache is not None:
             key = chain(tape, key, lambda t, part: cast(t, part, x.dtype))
-        key, value = run.cached(key, value, self.output.in_features)
-        mixed, probabilities = attend_in_fp32(run, query, key, value, num_heads=self.num_heads, probability=self.dropout)
-        merged = chain(tape, mixed, copy_of)
-        result = chain(tape, merged, lambda _, part: run.linear(self.output, part, scope))
+        key, value = ctx.update_cache(key, value, self.output.in_features)
+        mixed, probabilities = attend_in_fp32(
+            ctx, query, key, value, num_heads=self.num_heads, probability=self.dropout
+        )
+        merged = chain(tape, mixed, copy_contiguous)
+        result = chain(tape, merged, lambda _, part: ctx.linear(self.output, part, scope))
         result = chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
         tape.free(query, key, value, *names)
         return result, probabilities
 
-    def _projected(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value, Value, list[Value]]:
-        """Return query, key and value, and what has a name until attention is over; heads of a fused one are copied out."""
-        tape = run.tape
+    def _project(
+        self, ctx: Recording, x: Value, scope: str
+    ) -> tuple[Value, Value, Value, list[Value]]:
+        """Return query, key and value.
+
+        Heads of a fused projection are copied out. The last value has the tensors that keep a name
+        until attention is over.
+        """
+        tape = ctx.tape
         if len(self.projections) > 1:
-            query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
+            query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
             return query, key, value, []
-        fused = run.linear(self.projections[0], x, scope)
-        views = [narrow(tape, fused, run.extent.tokens(self.output.in_features)) for _ in range(3)]
-        query, key, value = (chain(tape, view, copy_of) for view in views)
+        fused = ctx.linear(self.projections[0], x, scope)
+        views = [narrow(tape, fused, ctx.shape.tokens(self.output.in_features)) for _ in range(3)]
+        query, key, value = (chain(tape, view, copy_contiguous) for view in views)
         return query, key, value, [fused]
 
-    def _table(self, run: Recording, dtype: DType) -> tuple[DType, list[Value]]:
-        """Return the dtype of sine and cosine, and the tensors that they are gathered through."""
-        elements = run.extent.positions(self.rotary_dim)
+    def _make_table(self, ctx: Recording, dtype: DType) -> tuple[DType, list[Value]]:
+        """Return the dtype of sine and cosine, and their temporaries.
+
+        Sine and cosine are gathered through these tensors.
+        """
+        elements = ctx.shape.positions(self.rotary_dim)
         if len(self.projections) == 1:
-            return dtype, [filled(run, elements, dtype)]
-        repeated = filled(run, sizes.constant(self.num_positions * self.rotary_dim), DType.FP32)
-        indices = integers(run.tape, elements)
-        gathered = chain(run.tape, filled(run, elements, DType.FP32), lambda t, sincos: cast(t, sincos, dtype))
+            return dtype, [make_tensor(ctx, elements, dtype)]
+        repeated = make_tensor(
+            ctx, sizes.constant(self.num_positions * self.rotary_dim), DType.FP32
+        )
+        indices = allocate_integers(ctx.tape, elements)
+        gathered = chain(
+            ctx.tape,
+            make_tensor(ctx, elements, DType.FP32),
+            lambda t, sincos: cast(t, sincos, dtype),
+        )
         return dtype, [repeated, indices, gathered]
 
-    def _rotated(self, run: Recording, x: Value, table: DType, names: list[Value]) -> Value:
-        """Return the heads of ``x`` with their first part rotated, which gets a name; products keep tables of their own."""
-        tape, part = run.tape, run.extent.tokens(self.num_heads * self.rotary_dim)
-        turning, passing = narrow(tape, x, part), narrow(tape, x, sizes.subtract(x.numel, part))
-        tables = tuple(filled(run, run.extent.positions(self.rotary_dim), table) for _ in range(2))
-        turned = chain(tape, turning, lambda t, value: rotate(t, value, table, tables))
-        y = concatenate(tape, (turned, passing))
-        tape.free(passing, *tables)
-        names.append(turned)
+    def _rotate(self, ctx: Recording, x: Value, table: DType, names: list[Value]) -> Value:
+        """Return ``x`` with the first part of its heads rotated.
+
+        The rotated part gets a name; products keep tables of their own.
+        """
+        tape, part = ctx.tape, ctx.shape.tokens(self.num_heads * self.rotary_dim)
+        rotated_part, passed_part = (
+            narrow(tape, x, part),
+            narrow(tape, x, sizes.subtract(x.numel, part)),
+        )
+        tables = tuple(
+            make_tensor(ctx, ctx.shape.positions(self.rotary_dim), table) for _ in range(2)
+        )
+        rotated = chain(tape, rotated_part, lambda t, value: rotate(t, value, table, tables))
+        y = concatenate(tape, (rotated, passed_part))
+        tape.free(passed_part, *tables)
+        names.append(rotated)
         return y
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptjBlock:
-    """A layer with both halves on the same norm (``GPTJBlock.forward``)."""
+    """Layer with both sublayers on the same norm (``GPTJBlock.forward``)."""
 
     norm: Norm
     attention: GptjAttention
@@ -174,16 +221,19 @@ class GptjBlock:
         """Elements of key and value that a cache keeps for one token."""
         return 2 * self.attention.output.in_features
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
-        before = scores_of_previous_layer(run, self.attention.num_heads)
-        normed = run.norm(self.norm, x, scope)
-        mixed, probabilities = self.attention.record(run, normed, scope)
-        fed = self.feed_forward.record(run, normed, scope)
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer, which drops its input.
+
+        The input is dropped at the end, when the loop over layers rebinds its name.
+        """
+        tape = ctx.tape
+        previous_scores = hold_previous_scores(ctx, self.attention.num_heads)
+        normed = ctx.norm(self.norm, x, scope)
+        mixed, probabilities = self.attention.record(ctx, normed, scope)
+        fed = self.feed_forward.record(ctx, normed, scope)
         y = chain(tape, add(tape, mixed, fed), lambda t, value: add(t, value, x))
         tape.free(fed, mixed, probabilities, normed, x)
-        tape.release(before)
+        tape.release(previous_scores)
         return y
 
 
@@ -192,12 +242,12 @@ def build(spec: GptjSpec) -> Architecture:
     plain = build_decoder(spec)
     tables = spec.max_position_embeddings * spec.rotary_dim * TABLE_BYTES
 
-    def embed(run: Recording, tokens: Value) -> Embedded:
-        return _embedded(run, tokens, spec.embedding_dropout)
+    def embed(ctx: Recording, tokens: Value) -> EmbeddingOutput:
+        return _record_embedding(ctx, tokens, spec.embedding_dropout)
 
     return replace(
         plain,
-        blocks=((_block(spec), spec.num_hidden_layers),),
+        blocks=((_build_block(spec), spec.num_hidden_layers),),
         writes_out_attention=True,
         head=replace(plain.head, bias=True),
         rotary_tables=(),
@@ -208,23 +258,37 @@ def build(spec: GptjSpec) -> Architecture:
     )
 
 
-def _embedded(run: Recording, tokens: Value, probability: float) -> Embedded:
+def _record_embedding(ctx: Recording, tokens: Value, probability: float) -> EmbeddingOutput:
     """Record the model's forward up to its first layer."""
-    tape = run.tape
-    passed = (integers(tape, run.extent.positions(1)), filled(run, run.reach(None).mask(1), tokens.dtype))
-    if probability and tape.records:
-        return Embedded(x=dropout(tape, tokens, probability), named=False, names=(tokens,), passed=passed)
-    return Embedded(x=tokens, passed=passed)
+    tape = ctx.tape
+    passed = (
+        allocate_integers(tape, ctx.shape.positions(1)),
+        make_tensor(ctx, ctx.get_read_shape(None).mask(1), tokens.dtype),
+    )
+    if probability and tape.builds_graph:
+        return EmbeddingOutput(
+            x=dropout(tape, tokens, probability),
+            x_is_local=False,
+            names=(tokens,),
+            layer_args=passed,
+        )
+    return EmbeddingOutput(x=tokens, layer_args=passed)
 
 
-def _block(spec: GptjSpec) -> GptjBlock:
+def _build_block(spec: GptjSpec) -> GptjBlock:
     hidden, inner = spec.hidden_size, spec.intermediate_size
-    ins = (("qkv_proj", 3 * hidden),) if spec.fused_projections else tuple((f"{name}_proj", hidden) for name in "qkv")
+    ins = (
+        (("qkv_proj", 3 * hidden),)
+        if spec.fused_projections
+        else tuple((f"{name}_proj", hidden) for name in "qkv")
+    )
     return GptjBlock(
         norm=Norm(name="ln_1", style="layer", size=hidden, bias=True),
         attention=GptjAttention(
-            projections=tuple(_linear(f"attn.{name}", "attention", hidden, out) for name, out in ins),
-            output=_linear("attn.out_proj", "attention", hidden, hidden),
+            projections=tuple(
+                _build_linear(f"attn.{name}", "attention", hidden, out) for name, out in ins
+            ),
+            output=_build_linear("attn.out_proj", "attention", hidden, hidden),
             num_heads=spec.num_attention_heads,
             rotary_dim=spec.rotary_dim,
             num_positions=spec.max_position_embeddings,
@@ -232,13 +296,13 @@ def _block(spec: GptjSpec) -> GptjBlock:
             output_dropout=spec.residual_dropout,
         ),
         feed_forward=FeedForward(
-            up=_linear("mlp.fc_in", "mlp", hidden, inner, bias=True),
-            down=_linear("mlp.fc_out", "mlp", inner, hidden, bias=True),
+            up=_build_linear("mlp.fc_in", "mlp", hidden, inner, bias=True),
+            down=_build_linear("mlp.fc_out", "mlp", inner, hidden, bias=True),
             activation=spec.activation,
             dropout=spec.residual_dropout,
         ),
     )
 
 
-def _linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
+def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)

@@ -1,13 +1,19 @@
-"""DeepSeek-V2 and V3: latent attention, the first layers dense, routed and shared experts in the others.
+"""DeepSeek-V2 and V3: latent attention and mixture of experts.
 
-Field names and defaults are those of transformers 5.23 (``models/deepseek_v2``, ``models/deepseek_v3``).
+The first layers are dense, the others have routed and shared experts. Field names and defaults are
+those of transformers 5.23 (``models/deepseek_v2``, ``models/deepseek_v3``).
 """
 
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.config_reader import Config, flag, integer, num_shared_experts
-from service.estimator.model.families.moe.configs import base, count, with_experts
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_integer,
+    read_num_shared_experts,
+)
+from service.estimator.model.families.moe.configs import add_experts, read_base, read_count
 from service.estimator.model.families.moe.tree import MoeSpec, build_moe
 from service.estimator.model.modules.attention.latent import LatentAttention
 from service.estimator.model.weights.tensors import Linear, Norm
@@ -17,7 +23,10 @@ from service.estimator.values.errors import NotModelledError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentSpec(MoeSpec):
-    """A decoder with latent attention; ``query_latent`` 0 means that the query has none."""
+    """Numbers of a decoder with latent attention.
+
+    ``query_latent`` 0 means that the query has no latent.
+    """
 
     query_latent: int
     key_value_latent: int
@@ -34,88 +43,119 @@ def deepseek_v2(config: Config) -> LatentSpec:
     method = config.get("topk_method", "greedy")
     if method != "greedy":
         raise NotModelledError(f"topk_method {method!r}", field="topk_method", modelled=["greedy"])
-    dense = replace(base(config, biased=False), mlp_bias=flag(config, "mlp_bias", default=False))
+    dense = replace(
+        read_base(config, biased=False), mlp_bias=read_flag(config, "mlp_bias", default=False)
+    )
     if dense.mlp_bias:
-        raise NotModelledError("mlp_bias of deepseek_v2", field="mlp_bias", modelled=["mlp_bias: false"])
-    experts = integer(config, "n_routed_experts", 64), integer(config, "num_experts_per_tok")
-    spec = with_experts(
+        raise NotModelledError(
+            "mlp_bias of deepseek_v2", field="mlp_bias", modelled=["mlp_bias: false"]
+        )
+    experts = (
+        read_integer(config, "n_routed_experts", 64),
+        read_integer(config, "num_experts_per_tok"),
+    )
+    spec = add_experts(
         dense,
         experts,
         router="scaled_softmax",
-        expert_intermediate_size=integer(config, "moe_intermediate_size", 1407),
-        shared_intermediate_size=integer(config, "moe_intermediate_size", 1407) * num_shared_experts(config, 2),
-        first_dense_layers=count(config, "first_k_dense_replace", 0),
+        expert_intermediate_size=read_integer(config, "moe_intermediate_size", 1407),
+        shared_intermediate_size=read_integer(config, "moe_intermediate_size", 1407)
+        * read_num_shared_experts(config, 2),
+        first_dense_layers=read_count(config, "first_k_dense_replace", 0),
     )
-    return _latent(config, spec, complex_rotation=True)
+    return _read_latent(config, spec, complex_rotation=True)
 
 
 def deepseek_v3(config: Config) -> LatentSpec:
     """Return a DeepSeek-V3: rotation by pairs of neighbours, a choice within groups."""
-    if not flag(config, "rope_interleave", default=True):
-        raise NotModelledError("rope_interleave: false", field="rope_interleave", modelled=["rope_interleave: true"])
-    experts = integer(config, "n_routed_experts", 256), integer(config, "num_experts_per_tok", 8)
-    spec = with_experts(
-        base(config, biased=False),
+    if not read_flag(config, "rope_interleave", default=True):
+        raise NotModelledError(
+            "rope_interleave: false", field="rope_interleave", modelled=["rope_interleave: true"]
+        )
+    experts = (
+        read_integer(config, "n_routed_experts", 256),
+        read_integer(config, "num_experts_per_tok", 8),
+    )
+    spec = add_experts(
+        read_base(config, biased=False),
         experts,
         router="grouped_sigmoid",
-        renormalised=flag(config, "norm_topk_prob", default=True),
-        expert_intermediate_size=integer(config, "moe_intermediate_size", 2048),
-        shared_intermediate_size=integer(config, "moe_intermediate_size", 2048) * num_shared_experts(config, 1),
-        first_dense_layers=count(config, "first_k_dense_replace", 3),
-        num_expert_groups=integer(config, "n_group", 8),
-        num_chosen_groups=integer(config, "topk_group", 4),
+        renormalised=read_flag(config, "norm_topk_prob", default=True),
+        expert_intermediate_size=read_integer(config, "moe_intermediate_size", 2048),
+        shared_intermediate_size=read_integer(config, "moe_intermediate_size", 2048)
+        * read_num_shared_experts(config, 1),
+        first_dense_layers=read_count(config, "first_k_dense_replace", 3),
+        num_expert_groups=read_integer(config, "n_group", 8),
+        num_chosen_groups=read_integer(config, "topk_group", 4),
     )
-    return _latent(config, spec, complex_rotation=False)
+    return _read_latent(config, spec, complex_rotation=False)
 
 
-def _latent(config: Config, spec: MoeSpec, *, complex_rotation: bool) -> LatentSpec:
+def _read_latent(config: Config, spec: MoeSpec, *, complex_rotation: bool) -> LatentSpec:
     values = asdict(spec) | {
-        "attention_bias": flag(config, "attention_bias", default=False),
-        "head_dim": integer(config, "qk_nope_head_dim", 128) + integer(config, "qk_rope_head_dim", 64),
-        "rotary_dim": integer(config, "qk_rope_head_dim", 64),
+        "attention_bias": read_flag(config, "attention_bias", default=False),
+        "head_dim": read_integer(config, "qk_nope_head_dim", 128)
+        + read_integer(config, "qk_rope_head_dim", 64),
+        "rotary_dim": read_integer(config, "qk_rope_head_dim", 64),
         "query_latent": 0
         if "q_lora_rank" in config and config["q_lora_rank"] is None
-        else integer(config, "q_lora_rank", 1536),
-        "key_value_latent": integer(config, "kv_lora_rank", 512),
-        "passed_dim": integer(config, "qk_nope_head_dim", 128),
-        "value_dim": integer(config, "v_head_dim", 128),
+        else read_integer(config, "q_lora_rank", 1536),
+        "key_value_latent": read_integer(config, "kv_lora_rank", 512),
+        "passed_dim": read_integer(config, "qk_nope_head_dim", 128),
+        "value_dim": read_integer(config, "v_head_dim", 128),
         "complex_rotation": complex_rotation,
     }
     return LatentSpec(**values)
 
 
 def build(spec: LatentSpec) -> Architecture:
-    """Return the tree: that of any model with experts, with latent attention in every layer."""
+    """Return the tree of a model with experts and latent attention.
+
+    Every layer has latent attention.
+    """
     tables = (spec.rotary_dim,) if spec.complex_rotation else (spec.rotary_dim, spec.rotary_dim)
     dtype = DType.FP32 if spec.complex_rotation else None
-    return replace(build_moe(spec, _attention(spec)), rotary_tables=tables, rotary_dtype=dtype)
+    return replace(
+        build_moe(spec, _build_attention(spec)), rotary_tables=tables, rotary_dtype=dtype
+    )
 
 
-def _attention(spec: LatentSpec) -> LatentAttention:
+def _build_attention(spec: LatentSpec) -> LatentAttention:
     hidden, heads = spec.hidden_size, spec.num_attention_heads
     return LatentAttention(
-        query=_query(spec),
-        query_norm=Norm(name="self_attn.q_a_layernorm", style="rms", size=spec.query_latent) if spec.query_latent else None,
-        compress=_linear("kv_a_proj_with_mqa", hidden, spec.key_value_latent + spec.rotary_dim, bias=spec.attention_bias),
+        query=_build_query(spec),
+        query_norm=Norm(name="self_attn.q_a_layernorm", style="rms", size=spec.query_latent)
+        if spec.query_latent
+        else None,
+        compress=_build_linear(
+            "kv_a_proj_with_mqa",
+            hidden,
+            spec.key_value_latent + spec.rotary_dim,
+            bias=spec.attention_bias,
+        ),
         latent_norm=Norm(name="self_attn.kv_a_layernorm", style="rms", size=spec.key_value_latent),
-        expand=_linear("kv_b_proj", spec.key_value_latent, heads * (spec.passed_dim + spec.value_dim)),
-        output=_linear("o_proj", heads * spec.value_dim, hidden, bias=spec.attention_bias),
+        expand=_build_linear(
+            "kv_b_proj", spec.key_value_latent, heads * (spec.passed_dim + spec.value_dim)
+        ),
+        output=_build_linear("o_proj", heads * spec.value_dim, hidden, bias=spec.attention_bias),
         num_heads=heads,
-        passed_dim=spec.passed_dim,
-        turned_dim=spec.rotary_dim,
+        nope_dim=spec.passed_dim,
+        rope_dim=spec.rotary_dim,
         value_dim=spec.value_dim,
         complex_rotation=spec.complex_rotation,
         dropout=spec.attention_dropout,
     )
 
 
-def _query(spec: LatentSpec) -> tuple[Linear, ...]:
+def _build_query(spec: LatentSpec) -> tuple[Linear, ...]:
     out = spec.num_attention_heads * spec.head_dim
     if not spec.query_latent:
-        return (_linear("q_proj", spec.hidden_size, out),)
-    down = _linear("q_a_proj", spec.hidden_size, spec.query_latent, bias=spec.attention_bias)
-    return (down, _linear("q_b_proj", spec.query_latent, out))
+        return (_build_linear("q_proj", spec.hidden_size, out),)
+    down = _build_linear("q_a_proj", spec.hidden_size, spec.query_latent, bias=spec.attention_bias)
+    return (down, _build_linear("q_b_proj", spec.query_latent, out))
 
 
-def _linear(name: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
-    return Linear(name=f"self_attn.{name}", kind="attention", in_features=ins, out_features=outs, bias=bias)
+def _build_linear(name: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
+    return Linear(
+        name=f"self_attn.{name}", kind="attention", in_features=ins, out_features=outs, bias=bias
+    )

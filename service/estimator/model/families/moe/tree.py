@@ -1,9 +1,9 @@
-"""From the numbers of a decoder with experts to its tree of modules."""
+"""Module trees of decoders with experts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from service.estimator.model.architecture import Architecture, Embedded
+from service.estimator.model.architecture import Architecture, EmbeddingOutput
 from service.estimator.model.modules.attention.projections import Attention as SelfAttention
 from service.estimator.model.modules.layers.block import Block, Mixer
 from service.estimator.model.modules.mlp.experts import Experts, SharedExpert, SparseFeedForward
@@ -23,14 +23,17 @@ from service.estimator.model.weights.tensors import Linear, Norm
 from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, multiply_scalar
-from service.estimator.tape.ops.products import integers
+from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.errors import InvalidConfigError
 from service.estimator.values.workload import Attention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeSpec(DecoderSpec):
-    """A decoder with experts: ``intermediate_size`` is that of its dense layers, the first ``first_dense_layers``."""
+    """Numbers of a decoder with experts.
+
+    ``intermediate_size`` is that of its dense layers, the first ``first_dense_layers``.
+    """
 
     router: str
     expert_intermediate_size: int
@@ -42,37 +45,49 @@ class MoeSpec(DecoderSpec):
     rotary_dim: int = 0
     """Rotated elements of a head; 0 is all."""
     spare_mask: bool = False
-    """A mask for sliding layers, of which there are none, is made beside the full one (qwen2_moe: a window of 0)."""
+    """Whether a mask for sliding layers, of which there are none, is made beside the full one
+    (qwen2_moe: a window of 0).
+    """
     wide_query_key_norm: bool = False
     """One norm over all heads of the query, and of the key."""
 
 
 def build_moe(spec: MoeSpec, attention: Mixer | None = None) -> Architecture:
-    """Return the tree: dense layers first, then those with experts; ``attention`` is the family's own, if any."""
-    _check(spec)
+    """Return the tree of a decoder with experts.
+
+    Dense layers come first, then those with experts; ``attention`` is the family's own, if any.
+    """
+    _check_router(spec)
     plain = build_decoder(spec)
     dense = plain.blocks[0][0]
     assert isinstance(dense, Block)  # noqa: S101 - build_decoder makes no other
     scaled = spec.router == "softmax_of_chosen"
-    dense = replace(dense, attention=attention or _attention(spec, dense), scales_residual=scaled)
-    sparse = replace(dense, feed_forward=sparse_feed_forward(spec))
+    dense = replace(
+        dense, attention=attention or _build_attention(spec, dense), scales_residual=scaled
+    )
+    sparse = replace(dense, feed_forward=build_sparse_feed_forward(spec))
     num_dense = min(spec.first_dense_layers, spec.num_hidden_layers)
     rotated = spec.rotary_dim or spec.head_dim
-    kinds = [(block, n) for block, n in ((dense, num_dense), (sparse, spec.num_hidden_layers - num_dense)) if n]
+    kinds = [
+        (block, n)
+        for block, n in ((dense, num_dense), (sparse, spec.num_hidden_layers - num_dense))
+        if n
+    ]
     corrections = [correction_bytes(spec) * (block is sparse) for block, _ in kinds]
     return replace(
         plain,
         blocks=tuple(kinds),
         rotary_tables=(rotated, rotated),
-        buffer_bytes=rotary_buffer_bytes(rotated) + sum(size * n for size, (_, n) in zip(corrections, kinds, strict=True)),
+        buffer_bytes=rotary_buffer_bytes(rotated)
+        + sum(size * n for size, (_, n) in zip(corrections, kinds, strict=True)),
         layer_buffer_bytes=tuple(corrections),
-        embed=_scaled_embedding if scaled else _embedding_and_mask if spec.spare_mask else None,
-        finish_logits=_scaled_logits if scaled else None,
+        embed=_scale_embedding if scaled else _embed_with_spare_mask if spec.spare_mask else None,
+        finish_logits=_scale_logits if scaled else None,
     )
 
 
-def sparse_feed_forward(spec: MoeSpec) -> SparseFeedForward:
-    """Return the layer with experts."""
+def build_sparse_feed_forward(spec: MoeSpec) -> SparseFeedForward:
+    """Build the feed-forward layer with experts."""
     prefix = "block_sparse_moe" if spec.router == "softmax_of_chosen" else "mlp"
     experts = Experts(
         name=f"{prefix}.experts",
@@ -83,7 +98,9 @@ def sparse_feed_forward(spec: MoeSpec) -> SparseFeedForward:
         activation=spec.activation,
         clamped=spec.router == "biased",
     )
-    return SparseFeedForward(router=_ROUTERS[spec.router](spec), experts=experts, shared=_shared(spec))
+    return SparseFeedForward(
+        router=_ROUTERS[spec.router](spec), experts=experts, shared=_build_shared_expert(spec)
+    )
 
 
 def correction_bytes(spec: MoeSpec) -> int:
@@ -91,16 +108,19 @@ def correction_bytes(spec: MoeSpec) -> int:
     return 4 * spec.num_experts if spec.router == "grouped_sigmoid" else 0
 
 
-def _check(spec: MoeSpec) -> None:
+def _check_router(spec: MoeSpec) -> None:
     if spec.router not in _ROUTERS:
         message = f"router {spec.router!r} is not known; known: {', '.join(sorted(_ROUTERS))}"
         raise InvalidConfigError(message, field="router")
     if spec.num_experts % spec.num_expert_groups or spec.num_chosen_groups > spec.num_expert_groups:
-        message = f"{spec.num_experts} experts in {spec.num_expert_groups} groups, of which {spec.num_chosen_groups} are chosen"
+        message = (
+            f"{spec.num_experts} experts in {spec.num_expert_groups} groups, of which "
+            f"{spec.num_chosen_groups} are chosen"
+        )
         raise InvalidConfigError(message, field="n_group")
 
 
-def _attention(spec: MoeSpec, dense: Block) -> SelfAttention:
+def _build_attention(spec: MoeSpec, dense: Block) -> SelfAttention:
     assert isinstance(dense.attention, SelfAttention)  # noqa: S101 - build_decoder makes no other
     attention = replace(dense.attention, rotary_dim=spec.rotary_dim)
     if not spec.wide_query_key_norm:
@@ -113,7 +133,7 @@ def _attention(spec: MoeSpec, dense: Block) -> SelfAttention:
     return replace(attention, query_norm=query, key_norm=key)
 
 
-def _shared(spec: MoeSpec) -> SharedExpert | None:
+def _build_shared_expert(spec: MoeSpec) -> SharedExpert | None:
     if not spec.shared_intermediate_size:
         return None
     gated = spec.router == "softmax"
@@ -123,9 +143,21 @@ def _shared(spec: MoeSpec) -> SharedExpert | None:
         spec.shared_intermediate_size,
     )
     layer = GatedFeedForward(
-        gate=Linear(name=f"{name}.gate_proj", kind="mlp_shared_expert", in_features=hidden, out_features=inner),
-        up=Linear(name=f"{name}.up_proj", kind="mlp_shared_expert", in_features=hidden, out_features=inner),
-        down=Linear(name=f"{name}.down_proj", kind="mlp_shared_expert", in_features=inner, out_features=hidden),
+        gate=Linear(
+            name=f"{name}.gate_proj",
+            kind="mlp_shared_expert",
+            in_features=hidden,
+            out_features=inner,
+        ),
+        up=Linear(
+            name=f"{name}.up_proj", kind="mlp_shared_expert", in_features=hidden, out_features=inner
+        ),
+        down=Linear(
+            name=f"{name}.down_proj",
+            kind="mlp_shared_expert",
+            in_features=inner,
+            out_features=hidden,
+        ),
         activation=spec.activation,
     )
     if not gated:
@@ -134,7 +166,7 @@ def _shared(spec: MoeSpec) -> SharedExpert | None:
     return SharedExpert(layer=layer, gate=gate, runs_first=True)
 
 
-def _softmax(spec: MoeSpec) -> SoftmaxRouter:
+def _build_softmax_router(spec: MoeSpec) -> SoftmaxRouter:
     return SoftmaxRouter(
         name="mlp.gate",
         hidden_size=spec.hidden_size,
@@ -145,7 +177,7 @@ def _softmax(spec: MoeSpec) -> SoftmaxRouter:
     )
 
 
-def _softmax_of_chosen(spec: MoeSpec) -> ChosenSoftmaxRouter:
+def _build_chosen_softmax_router(spec: MoeSpec) -> ChosenSoftmaxRouter:
     return ChosenSoftmaxRouter(
         name="block_sparse_moe.router",
         hidden_size=spec.hidden_size,
@@ -154,19 +186,25 @@ def _softmax_of_chosen(spec: MoeSpec) -> ChosenSoftmaxRouter:
     )
 
 
-def _biased(spec: MoeSpec) -> BiasedRouter:
+def _build_biased_router(spec: MoeSpec) -> BiasedRouter:
     return BiasedRouter(
-        name="mlp.router", hidden_size=spec.hidden_size, num_experts=spec.num_experts, top_k=spec.num_experts_per_token
+        name="mlp.router",
+        hidden_size=spec.hidden_size,
+        num_experts=spec.num_experts,
+        top_k=spec.num_experts_per_token,
     )
 
 
-def _scaled_softmax(spec: MoeSpec) -> ScaledSoftmaxRouter:
+def _build_scaled_softmax_router(spec: MoeSpec) -> ScaledSoftmaxRouter:
     return ScaledSoftmaxRouter(
-        name="mlp.gate", hidden_size=spec.hidden_size, num_experts=spec.num_experts, top_k=spec.num_experts_per_token
+        name="mlp.gate",
+        hidden_size=spec.hidden_size,
+        num_experts=spec.num_experts,
+        top_k=spec.num_experts_per_token,
     )
 
 
-def _grouped_sigmoid(spec: MoeSpec) -> GroupedSigmoidRouter:
+def _build_grouped_sigmoid_router(spec: MoeSpec) -> GroupedSigmoidRouter:
     return GroupedSigmoidRouter(
         name="mlp.gate",
         hidden_size=spec.hidden_size,
@@ -179,32 +217,37 @@ def _grouped_sigmoid(spec: MoeSpec) -> GroupedSigmoidRouter:
 
 
 _ROUTERS: dict[str, Callable[[MoeSpec], Router]] = {
-    "softmax": _softmax,
-    "softmax_fp32": _softmax,
-    "softmax_of_chosen": _softmax_of_chosen,
-    "biased": _biased,
-    "scaled_softmax": _scaled_softmax,
-    "grouped_sigmoid": _grouped_sigmoid,
+    "softmax": _build_softmax_router,
+    "softmax_fp32": _build_softmax_router,
+    "softmax_of_chosen": _build_chosen_softmax_router,
+    "biased": _build_biased_router,
+    "scaled_softmax": _build_scaled_softmax_router,
+    "grouped_sigmoid": _build_grouped_sigmoid_router,
 }
 
 
-def _scaled_embedding(run: Recording, tokens: Value) -> Embedded:
-    positions = integers(run.tape, run.extent.positions(1))
-    return Embedded(x=chain(run.tape, tokens, multiply_scalar), passed=(positions,))
+def _scale_embedding(ctx: Recording, tokens: Value) -> EmbeddingOutput:
+    positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
+    return EmbeddingOutput(x=chain(ctx.tape, tokens, multiply_scalar), layer_args=(positions,))
 
 
-def _embedding_and_mask(run: Recording, tokens: Value) -> Embedded:
-    positions = integers(run.tape, run.extent.positions(1))
-    return Embedded(x=tokens, names=(_spare_mask(run),), passed=(positions,))
+def _embed_with_spare_mask(ctx: Recording, tokens: Value) -> EmbeddingOutput:
+    positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
+    return EmbeddingOutput(x=tokens, names=(_make_spare_mask(ctx),), layer_args=(positions,))
 
 
-def _spare_mask(run: Recording) -> Value:
-    """Return the mask as the kernel takes it: booleans, or numbers to add where the model's own code does the attention."""
-    if run.attention is Attention.EAGER:
-        return integers(run.tape, run.extent.mask(1), bytes_each=run.table_dtype.bytes_per_element)
-    pairs = sizes.per_position(1) if run.extent.decoding else sizes.per_mask_element(1)
-    return integers(run.tape, pairs, bytes_each=1)
+def _make_spare_mask(ctx: Recording) -> Value:
+    """Return the spare mask as the kernel takes it.
+
+    It has booleans, or numbers to add where the model's own code does the attention.
+    """
+    if ctx.attention is Attention.EAGER:
+        return allocate_integers(
+            ctx.tape, ctx.shape.mask(1), bytes_each=ctx.table_dtype.bytes_per_element
+        )
+    pairs = sizes.per_position(1) if ctx.shape.decoding else sizes.per_mask_element(1)
+    return allocate_integers(ctx.tape, pairs, bytes_each=1)
 
 
-def _scaled_logits(run: Recording, logits: Value) -> Value:
-    return chain(run.tape, logits, multiply_scalar)
+def _scale_logits(ctx: Recording, logits: Value) -> Value:
+    return chain(ctx.tape, logits, multiply_scalar)

@@ -1,12 +1,12 @@
-"""Mamba-2: norm and mixer in every layer, no attention, a scan in chunks.
+"""Mamba-2: norm and mixer in every layer, a chunked scan.
 
-Field names and defaults are those of transformers 5.23 (``models/mamba2``).
+There is no attention. Field names and defaults are those of transformers 5.23 (``models/mamba2``).
 """
 
 from dataclasses import dataclass
 
-from service.estimator.model.architecture import Architecture, Embedded
-from service.estimator.model.config_reader import Config, flag, integer, word
+from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.config_reader import Config, read_flag, read_integer, read_string
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.model.modules.ssm.mamba import MambaBlock
 from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
@@ -21,7 +21,10 @@ from service.estimator.values.errors import InvalidConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mamba2Spec(DecoderSpec):
-    """A Mamba-2: the heads are those of its state space; ``intermediate_size`` counts their channels."""
+    """Numbers of a Mamba-2 model.
+
+    The heads are those of its state space; ``intermediate_size`` counts their channels.
+    """
 
     state_size: int
     num_groups: int
@@ -37,64 +40,81 @@ SPEC = Mamba2Spec
 def mamba2(config: Config) -> Mamba2Spec:
     """Return a Mamba-2."""
     hidden, heads, head_dim = (
-        integer(config, name, default) for name, default in (("hidden_size", 4096), ("num_heads", 128), ("head_dim", 64))
+        read_integer(config, name, default)
+        for name, default in (("hidden_size", 4096), ("num_heads", 128), ("head_dim", 64))
     )
     expanded = int(float(str(config.get("expand", 2))) * hidden)
     if expanded != heads * head_dim:
-        message = f"num_heads {heads} x head_dim {head_dim} is not expand x hidden_size = {expanded}"
+        message = (
+            f"num_heads {heads} x head_dim {head_dim} is not expand x hidden_size = {expanded}"
+        )
         raise InvalidConfigError(message, field="num_heads")
     return Mamba2Spec(
-        family=word(config, "model_type", "mamba2"),
-        vocab_size=integer(config, "vocab_size", 32768),
+        family=read_string(config, "model_type", "mamba2"),
+        vocab_size=read_integer(config, "vocab_size", 32768),
         hidden_size=hidden,
-        num_hidden_layers=integer(config, "num_hidden_layers", 64),
+        num_hidden_layers=read_integer(config, "num_hidden_layers", 64),
         num_attention_heads=heads,
         num_key_value_heads=heads,
         head_dim=head_dim,
         intermediate_size=expanded,
-        activation=word(config, "hidden_act", "silu"),
-        mlp_bias=flag(config, "use_bias", default=False),
-        tie_word_embeddings=flag(config, "tie_word_embeddings", default=False),
-        state_size=integer(config, "state_size", 128),
-        num_groups=integer(config, "n_groups", 8),
-        kernel_size=integer(config, "conv_kernel", 4),
-        chunk_size=integer(config, "chunk_size", 256),
-        convolution_bias=flag(config, "use_conv_bias", default=True),
-        fp32_residual=flag(config, "residual_in_fp32", default=True),
+        activation=read_string(config, "hidden_act", "silu"),
+        mlp_bias=read_flag(config, "use_bias", default=False),
+        tie_word_embeddings=read_flag(config, "tie_word_embeddings", default=False),
+        state_size=read_integer(config, "state_size", 128),
+        num_groups=read_integer(config, "n_groups", 8),
+        kernel_size=read_integer(config, "conv_kernel", 4),
+        chunk_size=read_integer(config, "chunk_size", 256),
+        convolution_bias=read_flag(config, "use_conv_bias", default=True),
+        fp32_residual=read_flag(config, "residual_in_fp32", default=True),
     )
 
 
 def build(spec: Mamba2Spec) -> Architecture:
-    """Return the tree: the first layer apart, since its residual comes in the dtype of the embedding."""
+    """Return the tree of a Mamba-2.
+
+    The first layer stands apart, since its residual comes in the dtype of the embedding.
+    """
     if spec.activation not in ACTIVATIONS:
-        message = f"activation {spec.activation!r} is not known; known: {', '.join(sorted(ACTIVATIONS))}"
+        message = (
+            f"activation {spec.activation!r} is not known; known: {', '.join(sorted(ACTIVATIONS))}"
+        )
         raise InvalidConfigError(message, field="activation")
     if spec.num_attention_heads % spec.num_groups:
         message = f"n_groups {spec.num_groups} does not divide num_heads {spec.num_attention_heads}"
         raise InvalidConfigError(message, field="n_groups")
-    block = MambaBlock(norm=_norm(spec, "norm"), mixer=_mixer(spec), fp32_residual=spec.fp32_residual)
+    block = MambaBlock(
+        norm=_build_norm(spec, "norm"), mixer=_build_mixer(spec), fp32_residual=spec.fp32_residual
+    )
     return Architecture(
         spec=spec,
         embedding=Weight("embeddings.weight", "embedding", (spec.vocab_size, spec.hidden_size)),
         position_embedding=None,
         blocks=tuple((block, count) for count in (1, spec.num_hidden_layers - 1) if count),
-        final_norm=_norm(spec, "norm_f"),
-        head=Linear(name="lm_head", kind="lm_head", in_features=spec.hidden_size, out_features=spec.vocab_size),
+        final_norm=_build_norm(spec, "norm_f"),
+        head=Linear(
+            name="lm_head",
+            kind="lm_head",
+            in_features=spec.hidden_size,
+            out_features=spec.vocab_size,
+        ),
         masks=(),
         recurrent=True,
         chunked=True,
-        embed=_embedded,
-        finish_hidden=_in_the_heads_dtype,
-        finish_logits=_in_fp32,
+        embed=_record_embedding,
+        finish_hidden=_cast_to_weight_dtype,
+        finish_logits=_cast_to_fp32,
     )
 
 
-def _mixer(spec: Mamba2Spec) -> Mamba2Mixer:
+def _build_mixer(spec: Mamba2Spec) -> Mamba2Mixer:
     hidden, inner = spec.hidden_size, spec.intermediate_size
     convolved = inner + 2 * spec.num_groups * spec.state_size
     return Mamba2Mixer(
-        entry=_linear("in_proj", hidden, inner + convolved + spec.num_attention_heads, bias=spec.mlp_bias),
-        output=_linear("out_proj", inner, hidden, bias=spec.mlp_bias),
+        in_proj=_build_linear(
+            "in_proj", hidden, inner + convolved + spec.num_attention_heads, bias=spec.mlp_bias
+        ),
+        out_proj=_build_linear("out_proj", inner, hidden, bias=spec.mlp_bias),
         name="mixer",
         num_heads=spec.num_attention_heads,
         head_dim=spec.head_dim,
@@ -108,21 +128,21 @@ def _mixer(spec: Mamba2Spec) -> Mamba2Mixer:
     )
 
 
-def _norm(spec: Mamba2Spec, name: str) -> Norm:
+def _build_norm(spec: Mamba2Spec, name: str) -> Norm:
     return Norm(name=name, style="rms", size=spec.hidden_size)
 
 
-def _linear(name: str, ins: int, outs: int, *, bias: bool) -> Linear:
+def _build_linear(name: str, ins: int, outs: int, *, bias: bool) -> Linear:
     return Linear(name=f"mixer.{name}", kind="ssm", in_features=ins, out_features=outs, bias=bias)
 
 
-def _embedded(_: Recording, tokens: Value) -> Embedded:
-    return Embedded(x=tokens)
+def _record_embedding(_: Recording, tokens: Value) -> EmbeddingOutput:
+    return EmbeddingOutput(x=tokens)
 
 
-def _in_the_heads_dtype(run: Recording, hidden: Value) -> Value:
-    return cast(run.tape, hidden, run.dtype)
+def _cast_to_weight_dtype(ctx: Recording, hidden: Value) -> Value:
+    return cast(ctx.tape, hidden, ctx.dtype)
 
 
-def _in_fp32(run: Recording, logits: Value) -> Value:
-    return chain(run.tape, logits, lambda t, x: cast(t, x, DType.FP32))
+def _cast_to_fp32(ctx: Recording, logits: Value) -> Value:
+    return chain(ctx.tape, logits, lambda t, x: cast(t, x, DType.FP32))

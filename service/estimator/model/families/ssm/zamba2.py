@@ -1,40 +1,52 @@
-"""Zamba2 (arXiv:2411.15242): Mamba-2 layers, some of them behind a transformer that they share with others.
+"""Zamba2 (arXiv:2411.15242): Mamba-2 layers with shared transformers.
 
-Field names and defaults are those of transformers 5.23 (``models/zamba2``).
+Some of the layers stand behind a transformer that they share with others. Field names and defaults
+are those of transformers 5.23 (``models/zamba2``).
 """
 
 from dataclasses import dataclass, replace
 
-from service.estimator.model.architecture import Architecture, Embedded
+from service.estimator.model.architecture import Architecture, EmbeddingOutput
 from service.estimator.model.block_module import BlockModule
-from service.estimator.model.config_reader import Config, flag, integer, number, word
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_fraction,
+    read_integer,
+    read_string,
+)
 from service.estimator.model.modules.ssm.mamba import MambaBlock
 from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
 from service.estimator.model.modules.ssm.shared_block import (
     AdaptedAttention,
     AdaptedFeedForward,
+    AdapterLayers,
     HybridLayer,
     SharedTransformer,
-    Slot,
 )
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import check_decoder, rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.products import copy_of, integers
-from service.estimator.tape.shared_weights import Common
+from service.estimator.tape.ops.products import allocate_integers, copy_contiguous
+from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 _HYBRID, _MIXERS = "hybrid", ("linear_attention", "mamba")
 _PUBLISHED = ["m"] + (["m"] * 5 + ["h"]) * 7 + ["m"] * 4 + ["h"] + ["m"] * 3 + ["h"] + ["m"] * 2
-"""``layers_block_type`` where a config has none (configuration_zamba2.py): m a mixer, h a hybrid."""
+"""``layers_block_type`` where a config has none (configuration_zamba2.py): m a mixer, h a hybrid.
+"""
 _ADAPTER_PARTS = ("lora_A", "lora_B", "lora_magnitude_vector", "ia3_l", "miss_block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zamba2Spec(DecoderSpec):
-    """A Zamba2: ``layer_kinds`` has a letter for each layer, m for a mixer and h for one behind a shared transformer."""
+    """Numbers of a Zamba2 model.
+
+    ``layer_kinds`` has a letter for each layer, m for a mixer and h for one behind a shared
+    transformer.
+    """
 
     layer_kinds: str
     num_transformers: int
@@ -52,7 +64,10 @@ SPEC = Zamba2Spec
 
 
 class Zamba2(Architecture):
-    """A Zamba2, which is built anew when it is cut: each shared transformer has adapters for all layers that use it."""
+    """Zamba2 model, which is rebuilt when it is cut.
+
+    Each shared transformer has adapters for all layers that use it.
+    """
 
     __slots__ = ()
 
@@ -65,67 +80,79 @@ class Zamba2(Architecture):
 
 def zamba2(config: Config) -> Zamba2Spec:
     """Return a Zamba2."""
-    hidden, heads = integer(config, "hidden_size", 2560), integer(config, "num_attention_heads", 32)
-    if not flag(config, "tie_word_embeddings", default=True):
+    hidden, heads = (
+        read_integer(config, "hidden_size", 2560),
+        read_integer(config, "num_attention_heads", 32),
+    )
+    if not read_flag(config, "tie_word_embeddings", default=True):
         what = "tie_word_embeddings false, which unties the shared transformers as well"
         raise NotModelledError(what, field="tie_word_embeddings", modelled=["true"])
-    mixer_heads = integer(config, "n_mamba_heads", 8)
-    kinds, bias = _kinds(config), flag(config, "add_bias_linear", default=False)
+    mixer_heads = read_integer(config, "n_mamba_heads", 8)
+    kinds, bias = _read_kinds(config), read_flag(config, "add_bias_linear", default=False)
     return Zamba2Spec(
-        family=word(config, "model_type", "zamba2"),
-        vocab_size=integer(config, "vocab_size", 32000),
+        family=read_string(config, "model_type", "zamba2"),
+        vocab_size=read_integer(config, "vocab_size", 32000),
         hidden_size=hidden,
         num_hidden_layers=len(kinds),
         num_attention_heads=heads,
-        num_key_value_heads=integer(config, "num_key_value_heads", heads),
-        head_dim=_divided(2 * hidden, heads, "num_attention_heads"),
-        intermediate_size=integer(config, "intermediate_size", 4 * hidden),
-        activation=word(config, "hidden_act", "gelu"),
+        num_key_value_heads=read_integer(config, "num_key_value_heads", heads),
+        head_dim=_divide(2 * hidden, heads, "num_attention_heads"),
+        intermediate_size=read_integer(config, "intermediate_size", 4 * hidden),
+        activation=read_string(config, "hidden_act", "gelu"),
         tie_word_embeddings=True,
         mlp_bias=bias,
-        rotary=flag(config, "use_mem_rope", default=False),
-        attention_dropout=number(config, "attention_dropout", 0.0),
+        rotary=read_flag(config, "use_mem_rope", default=False),
+        attention_dropout=read_fraction(config, "attention_dropout", 0.0),
         layer_kinds=kinds,
-        num_transformers=integer(config, "num_mem_blocks", 1),
-        adapter_rank=integer(config, "adapter_rank", 128),
-        adapts_attention=flag(config, "use_shared_attention_adapter", default=False),
+        num_transformers=read_integer(config, "num_mem_blocks", 1),
+        adapter_rank=read_integer(config, "adapter_rank", 128),
+        adapts_attention=read_flag(config, "use_shared_attention_adapter", default=False),
         mixer_heads=mixer_heads,
-        mixer_head_dim=_divided(integer(config, "mamba_expand", 2) * hidden, mixer_heads, "n_mamba_heads"),
-        state_size=integer(config, "mamba_d_state", 64),
-        num_groups=integer(config, "mamba_ngroups", 1),
-        kernel_size=integer(config, "mamba_d_conv", 4),
-        chunk_size=integer(config, "chunk_size", 256),
+        mixer_head_dim=_divide(
+            read_integer(config, "mamba_expand", 2) * hidden, mixer_heads, "n_mamba_heads"
+        ),
+        state_size=read_integer(config, "mamba_d_state", 64),
+        num_groups=read_integer(config, "mamba_ngroups", 1),
+        kernel_size=read_integer(config, "mamba_d_conv", 4),
+        chunk_size=read_integer(config, "chunk_size", 256),
     )
 
 
-def _divided(whole: int, parts: int, field: str) -> int:
-    if whole % parts:
-        message = f"{field} {parts} does not divide {whole}"
+def _divide(total: int, parts: int, field: str) -> int:
+    if total % parts:
+        message = f"{field} {parts} does not divide {total}"
         raise InvalidConfigError(message, field=field)
-    return whole // parts
+    return total // parts
 
 
-def _kinds(config: Config) -> str:
+def _read_kinds(config: Config) -> str:
     """Return a letter for each layer."""
     field = "layers_block_type" if "layers_block_type" in config else "layer_types"
     listed = config.get(field) or [_HYBRID if kind == "h" else _MIXERS[0] for kind in _PUBLISHED]
     if not isinstance(listed, list) or any(kind not in {_HYBRID, *_MIXERS} for kind in listed):
-        message = f"{field} is {listed!r}; it must be a list of {_HYBRID} and {' or '.join(_MIXERS)}"
+        message = (
+            f"{field} is {listed!r}; it must be a list of {_HYBRID} and {' or '.join(_MIXERS)}"
+        )
         raise InvalidConfigError(message, field=field)
-    if len(listed) != (count := integer(config, "num_hidden_layers", 54)):
+    if len(listed) != (count := read_integer(config, "num_hidden_layers", 54)):
         message = f"{field} has {len(listed)} layers, but num_hidden_layers is {count}"
         raise InvalidConfigError(message, field=field)
     return "".join("h" if kind == _HYBRID else "m" for kind in listed)
 
 
 def build(spec: Zamba2Spec) -> Architecture:
-    """Return the tree: mixers, and every hybrid layer as a kind of its own, since no two have the same place in backward."""
-    _check(spec)
-    hybrids = _hybrids(spec)
+    """Return the tree of mixers and hybrid layers.
+
+    Every hybrid layer is a kind of its own, since no two have the same place in backward.
+    """
+    _check_heads(spec)
+    hybrids = _build_hybrid_layers(spec)
     mixers = spec.layer_kinds.count("m")
-    plain: list[tuple[BlockModule, int]] = [(_mixer_layer(spec), mixers)] if mixers else []
+    plain: list[tuple[BlockModule, int]] = [(_build_mixer_layer(spec), mixers)] if mixers else []
     places = iter(range(len(plain), len(plain) + len(hybrids)))
-    names = frozenset(weight.name for layer in hybrids for weight in layer.transformer.shared_weights())
+    names = frozenset(
+        weight.name for layer in hybrids for weight in layer.transformer.shared_weights()
+    )
     rotary = spec.head_dim if spec.rotary else 0
     return Zamba2(
         spec=spec,
@@ -133,93 +160,122 @@ def build(spec: Zamba2Spec) -> Architecture:
         position_embedding=None,
         blocks=(*plain, *((layer, 1) for layer in hybrids)),
         order=tuple(next(places) if kind == "h" else 0 for kind in spec.layer_kinds),
-        final_norm=_norm("final_layernorm", spec.hidden_size),
-        head=_linear("lm_head", "lm_head", spec.hidden_size, spec.vocab_size),
+        final_norm=_build_norm("final_layernorm", spec.hidden_size),
+        head=_build_linear("lm_head", "lm_head", spec.hidden_size, spec.vocab_size),
         rotary_tables=(rotary, rotary) if rotary else (),
         buffer_bytes=rotary_buffer_bytes(rotary),
         recurrent=True,
         chunked=True,
-        embed=lambda run, tokens: _embedded(run, tokens, names),
+        embed=lambda ctx, tokens: _record_embedding(ctx, tokens, names),
         never_trained=frozenset(
-            f"{layer.name}.{part}" for hybrid in hybrids for layer in hybrid.unread for part in _ADAPTER_PARTS
+            f"{layer.name}.{part}"
+            for hybrid in hybrids
+            for layer in hybrid.unread
+            for part in _ADAPTER_PARTS
         ),
         shares_weights=bool(names),
     )
 
 
-def _check(spec: Zamba2Spec) -> None:
+def _check_heads(spec: Zamba2Spec) -> None:
     check_decoder(spec)
     if spec.mixer_heads % spec.num_groups:
-        message = f"mamba_ngroups {spec.num_groups} does not divide n_mamba_heads {spec.mixer_heads}"
+        message = (
+            f"mamba_ngroups {spec.num_groups} does not divide n_mamba_heads {spec.mixer_heads}"
+        )
         raise InvalidConfigError(message, field="mamba_ngroups")
     if spec.adapts_attention and spec.num_key_value_heads != spec.num_attention_heads:
         message = (
-            f"use_shared_attention_adapter adds as many features as {spec.num_attention_heads} heads have "
-            f"to the keys of {spec.num_key_value_heads}"
+            f"use_shared_attention_adapter adds as many features as {spec.num_attention_heads} "
+            f"heads have to the keys of {spec.num_key_value_heads}"
         )
         raise InvalidConfigError(message, field="num_key_value_heads")
 
 
-def _embedded(run: Recording, tokens: Value, names: frozenset[str]) -> Embedded:
-    """Return the embeddings as the first hidden state, and a copy that every layer takes as an argument.
+def _record_embedding(ctx: Recording, tokens: Value, names: frozenset[str]) -> EmbeddingOutput:
+    """Return the embeddings, and a copy that every layer takes.
 
-    The hidden state is a value of its own: a checkpoint has its gradient first, while the copy's goes to the embedding.
+    The copy is an argument of every layer. The hidden state is a value of its own: a checkpoint has
+    its gradient first, while the copy's goes to the embedding.
     """
-    original, x = copy_of(run.tape, tokens), run.tape.alias(tokens)
-    run.tape.free(tokens)
-    run.common = Common(names, original)
-    return Embedded(x=x, passed=(integers(run.tape, run.extent.positions(1)), original))
+    original, x = copy_contiguous(ctx.tape, tokens), ctx.tape.alias(tokens)
+    ctx.tape.free(tokens)
+    ctx.common = SharedLayerState(names, original)
+    return EmbeddingOutput(
+        x=x, layer_args=(allocate_integers(ctx.tape, ctx.shape.positions(1)), original)
+    )
 
 
-def _hybrids(spec: Zamba2Spec) -> list[HybridLayer]:
-    """Return the hybrid layers in order: each shared transformer comes round again, with slots for all layers that use it."""
+def _build_hybrid_layers(spec: Zamba2Spec) -> list[HybridLayer]:
+    """Return the hybrid layers in order.
+
+    Each shared transformer comes round again, with adapters for all layers that use it.
+    """
     count, period = spec.layer_kinds.count("h"), spec.num_transformers
     return [
         HybridLayer(
-            transformer=_transformer(spec, index % period, slot=index),
-            linear=_linear("linear", "other", spec.hidden_size, spec.hidden_size),
-            decoder=_mixer_layer(spec, "mamba_decoder."),
+            transformer=_build_transformer(spec, index % period, adapter_index=index),
+            linear=_build_linear("linear", "other", spec.hidden_size, spec.hidden_size),
+            decoder=_build_mixer_layer(spec, "mamba_decoder."),
             owns=index < period,
             unread=tuple(
                 layer
                 for other in range(index % period, count, period)
                 if other != index
-                for layer in _transformer(spec, index % period, slot=other, prefix="unread.").own_linears()
+                for layer in _build_transformer(
+                    spec, index % period, adapter_index=other, prefix="unread."
+                ).adapter_linears()
             ),
         )
         for index in range(count)
     ]
 
 
-def _transformer(spec: Zamba2Spec, index: int, *, slot: int, prefix: str = "") -> SharedTransformer:
+def _build_transformer(
+    spec: Zamba2Spec, index: int, *, adapter_index: int, prefix: str = ""
+) -> SharedTransformer:
     hidden, inner = spec.hidden_size, spec.intermediate_size
     name = f"shared_transformer.{index}"
-    own = f"{prefix}shared_transformer.feed_forward.gate_up_proj_adapter_list.{slot}"
+    adapter_name = (
+        f"{prefix}shared_transformer.feed_forward.gate_up_proj_adapter_list.{adapter_index}"
+    )
     return SharedTransformer(
-        attention_norm=_norm(f"{name}.input_layernorm", 2 * hidden),
-        attention=_attention(spec, name, slot=slot, prefix=prefix),
-        feed_forward_norm=_norm(f"{name}.pre_ff_layernorm", hidden),
+        attention_norm=_build_norm(f"{name}.input_layernorm", 2 * hidden),
+        attention=_build_attention(spec, name, adapter_index=adapter_index, prefix=prefix),
+        feed_forward_norm=_build_norm(f"{name}.pre_ff_layernorm", hidden),
         feed_forward=AdaptedFeedForward(
-            gate_up=_linear(f"{name}.feed_forward.gate_up_proj", "mlp", hidden, 2 * inner, bias=spec.mlp_bias),
-            down=_linear(f"{name}.feed_forward.down_proj", "mlp", inner, hidden, bias=spec.mlp_bias),
-            slot=_slot(spec, own, "mlp", hidden, 2 * inner),
+            gate_up=_build_linear(
+                f"{name}.feed_forward.gate_up_proj", "mlp", hidden, 2 * inner, bias=spec.mlp_bias
+            ),
+            down=_build_linear(
+                f"{name}.feed_forward.down_proj", "mlp", inner, hidden, bias=spec.mlp_bias
+            ),
+            adapter=_build_adapter(spec, adapter_name, "mlp", hidden, 2 * inner),
             activation=spec.activation,
         ),
     )
 
 
-def _attention(spec: Zamba2Spec, name: str, *, slot: int, prefix: str) -> AdaptedAttention:
+def _build_attention(
+    spec: Zamba2Spec, name: str, *, adapter_index: int, prefix: str
+) -> AdaptedAttention:
     hidden, wide = spec.hidden_size, 2 * spec.hidden_size
     key = spec.num_key_value_heads * spec.head_dim
     adapted = ("q", "k", "v") if spec.adapts_attention else ()
     return AdaptedAttention(
         projections=tuple(
-            _linear(f"{name}.self_attn.{part}_proj", "attention", wide, out)
+            _build_linear(f"{name}.self_attn.{part}_proj", "attention", wide, out)
             for part, out in (("q", wide), ("k", key), ("v", key))
         ),
-        output=_linear(f"{name}.self_attn.o_proj", "attention", wide, hidden),
-        slots=tuple(
-            _slot(spec, f"{prefix}shared_transformer.self_attn.linear_{part}_adapter_list.{slot}", "attention", wide, wide)
+        output=_build_linear(f"{name}.self_attn.o_proj", "attention", wide, hidden),
+        adapters=tuple(
+            _build_adapter(
+                spec,
+                f"{prefix}shared_transformer.self_attn.linear_{part}_adapter_list.{adapter_index}",
+                "attention",
+                wide,
+                wide,
+            )
             for part in adapted
         ),
         num_heads=spec.num_attention_heads,
@@ -230,17 +286,23 @@ def _attention(spec: Zamba2Spec, name: str, *, slot: int, prefix: str) -> Adapte
     )
 
 
-def _slot(spec: Zamba2Spec, name: str, kind: str, ins: int, outs: int) -> Slot:
+def _build_adapter(spec: Zamba2Spec, name: str, kind: str, ins: int, outs: int) -> AdapterLayers:
     rank = spec.adapter_rank
-    return _linear(f"{name}.0", kind, ins, rank), _linear(f"{name}.1", kind, rank, outs)
+    return _build_linear(f"{name}.0", kind, ins, rank), _build_linear(f"{name}.1", kind, rank, outs)
 
 
-def _mixer_layer(spec: Zamba2Spec, prefix: str = "") -> MambaBlock:
+def _build_mixer_layer(spec: Zamba2Spec, prefix: str = "") -> MambaBlock:
     hidden, inner, name = spec.hidden_size, spec.mixer_heads * spec.mixer_head_dim, f"{prefix}mamba"
     convolved = inner + 2 * spec.num_groups * spec.state_size
     mixer = Mamba2Mixer(
-        entry=_linear(f"{name}.in_proj", "ssm", hidden, inner + convolved + spec.mixer_heads, bias=spec.mlp_bias),
-        output=_linear(f"{name}.out_proj", "ssm", inner, hidden, bias=spec.mlp_bias),
+        in_proj=_build_linear(
+            f"{name}.in_proj",
+            "ssm",
+            hidden,
+            inner + convolved + spec.mixer_heads,
+            bias=spec.mlp_bias,
+        ),
+        out_proj=_build_linear(f"{name}.out_proj", "ssm", inner, hidden, bias=spec.mlp_bias),
         name=name,
         num_heads=spec.mixer_heads,
         head_dim=spec.mixer_head_dim,
@@ -252,12 +314,14 @@ def _mixer_layer(spec: Zamba2Spec, prefix: str = "") -> MambaBlock:
         activation="silu",
         norm_groups=spec.num_groups,
     )
-    return MambaBlock(norm=_norm(f"{prefix}input_layernorm", hidden), mixer=mixer, fp32_residual=False)
+    return MambaBlock(
+        norm=_build_norm(f"{prefix}input_layernorm", hidden), mixer=mixer, fp32_residual=False
+    )
 
 
-def _norm(name: str, size: int) -> Norm:
+def _build_norm(name: str, size: int) -> Norm:
     return Norm(name=name, style="rms", size=size)
 
 
-def _linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
+def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)

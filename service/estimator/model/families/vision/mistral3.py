@@ -1,19 +1,26 @@
-"""Mistral 3: a mistral beside a tower of Pixtral, whose patches are merged before two layers project them.
+"""Mistral 3: a mistral beside a Pixtral tower.
 
-Field names and defaults are those of transformers 5.23 (``models/mistral3/configuration_mistral3.py``, ``models/pixtral``).
-Text has all of its terms; images have none, but for what an engine holds of the largest one.
+The tower's patches are merged before two layers project them. Field names and defaults are those of
+transformers 5.23 (``models/mistral3/configuration_mistral3.py``, ``models/pixtral``). Text has all
+of its terms; images have none, but for what an engine holds of the largest one.
 """
 
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.config_reader import Config, flag, integer, part, word
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_integer,
+    read_section,
+    read_string,
+)
 from service.estimator.model.families.dense.llama import mistral
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.layers.block import Block
-from service.estimator.model.modules.layers.vision import KIND, vision_linear
+from service.estimator.model.modules.layers.vision import KIND, build_vision_linear
 from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
-from service.estimator.model.modules.vision.unused_tower import IdleSight
+from service.estimator.model.modules.vision.unused_tower import UnusedVisionTower
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder, rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
@@ -42,7 +49,10 @@ _VISION = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistral3Spec(DecoderSpec):
-    """A Mistral 3: the numbers of its language model, of its tower, and of what joins them."""
+    """Numbers of a Mistral 3 model.
+
+    They are those of its language model, of its tower, and of the projector between them.
+    """
 
     vision_hidden_size: int
     vision_intermediate_size: int
@@ -60,92 +70,128 @@ SPEC = Mistral3Spec
 
 
 def mistral3(config: Config) -> Mistral3Spec:
-    """Return a Mistral 3; its head is its own unless a config says otherwise, as in its checkpoints."""
-    text, vision = part(config, "text_config"), {**_VISION, **part(config, "vision_config")}
-    for inner, field, known in ((text, "text_config", "mistral"), (vision, "vision_config", "pixtral")):
-        if (kind := word(inner, "model_type", known)) != known:
-            raise NotModelledError(f"{field} of model_type {kind!r}", field=field, modelled=[known])
+    """Return a Mistral 3.
+
+    Its head is its own unless a config says otherwise, as in its checkpoints.
+    """
+    text, vision = (
+        read_section(config, "text_config"),
+        {**_VISION, **read_section(config, "vision_config")},
+    )
+    for inner, field, expected in (
+        (text, "text_config", "mistral"),
+        (vision, "vision_config", "pixtral"),
+    ):
+        if (kind := read_string(inner, "model_type", expected)) != expected:
+            raise NotModelledError(
+                f"{field} of model_type {kind!r}", field=field, modelled=[expected]
+            )
     if (layer := config.get("vision_feature_layer", -1)) != -1:
         what = f"vision_feature_layer {layer!r}"
-        raise NotModelledError(what, field="vision_feature_layer", modelled=["-1, the output of the last layer"])
-    tied = flag(config, "tie_word_embeddings", default=False) or flag(text, "tie_word_embeddings", default=False)
+        raise NotModelledError(
+            what, field="vision_feature_layer", modelled=["-1, the output of the last layer"]
+        )
+    tied = read_flag(config, "tie_word_embeddings", default=False) or read_flag(
+        text, "tie_word_embeddings", default=False
+    )
     spec = mistral({**_TEXT, **text, "tie_word_embeddings": tied, "model_type": "mistral"})
-    hidden, heads = integer(vision, "hidden_size"), integer(vision, "num_attention_heads")
+    hidden, heads = read_integer(vision, "hidden_size"), read_integer(vision, "num_attention_heads")
     if hidden % heads:
-        message = f"hidden_size {hidden} of the tower is not divisible by its num_attention_heads {heads}"
+        message = (
+            f"hidden_size {hidden} of the tower is not divisible by its num_attention_heads {heads}"
+        )
         raise InvalidConfigError(message, field="vision_config")
     return Mistral3Spec(
         **{**asdict(spec), "family": "mistral3"},
         vision_hidden_size=hidden,
-        vision_intermediate_size=integer(vision, "intermediate_size"),
-        vision_layers=integer(vision, "num_hidden_layers"),
+        vision_intermediate_size=read_integer(vision, "intermediate_size"),
+        vision_layers=read_integer(vision, "num_hidden_layers"),
         vision_heads=heads,
-        vision_image_size=integer(vision, "image_size"),
-        vision_patch_size=integer(vision, "patch_size"),
-        vision_channels=integer(vision, "num_channels", 3),
-        vision_activation=word(vision, "hidden_act", "gelu"),
-        spatial_merge_size=integer(config, "spatial_merge_size", 2),
-        projector_bias=flag(config, "multimodal_projector_bias", default=False),
+        vision_image_size=read_integer(vision, "image_size"),
+        vision_patch_size=read_integer(vision, "patch_size"),
+        vision_channels=read_integer(vision, "num_channels", 3),
+        vision_activation=read_string(vision, "hidden_act", "gelu"),
+        spatial_merge_size=read_integer(config, "spatial_merge_size", 2),
+        projector_bias=read_flag(config, "multimodal_projector_bias", default=False),
     )
 
 
 def build(spec: DecoderSpec) -> Architecture:
     """Return the language model's tree with tower and projection beside it."""
     assert isinstance(spec, Mistral3Spec)  # noqa: S101 - the family's own SPEC
-    text, sight = build_decoder(spec), _sight(spec)
+    text, tower = build_decoder(spec), _build_vision_tower(spec)
     side = spec.vision_image_size // (spec.vision_patch_size * spec.spatial_merge_size)
     return replace(
         text,
-        stem=(*text.stem, *sight.weights()),
-        outer_linears=(*text.outer_linears, *sight.linears()),
-        buffer_bytes=text.buffer_bytes + rotary_buffer_bytes(spec.vision_hidden_size // spec.vision_heads),
-        images=sight.image_input(pixels=spec.vision_channels * spec.vision_image_size**2, most_tokens=side**2),
-    )
-
-
-def _sight(spec: Mistral3Spec) -> IdleSight:
-    width, out, patch = spec.vision_hidden_size, spec.hidden_size, spec.vision_patch_size
-    return IdleSight(
-        before=(Weight("vision_tower.patch_conv.weight", KIND, (width, spec.vision_channels, patch, patch)),),
-        layer=_layer(spec),
-        num_layers=spec.vision_layers,
-        scope="vision_tower.transformer.layers.",
-        norms=(_norm("vision_tower.ln_pre", width), _norm("multi_modal_projector.norm", width)),
-        after=(
-            _joining("patch_merger.merging_layer", width * spec.spatial_merge_size**2, width),
-            _joining("linear_1", width, out, bias=spec.projector_bias),
-            _joining("linear_2", out, out, bias=spec.projector_bias),
+        stem=(*text.stem, *tower.weights()),
+        outer_linears=(*text.outer_linears, *tower.linears()),
+        buffer_bytes=text.buffer_bytes
+        + rotary_buffer_bytes(spec.vision_hidden_size // spec.vision_heads),
+        images=tower.build_image_input(
+            pixels=spec.vision_channels * spec.vision_image_size**2, max_tokens=side**2
         ),
     )
 
 
-def _layer(spec: Mistral3Spec) -> Block:
+def _build_vision_tower(spec: Mistral3Spec) -> UnusedVisionTower:
+    width, out, patch = spec.vision_hidden_size, spec.hidden_size, spec.vision_patch_size
+    return UnusedVisionTower(
+        stem=(
+            Weight(
+                "vision_tower.patch_conv.weight", KIND, (width, spec.vision_channels, patch, patch)
+            ),
+        ),
+        layer=_build_layer(spec),
+        num_layers=spec.vision_layers,
+        scope="vision_tower.transformer.layers.",
+        norms=(
+            _build_norm("vision_tower.ln_pre", width),
+            _build_norm("multi_modal_projector.norm", width),
+        ),
+        projector=(
+            _build_projector_linear(
+                "patch_merger.merging_layer", width * spec.spatial_merge_size**2, width
+            ),
+            _build_projector_linear("linear_1", width, out, bias=spec.projector_bias),
+            _build_projector_linear("linear_2", out, out, bias=spec.projector_bias),
+        ),
+    )
+
+
+def _build_layer(spec: Mistral3Spec) -> Block:
     width, inner, heads = spec.vision_hidden_size, spec.vision_intermediate_size, spec.vision_heads
     return Block(
-        attention_norm=_norm("attention_norm", width),
+        attention_norm=_build_norm("attention_norm", width),
         attention=Attention(
             projections=tuple(
-                vision_linear(f"attention.{name}", width, width, bias=False) for name in ("q_proj", "k_proj", "v_proj")
+                build_vision_linear(f"attention.{name}", width, width, bias=False)
+                for name in ("q_proj", "k_proj", "v_proj")
             ),
-            output=vision_linear("attention.o_proj", width, width, bias=False),
+            output=build_vision_linear("attention.o_proj", width, width, bias=False),
             num_heads=heads,
             num_kv_heads=heads,
             head_dim=width // heads,
             causal=False,
         ),
-        feed_forward_norm=_norm("ffn_norm", width),
+        feed_forward_norm=_build_norm("ffn_norm", width),
         feed_forward=GatedFeedForward(
-            gate=vision_linear("feed_forward.gate_proj", width, inner, bias=False),
-            up=vision_linear("feed_forward.up_proj", width, inner, bias=False),
-            down=vision_linear("feed_forward.down_proj", inner, width, bias=False),
+            gate=build_vision_linear("feed_forward.gate_proj", width, inner, bias=False),
+            up=build_vision_linear("feed_forward.up_proj", width, inner, bias=False),
+            down=build_vision_linear("feed_forward.down_proj", inner, width, bias=False),
             activation=spec.vision_activation,
         ),
     )
 
 
-def _norm(name: str, size: int) -> Norm:
+def _build_norm(name: str, size: int) -> Norm:
     return Norm(name=name, style="rms", size=size, kind=KIND)
 
 
-def _joining(name: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
-    return Linear(name=f"multi_modal_projector.{name}", kind="other", in_features=ins, out_features=outs, bias=bias)
+def _build_projector_linear(name: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
+    return Linear(
+        name=f"multi_modal_projector.{name}",
+        kind="other",
+        in_features=ins,
+        out_features=outs,
+        bias=bias,
+    )

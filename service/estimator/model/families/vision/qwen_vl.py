@@ -1,26 +1,31 @@
-"""Qwen2-VL and Qwen2.5-VL: a qwen2 with positions on three axes, beside a tower for images of any size.
+"""Qwen2-VL and Qwen2.5-VL: a qwen2 with a vision encoder.
 
-Field names and defaults are those of transformers 5.23 (``models/qwen2_vl/configuration_qwen2_vl.py``, ``models/qwen2_5_vl``).
+Tokens have positions on three axes, and images may be of any size. Field names and defaults are
+those of transformers 5.23 (``models/qwen2_vl/configuration_qwen2_vl.py``, ``models/qwen2_5_vl``).
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.config_reader import Config, flag, integer, word
+from service.estimator.model.config_reader import Config, read_flag, read_integer, read_string
 from service.estimator.model.families.dense.qwen import qwen2
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
-from service.estimator.model.modules.layers.vision import KIND, vision_linear
+from service.estimator.model.modules.layers.vision import KIND, build_vision_linear
 from service.estimator.model.modules.mlp.feedforward import FeedForward, GatedFeedForward
 from service.estimator.model.modules.vision.multimodal import ImageReader
-from service.estimator.model.modules.vision.qwen_vision import ChunkedAttention, PatchLayer, PatchSight
+from service.estimator.model.modules.vision.qwen_vision import (
+    ChunkedAttention,
+    PatchLayer,
+    PatchVisionEncoder,
+)
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Norm, Weight
 from service.estimator.values.errors import InvalidConfigError
 
 AXES = 3
-"""A token has a position in time, in height and in width."""
+"""Number of position axes of a token: time, height and width."""
 _TEXT = {
     "vocab_size": 152064,
     "hidden_size": 8192,
@@ -31,12 +36,15 @@ _TEXT = {
     "max_position_embeddings": 32768,
     "max_window_layers": 80,
 }
-_WHOLE_LAYERS = [7, 15, 23, 31]
+_FULL_ATTENTION_LAYERS = [7, 15, 23, 31]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QwenVisionSpec(VariantSpec):
-    """The numbers of the language model, and those of the tower; ``vision_kinds`` has ``w`` for layers within windows."""
+    """Numbers of a Qwen-VL's language model and vision encoder.
+
+    ``vision_kinds`` has ``w`` for layers within windows.
+    """
 
     vision_hidden_size: int
     vision_intermediate_size: int
@@ -54,63 +62,91 @@ SPEC = QwenVisionSpec
 
 
 def qwen2_vl(config: Config) -> QwenVisionSpec:
-    """Return a Qwen2-VL: layer norms and a plain feed-forward in the tower, every layer over whole images."""
-    vision = _vision(config)
-    hidden = integer(vision, "embed_dim", 1280)
-    return _spec(
+    """Return a Qwen2-VL.
+
+    The tower has layer norms and a plain feed-forward, and every layer reads complete images.
+    """
+    vision = _read_vision(config)
+    hidden = read_integer(vision, "embed_dim", 1280)
+    return _build_spec(
         config,
         "qwen2_vl",
         vision_hidden_size=hidden,
-        vision_intermediate_size=hidden * integer(vision, "mlp_ratio", 4),
-        vision_kinds="f" * integer(vision, "depth", 32),
-        vision_activation=word(vision, "hidden_act", "quick_gelu"),
+        vision_intermediate_size=hidden * read_integer(vision, "mlp_ratio", 4),
+        vision_kinds="f" * read_integer(vision, "depth", 32),
+        vision_activation=read_string(vision, "hidden_act", "quick_gelu"),
     )
 
 
 def qwen2_5_vl(config: Config) -> QwenVisionSpec:
-    """Return a Qwen2.5-VL: root-mean-square norms and gates in the tower, and windows in most of its layers."""
-    vision = _vision(config)
-    depth, whole = integer(vision, "depth", 32), vision.get("fullatt_block_indexes", _WHOLE_LAYERS)
-    if not isinstance(whole, list) or any(isinstance(index, bool) or not isinstance(index, int) for index in whole):
-        message = f"config field 'fullatt_block_indexes' is {whole!r}; it must be a list of layers"
+    """Return a Qwen2.5-VL.
+
+    The tower has root-mean-square norms and gates, and windows in most of its layers.
+    """
+    vision = _read_vision(config)
+    depth, full_attention_layers = (
+        read_integer(vision, "depth", 32),
+        vision.get("fullatt_block_indexes", _FULL_ATTENTION_LAYERS),
+    )
+    if not isinstance(full_attention_layers, list) or any(
+        isinstance(index, bool) or not isinstance(index, int) for index in full_attention_layers
+    ):
+        message = (
+            f"config field 'fullatt_block_indexes' is {full_attention_layers!r}; it must be a list "
+            "of layers"
+        )
         raise InvalidConfigError(message, field="fullatt_block_indexes")
-    return _spec(
+    return _build_spec(
         config,
         "qwen2_5_vl",
-        vision_hidden_size=integer(vision, "hidden_size", 3584),
-        vision_intermediate_size=integer(vision, "intermediate_size", 3420),
-        vision_kinds="".join("f" if index in whole else "w" for index in range(depth)),
-        vision_activation=word(vision, "hidden_act", "silu"),
-        vision_window_size=integer(vision, "window_size", 112),
+        vision_hidden_size=read_integer(vision, "hidden_size", 3584),
+        vision_intermediate_size=read_integer(vision, "intermediate_size", 3420),
+        vision_kinds="".join(
+            "f" if index in full_attention_layers else "w" for index in range(depth)
+        ),
+        vision_activation=read_string(vision, "hidden_act", "silu"),
+        vision_window_size=read_integer(vision, "window_size", 112),
     )
 
 
-def _vision(config: Config) -> Config:
-    part = config.get("vision_config")
-    if not isinstance(part, Mapping):
+def _read_vision(config: Config) -> Config:
+    section = config.get("vision_config")
+    if not isinstance(section, Mapping):
         message = "config lacks 'vision_config', an object that this model type needs"
         raise InvalidConfigError(message, field="vision_config")
-    return part
+    return section
 
 
-def _spec(config: Config, family: str, **tower: object) -> QwenVisionSpec:
-    """Return the numbers of a model of which ``tower`` gives those that the two families name differently."""
-    vision = _vision(config)
+def _build_spec(config: Config, family: str, **tower: object) -> QwenVisionSpec:
+    """Return the numbers of a model.
+
+    ``tower`` gives those that the two families name differently.
+    """
+    vision = _read_vision(config)
     common = {
-        "vision_heads": integer(vision, "num_heads", 16),
-        "vision_patch_size": integer(vision, "patch_size", 14),
-        "vision_temporal_patch_size": integer(vision, "temporal_patch_size", 2),
-        "vision_channels": integer(vision, "in_channels", integer(vision, "in_chans", 3)),
-        "vision_merge_size": integer(vision, "spatial_merge_size", 2),
+        "vision_heads": read_integer(vision, "num_heads", 16),
+        "vision_patch_size": read_integer(vision, "patch_size", 14),
+        "vision_temporal_patch_size": read_integer(vision, "temporal_patch_size", 2),
+        "vision_channels": read_integer(vision, "in_channels", read_integer(vision, "in_chans", 3)),
+        "vision_merge_size": read_integer(vision, "spatial_merge_size", 2),
     }
-    return QwenVisionSpec(**(_text(config, family) | common | tower))  # type: ignore[arg-type]  # checked field by field
+    return QwenVisionSpec(**(_read_text(config, family) | common | tower))  # type: ignore[arg-type]  # checked field by field
 
 
-def _text(config: Config, family: str) -> dict[str, object]:
-    """Return the language model's numbers, which older configs have beside the tower's."""
+def _read_text(config: Config, family: str) -> dict[str, object]:
+    """Return the language model's numbers.
+
+    Older configs have them beside the tower's.
+    """
     nested = config.get("text_config")
-    text = nested if isinstance(nested, Mapping) else {name: value for name, value in config.items() if name != "vision_config"}
-    tied = flag(config, "tie_word_embeddings", default=flag(text, "tie_word_embeddings", default=False))
+    text = (
+        nested
+        if isinstance(nested, Mapping)
+        else {name: value for name, value in config.items() if name != "vision_config"}
+    )
+    tied = read_flag(
+        config, "tie_word_embeddings", default=read_flag(text, "tie_word_embeddings", default=False)
+    )
     spec = qwen2({**_TEXT, **text, "model_type": "qwen2", "tie_word_embeddings": tied})
     return {**asdict(spec), "family": family}
 
@@ -118,9 +154,9 @@ def _text(config: Config, family: str) -> dict[str, object]:
 def build(spec: DecoderSpec) -> Architecture:
     """Return the language model's tree with the tower beside it."""
     assert isinstance(spec, QwenVisionSpec)  # noqa: S101 - the family's own SPEC
-    text, sight = build_variant(spec), _sight(spec)
+    text, vision_encoder = build_variant(spec), _build_vision_encoder(spec)
     reader = ImageReader(
-        sight=sight,
+        vision_encoder=vision_encoder,
         inner=text.embed,
         inputs_per_token=2,
         positions_per_token=AXES,
@@ -128,57 +164,75 @@ def build(spec: DecoderSpec) -> Architecture:
     )
     return replace(
         text,
-        stem=(*text.stem, *sight.weights()),
-        outer_linears=(*text.outer_linears, *sight.linears()),
-        buffer_bytes=text.buffer_bytes + rotary_buffer_bytes(sight.head_dim // 2),
+        stem=(*text.stem, *vision_encoder.weights()),
+        outer_linears=(*text.outer_linears, *vision_encoder.linears()),
+        buffer_bytes=text.buffer_bytes + rotary_buffer_bytes(vision_encoder.head_dim // 2),
         tables_per_token=True,
         embed=reader.embed,
-        images=reader.image_input(None),
+        images=reader.build_image_input(None),
     )
 
 
-def _sight(spec: QwenVisionSpec) -> PatchSight:
-    width, patch, merged = spec.vision_hidden_size, spec.vision_patch_size, spec.vision_merge_size**2
+def _build_vision_encoder(spec: QwenVisionSpec) -> PatchVisionEncoder:
+    width, patch, patches_per_token = (
+        spec.vision_hidden_size,
+        spec.vision_patch_size,
+        spec.vision_merge_size**2,
+    )
     kernel = (width, spec.vision_channels, spec.vision_temporal_patch_size, patch, patch)
-    return PatchSight(
+    return PatchVisionEncoder(
         kernel=Weight("visual.patch_embed.proj.weight", KIND, kernel),
-        layers=tuple(_layer(spec, kind) for kind in spec.vision_kinds),
-        norm=_norm(spec, "visual.merger.ln_q"),
+        layers=tuple(_build_layer(spec, kind) for kind in spec.vision_kinds),
+        norm=_build_norm(spec, "visual.merger.ln_q"),
         merger=(
-            vision_linear("visual.merger.mlp.0", width * merged, width * merged),
-            vision_linear("visual.merger.mlp.2", width * merged, spec.hidden_size),
+            build_vision_linear(
+                "visual.merger.mlp.0", width * patches_per_token, width * patches_per_token
+            ),
+            build_vision_linear("visual.merger.mlp.2", width * patches_per_token, spec.hidden_size),
         ),
-        merged=merged,
+        patches_per_token=patches_per_token,
         head_dim=width // spec.vision_heads,
         reorders=bool(spec.vision_window_size),
     )
 
 
-def _norm(spec: QwenVisionSpec, name: str) -> Norm:
+def _build_norm(spec: QwenVisionSpec, name: str) -> Norm:
     gated = bool(spec.vision_window_size)
-    return Norm(name=name, style="rms" if gated else "layer", size=spec.vision_hidden_size, bias=not gated, kind=KIND)
+    return Norm(
+        name=name,
+        style="rms" if gated else "layer",
+        size=spec.vision_hidden_size,
+        bias=not gated,
+        kind=KIND,
+    )
 
 
-def _layer(spec: QwenVisionSpec, kind: str) -> PatchLayer:
-    width, inner, act = spec.vision_hidden_size, spec.vision_intermediate_size, spec.vision_activation
+def _build_layer(spec: QwenVisionSpec, kind: str) -> PatchLayer:
+    width, inner, act = (
+        spec.vision_hidden_size,
+        spec.vision_intermediate_size,
+        spec.vision_activation,
+    )
     window = (spec.vision_window_size // spec.vision_patch_size) ** 2 if kind == "w" else None
     return PatchLayer(
-        attention_norm=_norm(spec, "norm1"),
+        attention_norm=_build_norm(spec, "norm1"),
         attention=ChunkedAttention(
-            projection=vision_linear("attn.qkv", width, 3 * width),
-            output=vision_linear("attn.proj", width, width),
+            projection=build_vision_linear("attn.qkv", width, 3 * width),
+            output=build_vision_linear("attn.proj", width, width),
             num_heads=spec.vision_heads,
             chunk=window,
         ),
-        feed_forward_norm=_norm(spec, "norm2"),
+        feed_forward_norm=_build_norm(spec, "norm2"),
         feed_forward=FeedForward(
-            up=vision_linear("mlp.fc1", width, inner), down=vision_linear("mlp.fc2", inner, width), activation=act
+            up=build_vision_linear("mlp.fc1", width, inner),
+            down=build_vision_linear("mlp.fc2", inner, width),
+            activation=act,
         )
         if not spec.vision_window_size
         else GatedFeedForward(
-            gate=vision_linear("mlp.gate_proj", width, inner),
-            up=vision_linear("mlp.up_proj", width, inner),
-            down=vision_linear("mlp.down_proj", inner, width),
+            gate=build_vision_linear("mlp.gate_proj", width, inner),
+            up=build_vision_linear("mlp.up_proj", width, inner),
+            down=build_vision_linear("mlp.down_proj", inner, width),
             activation=act,
         ),
     )

@@ -1,14 +1,26 @@
-"""ViT with its head over classes of images.
+"""ViT with its image classification head.
 
 Field names and defaults are those of transformers 5.23 (``models/vit/configuration_vit.py``).
 """
 
 from dataclasses import dataclass
 
-from service.estimator.model.config_reader import Config, flag, head_dim, integer, number, word
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_fraction,
+    read_head_dim,
+    read_integer,
+    read_string,
+)
 from service.estimator.model.images import ImageInput
-from service.estimator.model.modules.layers.vision import Dropouts, LayerNames, vision_layer, vision_norm
-from service.estimator.model.modules.vision.encoder import Pixels, Tower
+from service.estimator.model.modules.layers.vision import (
+    Dropouts,
+    LayerNames,
+    build_vision_layer,
+    build_vision_norm,
+)
+from service.estimator.model.modules.vision.encoder import PatchEmbeddings, Tower
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import check_decoder
 from service.estimator.model.trees.vision import VisionModel
@@ -16,38 +28,47 @@ from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.errors import NotModelledError
 
 HEADS = ("ViTForImageClassification",)
-"""The classes of transformers that have a term."""
-_NAMES = LayerNames(norms=("layernorm_before", "layernorm_after"), attention="attention", output="o_proj")
+"""Classes of transformers that are modelled."""
+_NAMES = LayerNames(
+    norms=("layernorm_before", "layernorm_after"), attention="attention", output="o_proj"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSpec(DecoderSpec):
-    """A ViT; ``vocab_size`` counts classes, and ``max_position_embeddings`` the positions of its one size of image."""
+class VitSpec(DecoderSpec):
+    """Numbers of a ViT model.
+
+    ``vocab_size`` counts classes, and ``max_position_embeddings`` the positions of its one size of
+    image.
+    """
 
     image_size: int
     patch_size: int
     num_channels: int
 
 
-SPEC = ImageSpec
+SPEC = VitSpec
 
 
-def vit(config: Config) -> ImageSpec:
+def vit(config: Config) -> VitSpec:
     """Return a ViT."""
-    hidden, heads = integer(config, "hidden_size", 768), integer(config, "num_attention_heads", 12)
-    image, patch = integer(config, "image_size", 224), integer(config, "patch_size", 16)
-    bias = flag(config, "qkv_bias", default=True)
-    dropped = number(config, "hidden_dropout_prob", 0.0)
-    return ImageSpec(
+    hidden, heads = (
+        read_integer(config, "hidden_size", 768),
+        read_integer(config, "num_attention_heads", 12),
+    )
+    image, patch = read_integer(config, "image_size", 224), read_integer(config, "patch_size", 16)
+    bias = read_flag(config, "qkv_bias", default=True)
+    dropped = read_fraction(config, "hidden_dropout_prob", 0.0)
+    return VitSpec(
         family="vit",
-        vocab_size=_num_labels(config),
+        vocab_size=_count_labels(config),
         hidden_size=hidden,
-        num_hidden_layers=integer(config, "num_hidden_layers", 12),
+        num_hidden_layers=read_integer(config, "num_hidden_layers", 12),
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        head_dim=head_dim(config, hidden, heads),
-        intermediate_size=integer(config, "intermediate_size", 3072),
-        activation=word(config, "hidden_act", "gelu"),
+        head_dim=read_head_dim(config, hidden, heads),
+        intermediate_size=read_integer(config, "intermediate_size", 3072),
+        activation=read_string(config, "hidden_act", "gelu"),
         norm="layer",
         gated=False,
         attention_bias=bias,
@@ -55,35 +76,46 @@ def vit(config: Config) -> ImageSpec:
         mlp_bias=True,
         rotary=False,
         max_position_embeddings=(image // patch) ** 2 + 1,
-        attention_dropout=number(config, "attention_probs_dropout_prob", 0.0),
+        attention_dropout=read_fraction(config, "attention_probs_dropout_prob", 0.0),
         residual_dropout=dropped,
         embedding_dropout=dropped,
         image_size=image,
         patch_size=patch,
-        num_channels=integer(config, "num_channels", 3),
+        num_channels=read_integer(config, "num_channels", 3),
     )
 
 
-def _num_labels(config: Config) -> int:
-    """Return the classes: their number, or that of their names; transformers' default is 2."""
+def _count_labels(config: Config) -> int:
+    """Count the classes.
+
+    It is their number, or that of their names; transformers' default is 2.
+    """
     names = config.get("id2label")
-    return integer(config, "num_labels", len(names) if isinstance(names, dict) and names else 2)
+    return read_integer(
+        config, "num_labels", len(names) if isinstance(names, dict) and names else 2
+    )
 
 
 def build(spec: DecoderSpec) -> VisionModel:
     """Return the tree of a ViT."""
-    assert isinstance(spec, ImageSpec)  # noqa: S101 - the family's own SPEC
+    assert isinstance(spec, VitSpec)  # noqa: S101 - the family's own SPEC
     check_decoder(spec)
-    tower = _tower(spec)
-    head = Linear(name="classifier", kind="other", in_features=spec.hidden_size, out_features=spec.vocab_size, bias=True)
+    tower = _build_tower(spec)
+    head = Linear(
+        name="classifier",
+        kind="other",
+        in_features=spec.hidden_size,
+        out_features=spec.vocab_size,
+        bias=True,
+    )
     return VisionModel(
         spec=spec,
-        embedding=tower.pixels.projection[0],
-        position_embedding=tower.pixels.positions,
+        embedding=tower.patch_embeddings.projection[0],
+        position_embedding=tower.patch_embeddings.positions,
         blocks=((tower.layer, spec.num_hidden_layers),),
-        final_norm=vision_norm("layernorm", spec.hidden_size),
+        final_norm=build_vision_norm("layernorm", spec.hidden_size),
         head=head,
-        stem=(*tower.pixels.projection[1:], tower.pixels.token),
+        stem=(*tower.patch_embeddings.projection[1:], tower.patch_embeddings.token),
         outer_linears=(head,),
         shifts_labels=False,
         upcasts_logits=False,
@@ -94,12 +126,14 @@ def build(spec: DecoderSpec) -> VisionModel:
     )
 
 
-def _tower(spec: ImageSpec) -> Tower:
+def _build_tower(spec: VitSpec) -> Tower:
     if spec.image_size % spec.patch_size:
         what = f"images of {spec.image_size} pixels in patches of {spec.patch_size}"
-        raise NotModelledError(what, field="patch_size", modelled=["a patch_size that divides image_size"])
+        raise NotModelledError(
+            what, field="patch_size", modelled=["a patch_size that divides image_size"]
+        )
     return Tower(
-        pixels=Pixels(
+        patch_embeddings=PatchEmbeddings(
             image_size=spec.image_size,
             patch_size=spec.patch_size,
             num_channels=spec.num_channels,
@@ -108,7 +142,7 @@ def _tower(spec: ImageSpec) -> Tower:
             class_token=True,
             position_table=False,
         ),
-        layer=vision_layer(
+        layer=build_vision_layer(
             hidden=spec.hidden_size,
             inner=spec.intermediate_size,
             heads=spec.num_attention_heads,

@@ -1,9 +1,12 @@
-"""Self-attention: separate or fused projections, grouped heads, rotary positions, norms on query and key."""
+"""Self-attention with grouped heads, rotary positions and query/key norms.
+
+Projections are separate or fused into one.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.attention.dispatch import Scoring, attend
+from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
@@ -14,7 +17,10 @@ from service.estimator.tape.ops.views import rotate_part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """Attention of one block; ``projections`` are (q, k, v) or one fused layer."""
+    """Attention of one block.
+
+    ``projections`` are (q, k, v) or one fused layer.
+    """
 
     projections: tuple[Linear, ...]
     output: Linear
@@ -48,9 +54,9 @@ class Attention:
                 yield from norm.weights()
 
     @property
-    def scoring(self) -> Scoring:
-        """How queries meet keys."""
-        return Scoring(
+    def attention_config(self) -> AttentionConfig:
+        """Settings of this attention for the kernel dispatch."""
+        return AttentionConfig(
             num_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,
             upcast=self.upcast_softmax,
@@ -66,44 +72,49 @@ class Attention:
         """Elements of key and value that a cache keeps for one token."""
         return 2 * self.num_kv_heads * self.head_dim
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the block's attention; ``x`` stays with the caller."""
-        tape = run.tape
-        query, key, value = self._projected(run, x, scope)
+        tape = ctx.tape
+        query, key, value = self._project(ctx, x, scope)
         if self.rotary:
-            query, key = self._rotated(run, query, key)
-        key, value = run.cached(key, value, self.num_kv_heads * self.head_dim, self.sliding_window)
-        mixed = attend(run, query, key, value, self.scoring)
-        result = run.linear(self.output, mixed, scope)
+            query, key = self._rotate(ctx, query, key)
+        key, value = ctx.update_cache(
+            key, value, self.num_kv_heads * self.head_dim, self.sliding_window
+        )
+        mixed = attend(ctx, query, key, value, self.attention_config)
+        result = ctx.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value)
         return chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
 
-    def _rotated(self, run: Recording, query: Value, key: Value) -> tuple[Value, Value]:
-        tape, dim = run.tape, self.rotary_dim or self.head_dim
+    def _rotate(self, ctx: Recording, query: Value, key: Value) -> tuple[Value, Value]:
+        tape, dim = ctx.tape, self.rotary_dim or self.head_dim
         rotated = (
-            rotate_part(tape, query, run.extent.tokens(self.num_heads * dim), run.table_dtype),
-            rotate_part(tape, key, run.extent.tokens(self.num_kv_heads * dim), run.table_dtype),
+            rotate_part(tape, query, ctx.shape.tokens(self.num_heads * dim), ctx.table_dtype),
+            rotate_part(tape, key, ctx.shape.tokens(self.num_kv_heads * dim), ctx.table_dtype),
         )
         tape.free(query, key)
         return rotated
 
-    def _projected(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value, Value]:
+    def _project(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value, Value]:
         if len(self.projections) == 1:
-            key_size = run.extent.tokens(self.num_kv_heads * self.head_dim)
-            sizes = (run.extent.tokens(self.num_heads * self.head_dim), key_size, key_size)
-            query, key, value = split(run.tape, run.linear(self.projections[0], x, scope), sizes)
+            key_size = ctx.shape.tokens(self.num_kv_heads * self.head_dim)
+            sizes = (ctx.shape.tokens(self.num_heads * self.head_dim), key_size, key_size)
+            query, key, value = split(ctx.tape, ctx.linear(self.projections[0], x, scope), sizes)
             return query, key, value
-        query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
+        query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
         if self.scaled_query:
-            query = chain(run.tape, query, multiply_scalar)
+            query = chain(ctx.tape, query, multiply_scalar)
         if self.query_norm is not None and self.key_norm is not None:
-            query = _normalised(run, self.query_norm, query, scope, self.num_heads * self.head_dim)
-            key = _normalised(run, self.key_norm, key, scope, self.num_kv_heads * self.head_dim)
+            query = _normalise(ctx, self.query_norm, query, scope, self.num_heads * self.head_dim)
+            key = _normalise(ctx, self.key_norm, key, scope, self.num_kv_heads * self.head_dim)
         return query, key, value
 
 
-def _normalised(run: Recording, norm: Norm, x: Value, scope: str, width: int) -> Value:
-    """Return query or key normalised: each head on its own, or all of them in one row, as wide as the norm is."""
-    y = run.norm(norm, x, scope, rows=run.extent.tokens(width // norm.size))
-    run.tape.free(x)
+def _normalise(ctx: Recording, norm: Norm, x: Value, scope: str, width: int) -> Value:
+    """Return query or key normalised.
+
+    Each head is normalised on its own, or all of them in one row, as wide as the norm is.
+    """
+    y = ctx.norm(norm, x, scope, rows=ctx.shape.tokens(width // norm.size))
+    ctx.tape.free(x)
     return y

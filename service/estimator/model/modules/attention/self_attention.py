@@ -1,26 +1,28 @@
-"""Self-attention of the families that rotate, normalise, slice or cap in a way of their own."""
+"""Self-attention of families with their own rotation, norms or clipping."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.attention.dispatch import Scoring, attend
+from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, dropout
 from service.estimator.tape.ops.products import split
-from service.estimator.tape.ops.rotary import Rotation, Style, rotate_both
+from service.estimator.tape.ops.rotary import RotaryStyle, Rotation, rotate_both
 from service.estimator.tape.ops.views import clamp_in_place, concatenate, narrow
 
-CONCATENATED = {Style.INLINE, Style.JOINED, Style.INTERLEAVED, Style.OUTER}
+CONCATENATED = {RotaryStyle.INLINE, RotaryStyle.JOINED, RotaryStyle.INTERLEAVED, RotaryStyle.OUTER}
 """Rotations whose query lies head after head, since it was concatenated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfAttention:
-    """Attention of one block; ``projections`` are (q, k, v), or one fused layer that is sliced into them.
+    """Attention of one block.
 
-    ``rotation`` None leaves positions out; ``norm_each_head`` normalises heads apart, else a query's heads are one row.
+    ``projections`` are (q, k, v), or one fused layer that is sliced into them. ``rotation`` None
+    leaves positions out; ``norm_each_head`` normalises heads apart, else a query's heads are one
+    row.
     """
 
     projections: tuple[Linear, ...]
@@ -33,7 +35,7 @@ class SelfAttention:
     key_norm: Norm | None = None
     query_norms: tuple[Norm, ...] = ()
     key_norms: tuple[Norm, ...] = ()
-    """A norm of its own for every head (stablelm's qk_layernorm)."""
+    """Separate norms for every head (stablelm's qk_layernorm)."""
     norm_each_head: bool = True
     norms_before_value: bool = False
     clips: bool = False
@@ -61,9 +63,9 @@ class SelfAttention:
         return 2 * self.num_kv_heads * self.head_dim
 
     @property
-    def scoring(self) -> Scoring:
-        """How queries meet keys."""
-        return Scoring(
+    def attention_config(self) -> AttentionConfig:
+        """Settings of this attention for the kernel dispatch."""
+        return AttentionConfig(
             num_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,
             dropout=self.dropout,
@@ -72,59 +74,97 @@ class SelfAttention:
             sliding_window=self.sliding_window,
         )
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the block's attention; ``x`` stays with the caller."""
-        tape = run.tape
-        query, key, value, held = self._projected(run, x, scope)
+        tape = ctx.tape
+        query, key, value, intermediates = self._project(ctx, x, scope)
         if self.rotation is not None:
-            rotated = rotate_both(tape, query, key, self.rotation, table=run.table_dtype, positions=run.extent.positions(1))
+            rotated = rotate_both(
+                tape,
+                query,
+                key,
+                self.rotation,
+                table=ctx.table_dtype,
+                positions=ctx.shape.positions(1),
+            )
             tape.free(query, key)
             query, key, names = rotated
-            held = [*held, *names]
-        key, value = run.cached(key, value, self.num_kv_heads * self.head_dim, self.sliding_window)
-        mixed = attend(run, query, key, value, self.scoring)
-        result = run.linear(self.output, mixed, scope)
+            intermediates = [*intermediates, *names]
+        key, value = ctx.update_cache(
+            key, value, self.num_kv_heads * self.head_dim, self.sliding_window
+        )
+        mixed = attend(ctx, query, key, value, self.attention_config)
+        result = ctx.linear(self.output, mixed, scope)
         tape.free(mixed)
         result = chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
-        tape.free(query, key, value, *held)
+        tape.free(query, key, value, *intermediates)
         return result
 
-    def _projected(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value, Value, list[Value]]:
-        """Return query, key, value, and what else keeps a name until attention is over."""
+    def _project(
+        self, ctx: Recording, x: Value, scope: str
+    ) -> tuple[Value, Value, Value, list[Value]]:
+        """Return query, key and value.
+
+        The last value has the other tensors that keep a name until attention is over.
+        """
         if len(self.projections) == 1:
-            return self._sliced(run, x, scope)
+            return self._slice_fused(ctx, x, scope)
         to_query, to_key, to_value = self.projections
         if self.norms_before_value:
-            query = self._normalised(run, run.linear(to_query, x, scope), scope, norm=self.query_norm, heads=self.num_heads)
-            key = self._normalised(run, run.linear(to_key, x, scope), scope, norm=self.key_norm, heads=self.num_kv_heads)
-            return query, key, run.linear(to_value, x, scope), []
-        query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
+            query = self._normalise(
+                ctx,
+                ctx.linear(to_query, x, scope),
+                scope,
+                norm=self.query_norm,
+                heads=self.num_heads,
+            )
+            key = self._normalise(
+                ctx,
+                ctx.linear(to_key, x, scope),
+                scope,
+                norm=self.key_norm,
+                heads=self.num_kv_heads,
+            )
+            return query, key, ctx.linear(to_value, x, scope), []
+        query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
         if self.clips:
-            query, key, value = (clamp_in_place(run.tape, part) for part in (query, key, value))
-        query = self._normalised(run, query, scope, norm=self.query_norm, heads=self.num_heads)
-        key = self._normalised(run, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+            query, key, value = (clamp_in_place(ctx.tape, part) for part in (query, key, value))
+        query = self._normalise(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
+        key = self._normalise(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
         if self.query_norms:
-            query, key = (self._apart(run, x, scope, norms) for x, norms in ((query, self.query_norms), (key, self.key_norms)))
+            query, key = (
+                self._normalise_each_head(ctx, x, scope, norms)
+                for x, norms in ((query, self.query_norms), (key, self.key_norms))
+            )
         return query, key, value, []
 
-    def _sliced(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value, Value, list[Value]]:
-        fused = run.linear(self.projections[0], x, scope)
+    def _slice_fused(
+        self, ctx: Recording, x: Value, scope: str
+    ) -> tuple[Value, Value, Value, list[Value]]:
+        fused = ctx.linear(self.projections[0], x, scope)
         query, key, value = (
-            narrow(run.tape, fused, run.extent.tokens(heads * self.head_dim))
+            narrow(ctx.tape, fused, ctx.shape.tokens(heads * self.head_dim))
             for heads in (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         )
         return query, key, value, [fused]
 
-    def _apart(self, run: Recording, states: Value, scope: str, norms: tuple[Norm, ...]) -> Value:
-        """Return the heads normalised one by one and put together again; ``states`` is dropped."""
-        views = split(run.tape, states, (run.extent.tokens(self.head_dim),) * len(norms))
-        heads = tuple(run.norm(norm, view, scope) for norm, view in zip(norms, views, strict=True))
-        joined = concatenate(run.tape, heads)
-        run.tape.free(*heads, *views)
+    def _normalise_each_head(
+        self, ctx: Recording, states: Value, scope: str, norms: tuple[Norm, ...]
+    ) -> Value:
+        """Return the heads normalised one by one and concatenated.
+
+        ``states`` is dropped.
+        """
+        views = split(ctx.tape, states, (ctx.shape.tokens(self.head_dim),) * len(norms))
+        heads = tuple(ctx.norm(norm, view, scope) for norm, view in zip(norms, views, strict=True))
+        joined = concatenate(ctx.tape, heads)
+        ctx.tape.free(*heads, *views)
         return joined
 
-    def _normalised(self, run: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int) -> Value:
+    def _normalise(
+        self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int
+    ) -> Value:
         if norm is None:
             return x
-        rows = run.extent.tokens(heads if self.norm_each_head else 1)
-        return chain(run.tape, x, lambda _, value: run.norm(norm, value, scope, rows=rows))
+        rows = ctx.shape.tokens(heads if self.norm_each_head else 1)
+        return chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))

@@ -1,4 +1,7 @@
-"""Attention with a learnt sink per head, as gpt_oss writes it: no fused kernel of PyTorch's has it."""
+"""Attention with a learnt sink per head (gpt_oss).
+
+No fused kernel of PyTorch's has it.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,10 +10,16 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, value_of
-from service.estimator.tape.ops.elementwise import add_scalar, cast, chain, from_output, multiply_scalar
-from service.estimator.tape.ops.latent_attention import reordered, turn_halves
-from service.estimator.tape.ops.products import autocast_input, batched_product, copy_of
+from service.estimator.tape.nodes import Node, Parameter, Value, as_value
+from service.estimator.tape.ops.elementwise import (
+    activate_saving_output,
+    add_scalar,
+    cast,
+    chain,
+    multiply_scalar,
+)
+from service.estimator.tape.ops.latent_attention import rotate_halves, transpose
+from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.routing import top_k
 from service.estimator.tape.ops.views import concatenate, narrow
 from service.estimator.tape.sizes import Size
@@ -18,7 +27,10 @@ from service.estimator.tape.sizes import Size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkAttention:
-    """Grouped attention whose softmax has one column more, the head's sink."""
+    """Grouped-query attention with a sink column in the softmax.
+
+    The head's sink is one more column of the scores.
+    """
 
     projections: tuple[Linear, Linear, Linear]
     output: Linear
@@ -45,61 +57,72 @@ class SinkAttention:
         """Elements of key and value that a cache keeps for one token."""
         return 2 * self.num_kv_heads * self.head_dim
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the block's attention; ``x`` stays with the caller."""
-        tape = run.tape
-        raw_query, raw_key, value = (reordered(tape, run.linear(layer, x, scope)) for layer in self.projections)
-        query, key = turn_halves(tape, raw_query, run.table_dtype), turn_halves(tape, raw_key, run.table_dtype)
+        tape = ctx.tape
+        raw_query, raw_key, value = (
+            transpose(tape, ctx.linear(layer, x, scope)) for layer in self.projections
+        )
+        query, key = (
+            rotate_halves(tape, raw_query, ctx.table_dtype),
+            rotate_halves(tape, raw_key, ctx.table_dtype),
+        )
         tape.free(raw_query, raw_key)
-        key, value = run.cached(key, value, self.num_kv_heads * self.head_dim, self.sliding_window)
-        mixed = self._mixed(run, query, key, value, run.parameter(self._sinks(), scope))
-        result = run.linear(self.output, mixed, scope)
+        key, value = ctx.update_cache(
+            key, value, self.num_kv_heads * self.head_dim, self.sliding_window
+        )
+        mixed = self._attend(ctx, query, key, value, ctx.parameter(self._sinks(), scope))
+        result = ctx.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value)
         return result
 
-    def _mixed(self, run: Recording, query: Value, key: Value, value: Value, sinks: Parameter) -> Value:
-        tape, extent = run.tape, run.reach(self.sliding_window)
+    def _attend(
+        self, ctx: Recording, query: Value, key: Value, value: Value, sinks: Parameter
+    ) -> Value:
+        tape, shape = ctx.tape, ctx.get_read_shape(self.sliding_window)
         q, k, v = (autocast_input(tape, part) for part in (query, key, value))
-        width = extent.cached(self.num_heads * self.head_dim)
-        keys, values = copy_of(tape, k, numel=width), copy_of(tape, v, numel=width)
-        scores = extent.scores(self.num_heads)
+        width = shape.cached(self.num_heads * self.head_dim)
+        keys, values = copy_contiguous(tape, k, numel=width), copy_contiguous(tape, v, numel=width)
+        scores = shape.scores(self.num_heads)
         weights = chain(tape, batched_product(tape, q, keys, scores), multiply_scalar)
         weights = chain(tape, weights, add_scalar)
-        shifted = self._shifted(run, weights, sinks)
-        probabilities = from_output(tape, shifted)
+        shifted = self._subtract_max(ctx, weights, sinks)
+        probabilities = activate_saving_output(tape, shifted)
         view = chain(tape, probabilities, lambda t, p: narrow(t, p, scores))
         tape.free(weights)
-        kept = cast(tape, view, v.dtype)  # under autocast the sinks make them fp32
-        mixed = chain(tape, batched_product(tape, kept, values, query.numel), copy_of)
+        cast_weights = cast(tape, view, v.dtype)  # under autocast the sinks make them fp32
+        mixed = chain(
+            tape, batched_product(tape, cast_weights, values, query.numel), copy_contiguous
+        )
         tape.free(view)
-        run.leave(kept)
+        ctx.discard_weights(cast_weights)
         tape.free(shifted, keys, values, q, k, v)
         return mixed
 
-    def _shifted(self, run: Recording, weights: Value, sinks: Parameter) -> Value:
-        """Return the scores and the sinks, less the largest of each row."""
-        tape, rows = run.tape, run.extent.tokens(self.num_heads)
-        column = _spread(tape, value_of(sinks), rows)
+    def _subtract_max(self, ctx: Recording, weights: Value, sinks: Parameter) -> Value:
+        """Return scores and sinks less the maximum of each row."""
+        tape, rows = ctx.tape, ctx.shape.tokens(self.num_heads)
+        column = _expand(tape, as_value(sinks), rows)
         combined = concatenate(tape, (weights, column))
         largest, indices = top_k(tape, combined, rows)
         tape.free(indices)
-        shifted = _less(tape, combined, largest)
+        shifted = _subtract(tape, combined, largest)
         tape.free(largest, combined, column)
         return shifted
 
 
-def _spread(tape: Tape, x: Value, numel: Size) -> Value:
-    """Return ``x`` expanded, a view; its gradient is summed back."""
+def _expand(tape: Tape, x: Value, numel: Size) -> Value:
+    """Return an expanded view of ``x``; its gradient is summed back."""
     view = Value(None, numel, x.dtype)
-    if tape.records and x.requires_grad:
+    if tape.builds_graph and x.requires_grad:
         if x.parameter is not None:
-            x.parameter.pending += 1
+            x.parameter.pending_gradients += 1
         view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
         view.requires_grad = True
     return view
 
 
-def _less(tape: Tape, x: Value, largest: Value) -> Value:
+def _subtract(tape: Tape, x: Value, largest: Value) -> Value:
     def backward(grad: Storage) -> None:
         tape.send(x, tape.hold(grad))
         negated, reduced = tape.scratch(x.numel, x.dtype), tape.scratch(largest.numel, x.dtype)

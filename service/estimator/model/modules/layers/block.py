@@ -1,18 +1,21 @@
-"""The plain decoder layer: norm, attention, norm, feed-forward, each half with a residual around it."""
+"""Plain decoder layer of norm, attention, norm and feed-forward.
+
+Each of the two sublayers has a residual around it.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from service.estimator.model.modules.attention.returned_weights import weights_named
+from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import add, multiply_scalar
 
 
-class Half(Protocol):
-    """What a layer asks of either of its halves."""
+class SubLayer(Protocol):
+    """Interface of the two sublayers of a decoder layer."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target, in order of use."""
@@ -22,13 +25,13 @@ class Half(Protocol):
         """Yield the parameter tensors."""
         ...
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the half; ``x`` stays with the caller."""
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the sublayer; ``x`` stays with the caller."""
         ...
 
 
-class Mixer(Half, Protocol):
-    """The half in which tokens meet."""
+class Mixer(SubLayer, Protocol):
+    """Sublayer that mixes tokens: attention or a state-space model."""
 
     @property
     def cache_elements_per_token(self) -> int:
@@ -37,12 +40,12 @@ class Mixer(Half, Protocol):
 
     @property
     def sliding_window(self) -> int | None:
-        """Tokens that are read at most; None is all of them."""
+        """Maximum number of tokens that are read; None is all."""
         ...
 
 
-class Transform(Half, Protocol):
-    """The half in which each token is on its own."""
+class PositionwiseLayer(SubLayer, Protocol):
+    """Sublayer that treats each token on its own."""
 
     @property
     def active_parameters(self) -> int:
@@ -52,16 +55,19 @@ class Transform(Half, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One layer: norm, attention, norm, feed-forward, each with a residual around it."""
+    """One decoder layer of norm, attention, norm and feed-forward.
+
+    Each sublayer has a residual around it.
+    """
 
     attention_norm: Norm
     attention: Mixer
     feed_forward_norm: Norm
-    feed_forward: Transform
+    feed_forward: PositionwiseLayer
     scales_residual: bool = False
-    """Each half is multiplied by a constant before it is added (granite)."""
+    """Each sublayer's output is multiplied by a constant before it is added (granite)."""
     names_attention: bool = False
-    """The layer's code has a name for what attention gave until its end (GPT-2)."""
+    """The layer's code names the attention output until its end (GPT-2)."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target, in order of use."""
@@ -75,8 +81,14 @@ class Block:
         yield from self.feed_forward.weights()
 
     def idle_parameters(self) -> int:
-        """Return the parameters that one token does not use: those of the experts it is not sent to."""
-        return sum(weight.numel for weight in self.feed_forward.weights()) - self.feed_forward.active_parameters
+        """Return the parameters that one token does not use.
+
+        These are the parameters of the experts that it is not sent to.
+        """
+        return (
+            sum(weight.numel for weight in self.feed_forward.weights())
+            - self.feed_forward.active_parameters
+        )
 
     @property
     def cache_elements_per_token(self) -> int:
@@ -85,28 +97,31 @@ class Block:
 
     @property
     def cache_window(self) -> int | None:
-        """Tokens that a cache of this layer keeps at most; None is all of them."""
+        """Maximum number of tokens in this layer's cache; None is all."""
         return self.attention.sliding_window
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
-        with weights_named(run):
-            normed = run.norm(self.attention_norm, x, scope)
-            mixed = self.attention.record(run, normed, scope)
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer, which drops its input.
+
+        The input is dropped at the end, when the loop over layers rebinds its name.
+        """
+        tape = ctx.tape
+        with keep_attention_weights(ctx):
+            normed = ctx.norm(self.attention_norm, x, scope)
+            mixed = self.attention.record(ctx, normed, scope)
             tape.free(normed)
             named = (tape.alias(mixed),) if self.names_attention else ()
-            middle = self._added(run, x, mixed)
-            normed = run.norm(self.feed_forward_norm, middle, scope)
-            fed = self.feed_forward.record(run, normed, scope)
+            middle = self._add_residual(ctx, x, mixed)
+            normed = ctx.norm(self.feed_forward_norm, middle, scope)
+            fed = self.feed_forward.record(ctx, normed, scope)
             tape.free(normed)
-            y = self._added(run, middle, fed)
+            y = self._add_residual(ctx, middle, fed)
             tape.free(middle, x, *named)
         return y
 
-    def _added(self, run: Recording, residual: Value, branch: Value) -> Value:
+    def _add_residual(self, ctx: Recording, residual: Value, branch: Value) -> Value:
         """Return the residual plus a branch, which is dropped."""
-        tape = run.tape
+        tape = ctx.tape
         scaled = multiply_scalar(tape, branch) if self.scales_residual else tape.alias(branch)
         y = add(tape, residual, scaled)
         tape.free(scaled, branch)

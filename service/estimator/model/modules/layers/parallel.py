@@ -1,10 +1,13 @@
-"""Decoder layers that run attention and feed-forward side by side on the same input."""
+"""Decoder layers with attention and feed-forward in parallel.
+
+Both read the same input.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.modules.attention.projections import Attention
-from service.estimator.model.modules.attention.returned_weights import weights_named
+from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
 from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
@@ -14,7 +17,11 @@ from service.estimator.tape.ops.elementwise import add, chain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelBlock:
-    """A layer with ``attention(norm(x)) + feed_forward(norm(x)) + x``; both share a norm unless each has its own."""
+    """Layer with parallel attention and feed-forward.
+
+    It computes ``attention(norm(x)) + feed_forward(norm(x)) + x``; both share a norm unless each
+    has its own.
+    """
 
     attention_norm: Norm
     attention: Attention
@@ -27,7 +34,12 @@ class ParallelBlock:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        for part in (self.attention_norm, self.attention, self.feed_forward_norm, self.feed_forward):
+        for part in (
+            self.attention_norm,
+            self.attention,
+            self.feed_forward_norm,
+            self.feed_forward,
+        ):
             if part is not None:
                 yield from part.weights()
 
@@ -40,16 +52,19 @@ class ParallelBlock:
         """Elements of key and value that a cache keeps for one token."""
         return self.attention.cache_elements_per_token
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
-        with weights_named(run):
-            normed = run.norm(self.attention_norm, x, scope)
-            mixed = self.attention.record(run, normed, scope)
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer, which drops its input.
+
+        The input is dropped at the end, when the loop over layers rebinds its name.
+        """
+        tape = ctx.tape
+        with keep_attention_weights(ctx):
+            normed = ctx.norm(self.attention_norm, x, scope)
+            mixed = self.attention.record(ctx, normed, scope)
             if self.feed_forward_norm is not None:
                 tape.free(normed)
-                normed = run.norm(self.feed_forward_norm, x, scope)
-            fed = self.feed_forward.record(run, normed, scope)
+                normed = ctx.norm(self.feed_forward_norm, x, scope)
+            fed = self.feed_forward.record(ctx, normed, scope)
             summed = add(tape, fed, mixed)
             y = chain(tape, summed, lambda t, value: add(t, value, x))
             tape.free(normed, fed, mixed, x)

@@ -1,18 +1,29 @@
-"""Mixture of experts: stacks of gated experts, run as grouped matrix products over tokens sorted by expert."""
+"""Mixture of experts as grouped matrix products.
+
+Gated experts are stacked, and run over tokens sorted by expert.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS, GatedFeedForward
-from service.estimator.model.modules.mlp.fused_experts import merged_parameter
+from service.estimator.model.modules.mlp.fused_experts import get_fused_parameter
 from service.estimator.model.modules.mlp.routers import Router, Routing
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape import sizes
-from service.estimator.tape.nodes import Value, value_of
-from service.estimator.tape.ops.elementwise import add, add_scalar, cast, chain, from_output, multiply, multiply_scalar
-from service.estimator.tape.ops.products import integers, split
-from service.estimator.tape.ops.routing import clamp, gather, grouped_product, sum_over_chosen
+from service.estimator.tape.nodes import Value, as_value
+from service.estimator.tape.ops.elementwise import (
+    activate_saving_output,
+    add,
+    add_scalar,
+    cast,
+    chain,
+    multiply,
+    multiply_scalar,
+)
+from service.estimator.tape.ops.products import allocate_integers, split
+from service.estimator.tape.ops.routing import clamp, gather, grouped_product, sum_over_experts
 from service.estimator.tape.ops.views import add_in_place, narrow
 
 COUNT_BYTES = 4
@@ -35,9 +46,16 @@ class Experts:
     """Tensor-parallel ranks that share the inner features of every expert."""
 
     def _stacks(self) -> tuple[Weight, Weight]:
-        num, hidden, inner, split = self.num_experts, self.hidden_size, self.intermediate_size, self.ranks > 1
+        num, hidden, inner, split = (
+            self.num_experts,
+            self.hidden_size,
+            self.intermediate_size,
+            self.ranks > 1,
+        )
         return (
-            Weight(f"{self.name}.gate_up_proj", "mlp_experts", (num, 2 * inner, hidden), split=split),
+            Weight(
+                f"{self.name}.gate_up_proj", "mlp_experts", (num, 2 * inner, hidden), split=split
+            ),
             Weight(f"{self.name}.down_proj", "mlp_experts", (num, hidden, inner), split=split),
         )
 
@@ -52,50 +70,74 @@ class Experts:
             yield Weight(f"{self.name}.gate_up_proj_bias", "mlp_experts", (num, 2 * inner))
             yield Weight(f"{self.name}.down_proj_bias", "mlp_experts", (num, hidden))
 
-    def record(self, run: Recording, x: Value, routing: Routing, scope: str) -> Value:
-        """Record the sorted experts and the weighted sum; ``x`` and the routing stay with the caller."""
-        tape, tokens, top_k = run.tape, run.extent.tokens, self.num_experts_per_token
-        biases = run.parameters(self._biases(), scope)
-        down, gate_up = (merged_parameter(run, weight, scope) for weight in reversed(self._stacks()))
-        sorted_ids, order, source = (integers(tape, tokens(top_k)) for _ in range(3))
+    def record(self, ctx: Recording, x: Value, routing: Routing, scope: str) -> Value:
+        """Record the sorted experts and the weighted sum.
+
+        ``x`` and the routing stay with the caller.
+        """
+        tape, tokens, top_k = ctx.tape, ctx.shape.tokens, self.num_experts_per_token
+        biases = ctx.parameters(self._biases(), scope)
+        down, gate_up = (
+            get_fused_parameter(ctx, weight, scope) for weight in reversed(self._stacks())
+        )
+        sorted_ids, order, source = (allocate_integers(tape, tokens(top_k)) for _ in range(3))
         selected = gather(tape, x, source, tokens(top_k * self.hidden_size))
         tape.free(source)
         weights = gather(tape, routing.weights, order, tokens(top_k))
-        ids = integers(tape, tokens(top_k), bytes_each=COUNT_BYTES)
-        counts, offsets = (integers(tape, sizes.constant(self.num_experts), bytes_each=COUNT_BYTES) for _ in range(2))
-        wide_rows, narrow_rows = tokens(2 * top_k * self.intermediate_size), tokens(top_k * self.hidden_size)
-        added = [gather(tape, value_of(bias), sorted_ids, wide_rows) for bias in biases[:1]]
+        ids = allocate_integers(tape, tokens(top_k), bytes_each=COUNT_BYTES)
+        counts, offsets = (
+            allocate_integers(tape, sizes.constant(self.num_experts), bytes_each=COUNT_BYTES)
+            for _ in range(2)
+        )
+        wide_rows, narrow_rows = (
+            tokens(2 * top_k * self.intermediate_size),
+            tokens(top_k * self.hidden_size),
+        )
+        added = [gather(tape, as_value(bias), sorted_ids, wide_rows) for bias in biases[:1]]
         first = gate_up.value()
-        fused = self._biased(run, grouped_product(tape, selected, first, offsets, wide_rows), added)
-        product = self._clamped(run, fused) if self.clamped else self._gated(run, fused)
-        late = [gather(tape, value_of(bias), sorted_ids, narrow_rows) for bias in biases[1:]]
+        fused = self._add_biases(
+            ctx, grouped_product(tape, selected, first, offsets, wide_rows), added
+        )
+        product = (
+            self._activate_clamped(ctx, fused) if self.clamped else self._activate_gated(ctx, fused)
+        )
+        late = [gather(tape, as_value(bias), sorted_ids, narrow_rows) for bias in biases[1:]]
         tape.free(*added)
         second = down.value()
         out = chain(tape, product, lambda t, v: grouped_product(t, v, second, offsets, narrow_rows))
-        out = self._biased(run, out, late)
+        out = self._add_biases(ctx, out, late)
         weighted = multiply(tape, out, weights)
-        restored = self._restored(run, weighted)
-        summed = sum_over_chosen(tape, restored, tokens(self.hidden_size))
+        restored = self._restore_order(ctx, weighted)
+        summed = sum_over_experts(tape, restored, tokens(self.hidden_size))
         y = cast(tape, summed, x.dtype)
-        tape.free(summed, restored, out, selected, weights, sorted_ids, order, ids, counts, offsets, *late)
+        tape.free(
+            summed, restored, out, selected, weights, sorted_ids, order, ids, counts, offsets, *late
+        )
         tape.free(first, second, *gate_up.factors, *down.factors)
         return y
 
-    def _biased(self, run: Recording, x: Value, biases: list[Value]) -> Value:
-        """Return ``x`` with the biases of its rows' experts added in place, if there are any; ``x`` is dropped."""
-        tape = run.tape
+    def _add_biases(self, ctx: Recording, x: Value, biases: list[Value]) -> Value:
+        """Return ``x`` with its experts' biases added in place.
+
+        Does nothing where there are none; ``x`` is dropped.
+        """
+        tape = ctx.tape
         for bias in biases:
             summed = add_in_place(tape, x, bias)
             tape.free(x)
             x = summed
         return x
 
-    def _clamped(self, run: Recording, fused: Value) -> Value:
-        """Return ``(up + 1) * gate * sigmoid(alpha * gate)`` of both clamped halves, each other element of ``fused``."""
-        tape, half = run.tape, run.extent.tokens(self.num_experts_per_token * self.intermediate_size)
+    def _activate_clamped(self, ctx: Recording, fused: Value) -> Value:
+        """Return the clamped gated activation of ``fused``.
+
+        It is ``(up + 1) * gate * sigmoid(alpha * gate)`` of both clamped halves, each every other
+        element of ``fused``.
+        """
+        tape, half = ctx.tape, ctx.shape.tokens(self.num_experts_per_token * self.intermediate_size)
         halves = narrow(tape, fused, half), narrow(tape, fused, half)
         gate, up = (chain(tape, part, clamp) for part in halves)
-        openness = chain(tape, multiply_scalar(tape, gate), from_output)
+        openness = chain(tape, multiply_scalar(tape, gate), activate_saving_output)
         glu = multiply(tape, gate, openness)
         tape.free(openness)
         shifted = add_scalar(tape, up)
@@ -103,18 +145,21 @@ class Experts:
         tape.free(shifted, glu, gate, up, fused)
         return product
 
-    def _gated(self, run: Recording, fused: Value) -> Value:
-        tape, half = run.tape, run.extent.tokens(self.num_experts_per_token * self.intermediate_size)
+    def _activate_gated(self, ctx: Recording, fused: Value) -> Value:
+        tape, half = ctx.tape, ctx.shape.tokens(self.num_experts_per_token * self.intermediate_size)
         gate, up = split(tape, fused, (half, half))
         activated = ACTIVATIONS[self.activation](tape, gate)
         product = multiply(tape, activated, up)
         tape.free(activated, gate, up)
         return product
 
-    def _restored(self, run: Recording, weighted: Value) -> Value:
-        """Return the rows in the order of the tokens; the inverse order is kept, its ramp is not."""
-        tape, routed = run.tape, run.extent.tokens(self.num_experts_per_token)
-        inverse, ramp = integers(tape, routed), integers(tape, routed)
+    def _restore_order(self, ctx: Recording, weighted: Value) -> Value:
+        """Return the rows in the order of the tokens.
+
+        The inverse order is kept, its ramp is not.
+        """
+        tape, routed = ctx.tape, ctx.shape.tokens(self.num_experts_per_token)
+        inverse, ramp = allocate_integers(tape, routed), allocate_integers(tape, routed)
         tape.free(ramp)
         restored = chain(tape, weighted, lambda t, v: gather(t, v, inverse, v.numel))
         tape.free(inverse)
@@ -123,7 +168,10 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedExpert:
-    """A gated layer that every token passes, perhaps through a gate of its own; some models run it before the experts."""
+    """Gated feed-forward layer that every token passes.
+
+    It may have a gate of its own; some models run it before the experts.
+    """
 
     layer: GatedFeedForward
     gate: Linear | None = None
@@ -133,26 +181,32 @@ class SharedExpert:
         """Return the linear layers."""
         return (*self.layer.linears(), *((self.gate,) if self.gate is not None else ()))
 
-    def gated(self, run: Recording, x: Value, shared: Value, scope: str) -> Value:
-        """Return the layer's output times the sigmoid of its gate; it is dropped."""
+    def apply_gate(self, ctx: Recording, x: Value, shared: Value, scope: str) -> Value:
+        """Return the shared output times the sigmoid of its gate.
+
+        The output ``shared`` is dropped.
+        """
         if self.gate is None:
             return shared
-        openness = chain(run.tape, run.linear(self.gate, x, scope), from_output)
-        y = multiply(run.tape, openness, shared)
-        run.tape.free(openness, shared)
+        openness = chain(ctx.tape, ctx.linear(self.gate, x, scope), activate_saving_output)
+        y = multiply(ctx.tape, openness, shared)
+        ctx.tape.free(openness, shared)
         return y
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseFeedForward:
-    """A router, the experts that it chooses from, and a shared expert beside them."""
+    """Router, routed experts and an optional shared expert."""
 
     router: Router
     experts: Experts
     shared: SharedExpert | None = None
 
     def linears(self) -> tuple[Linear, ...]:
-        """Return the linear layers that adapters can target: stacked experts are bare parameters."""
+        """Return the linear layers that adapters can target.
+
+        Stacked experts are bare parameters.
+        """
         return (*self.router.linears(), *(self.shared.linears() if self.shared is not None else ()))
 
     def weights(self) -> Iterator[Weight]:
@@ -170,15 +224,17 @@ class SparseFeedForward:
         everything = sum(weight.numel for weight in self.weights())
         return everything - stacked + stacked * experts.num_experts_per_token // experts.num_experts
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record routing, experts and the shared expert; ``x`` stays with the caller."""
-        tape, shared = run.tape, self.shared
-        early = shared.layer.record(run, x, scope) if shared is not None and shared.runs_first else None
-        routing = self.router.record(run, x, scope)
-        y = self.experts.record(run, x, routing, scope)
+        tape, shared = ctx.tape, self.shared
+        early = (
+            shared.layer.record(ctx, x, scope) if shared is not None and shared.runs_first else None
+        )
+        routing = self.router.record(ctx, x, scope)
+        y = self.experts.record(ctx, x, routing, scope)
         if shared is not None:
-            late = early if early is not None else shared.layer.record(run, x, scope)
-            late = shared.gated(run, x, late, scope)
+            late = early if early is not None else shared.layer.record(ctx, x, scope)
+            late = shared.apply_gate(ctx, x, late, scope)
             summed = add(tape, y, late)
             tape.free(y, late)
             y = summed

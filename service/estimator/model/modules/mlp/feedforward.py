@@ -8,11 +8,11 @@ from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import (
+    activate_saving_input,
+    activate_saving_output,
     chain,
+    compute_gelu_tanh,
     dropout,
-    from_input,
-    from_output,
-    gelu_tanh_composed,
     multiply,
     multiply_scalar,
     power,
@@ -23,22 +23,25 @@ from service.estimator.tape.ops.products import split
 
 def relu_squared(tape: Tape, x: Value) -> Value:
     """Return ``relu(x) ** 2`` (transformers' ReLUSquaredActivation)."""
-    return chain(tape, from_output(tape, x), power)
+    return chain(tape, activate_saving_output(tape, x), power)
 
 
 def quick_gelu(tape: Tape, x: Value) -> Value:
-    """Return ``x * sigmoid(1.702 x)`` as separate operations (transformers' QuickGELUActivation)."""
-    gate = chain(tape, multiply_scalar(tape, x), from_output)
+    """Return ``x * sigmoid(1.702 x)`` as separate operations.
+
+    (transformers' QuickGELUActivation.)
+    """
+    gate = chain(tape, multiply_scalar(tape, x), activate_saving_output)
     return chain(tape, gate, lambda t, value: multiply(t, x, value))
 
 
 ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
     "silu": silu,
-    "gelu": from_input,
-    "gelu_new": gelu_tanh_composed,
-    "gelu_pytorch_tanh": from_input,
+    "gelu": activate_saving_input,
+    "gelu_new": compute_gelu_tanh,
+    "gelu_pytorch_tanh": activate_saving_input,
     "quick_gelu": quick_gelu,
-    "relu": from_output,
+    "relu": activate_saving_output,
     "relu2": relu_squared,
 }
 """Activation functions by the name that a config gives them."""
@@ -68,20 +71,27 @@ class GatedFeedForward:
         """Parameters that one token uses."""
         return sum(weight.numel for weight in self.weights())
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the layer; ``x`` stays with the caller."""
-        tape = run.tape
-        gated = chain(tape, run.linear(self.gate, x, scope), ACTIVATIONS[self.activation])
-        up = run.linear(self.up, x, scope)
+        tape = ctx.tape
+        gated = chain(tape, ctx.linear(self.gate, x, scope), ACTIVATIONS[self.activation])
+        up = ctx.linear(self.up, x, scope)
         product = multiply(tape, gated, up)
         tape.free(gated, up)
-        result = chain(tape, product, lambda _, value: run.linear(self.down, value, scope))
-        return chain(tape, result, lambda t, value: dropout(t, value, self.dropout)) if self.dropout else result
+        result = chain(tape, product, lambda _, value: ctx.linear(self.down, value, scope))
+        return (
+            chain(tape, result, lambda t, value: dropout(t, value, self.dropout))
+            if self.dropout
+            else result
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedGatedFeedForward:
-    """``down(up * act(gate))`` with gate and up out of one layer: both are halves of its output (phi3, glm)."""
+    """``down(up * act(gate))`` with gate and up in one layer.
+
+    Both are halves of that layer's output (phi3, glm).
+    """
 
     gate_up: Linear
     down: Linear
@@ -101,14 +111,17 @@ class FusedGatedFeedForward:
         """Parameters that one token uses."""
         return sum(weight.numel for weight in self.weights())
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; ``x`` stays with the caller, the gate keeps its name until the end."""
-        tape, half = run.tape, run.extent.tokens(self.down.features_read)
-        gate, up = split(tape, run.linear(self.gate_up, x, scope), (half, half))
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; ``x`` stays with the caller.
+
+        The gate keeps its name until the end.
+        """
+        tape, half = ctx.tape, ctx.shape.tokens(self.down.features_read)
+        gate, up = split(tape, ctx.linear(self.gate_up, x, scope), (half, half))
         activated = ACTIVATIONS[self.activation](tape, gate)
         product = multiply(tape, up, activated)
         tape.free(activated, up)
-        result = run.linear(self.down, product, scope)
+        result = ctx.linear(self.down, product, scope)
         tape.free(product, gate)
         return result
 
@@ -136,10 +149,10 @@ class FeedForward:
         """Parameters that one token uses."""
         return sum(weight.numel for weight in self.weights())
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the layer; ``x`` stays with the caller."""
-        tape = run.tape
-        hidden = run.linear(self.up, x, scope)
+        tape = ctx.tape
+        hidden = ctx.linear(self.up, x, scope)
         activated = chain(tape, hidden, ACTIVATIONS[self.activation])
-        result = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
+        result = chain(tape, activated, lambda _, value: ctx.linear(self.down, value, scope))
         return chain(tape, result, lambda t, y: dropout(t, y, self.dropout))

@@ -1,16 +1,26 @@
-"""Routers: how a token's experts are chosen and weighed, line by line as the model families write it."""
+"""Routers that choose and weigh a token's experts.
+
+Operations follow the model families' code line by line.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from service.estimator.model.modules.mlp.fused_experts import merged_linear
+from service.estimator.model.modules.mlp.fused_experts import apply_fused_linear
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import add_scalar, cast, chain, from_output, multiply_scalar, softmax
-from service.estimator.tape.ops.products import integers, linear
-from service.estimator.tape.ops.routing import divide_in_place, gather, sum_of_rows, top_k
+from service.estimator.tape.ops.elementwise import (
+    activate_saving_output,
+    add_scalar,
+    cast,
+    chain,
+    multiply_scalar,
+    softmax,
+)
+from service.estimator.tape.ops.products import allocate_integers, linear
+from service.estimator.tape.ops.routing import divide_in_place, gather, sum_rows, top_k
 from service.estimator.values.dtypes import DType
 
 BOOLEAN_BYTES = 1
@@ -20,7 +30,10 @@ GROUP_EXPERTS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Weights of the chosen experts, their indices, and what the layer's forward has a name for beside them."""
+    """Weights and indices of the chosen experts.
+
+    ``names`` are the other tensors that the layer's forward has names for.
+    """
 
     weights: Value
     indices: Value
@@ -29,7 +42,10 @@ class Routing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftmaxRouter:
-    """Softmax over all experts in fp32, then the best ``top_k`` of them, which may be made to add up to one again."""
+    """Router with an fp32 softmax over all experts.
+
+    The best ``top_k`` are chosen, and may be made to add up to one again.
+    """
 
     name: str
     hidden_size: int
@@ -45,17 +61,19 @@ class SoftmaxRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts."""
-        yield _table(self.name, self.num_experts, self.hidden_size)
+        yield _build_table(self.name, self.num_experts, self.hidden_size)
 
-    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
-        tape, chosen = run.tape, run.extent.tokens(self.top_k)
-        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope)
+        tape, chosen = ctx.tape, ctx.shape.tokens(self.top_k)
+        logits = apply_fused_linear(
+            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope
+        )
         upcast = cast(tape, logits, DType.FP32)
         probabilities = chain(tape, upcast, softmax)
         top, indices = top_k(tape, probabilities, chosen)
         if self.renormalised:
-            top = _shares(run, top)
+            top = _renormalise(ctx, top)
         weights = tape.alias(top) if self.keeps_fp32 else cast(tape, top, logits.dtype)
         tape.free(top, probabilities)
         return Routing(weights=weights, indices=indices, names=(logits,))
@@ -63,7 +81,10 @@ class SoftmaxRouter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSoftmaxRouter:
-    """The best ``top_k`` logits in fp32, then a softmax over those alone (granite)."""
+    """Router with a softmax over the chosen experts only (granite).
+
+    The best ``top_k`` logits are chosen in fp32.
+    """
 
     name: str
     hidden_size: int
@@ -76,14 +97,16 @@ class ChosenSoftmaxRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts."""
-        yield _table(self.name, self.num_experts, self.hidden_size)
+        yield _build_table(self.name, self.num_experts, self.hidden_size)
 
-    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
-        tape = run.tape
-        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope)
+        tape = ctx.tape
+        logits = apply_fused_linear(
+            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope
+        )
         upcast = chain(tape, logits, lambda t, value: cast(t, value, DType.FP32))
-        top, indices = top_k(tape, upcast, run.extent.tokens(self.top_k))
+        top, indices = top_k(tape, upcast, ctx.shape.tokens(self.top_k))
         shares = softmax(tape, top)
         weights = cast(tape, shares, x.dtype)
         tape.free(top, shares)
@@ -92,7 +115,10 @@ class ChosenSoftmaxRouter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasedRouter:
-    """The best ``top_k`` logits of a layer with a bias, then a softmax over those in their own dtype (gpt_oss)."""
+    """Linear router with a bias and a softmax over the chosen (gpt_oss).
+
+    The best ``top_k`` logits are chosen; the softmax is in their own dtype.
+    """
 
     name: str
     hidden_size: int
@@ -105,21 +131,26 @@ class BiasedRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts and their biases."""
-        yield _table(self.name, self.num_experts, self.hidden_size)
+        yield _build_table(self.name, self.num_experts, self.hidden_size)
         yield Weight(f"{self.name}.bias", "router", (self.num_experts,))
 
-    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
-        tape = run.tape
-        weight, bias = run.parameters(self.weights(), scope)
-        logits = linear(tape, x, weight, run.extent.tokens(self.num_experts), bias=bias)
-        top, indices = top_k(tape, logits, run.extent.tokens(self.top_k))
-        return Routing(weights=chain(tape, top, from_output), indices=indices, names=(logits,))
+        tape = ctx.tape
+        weight, bias = ctx.parameters(self.weights(), scope)
+        logits = linear(tape, x, weight, ctx.shape.tokens(self.num_experts), bias=bias)
+        top, indices = top_k(tape, logits, ctx.shape.tokens(self.top_k))
+        return Routing(
+            weights=chain(tape, top, activate_saving_output), indices=indices, names=(logits,)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledSoftmaxRouter:
-    """Softmax in fp32 of an fp32 product, and the best ``top_k`` times a constant (DeepSeek-V2, greedy choice)."""
+    """Router with a scaled fp32 softmax (DeepSeek-V2, greedy choice).
+
+    The softmax is of an fp32 product; the best ``top_k`` are multiplied by a constant.
+    """
 
     name: str
     hidden_size: int
@@ -132,14 +163,16 @@ class ScaledSoftmaxRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts."""
-        yield _table(self.name, self.num_experts, self.hidden_size)
+        yield _build_table(self.name, self.num_experts, self.hidden_size)
 
-    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
-        tape = run.tape
-        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True)
+        tape = ctx.tape
+        logits = apply_fused_linear(
+            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True
+        )
         scores = chain(tape, cast(tape, logits, DType.FP32), softmax)
-        top, indices = top_k(tape, scores, run.extent.tokens(self.top_k))
+        top, indices = top_k(tape, scores, ctx.shape.tokens(self.top_k))
         weights = chain(tape, top, multiply_scalar)
         tape.free(scores)
         return Routing(weights=weights, indices=indices, names=(logits,))
@@ -147,7 +180,11 @@ class ScaledSoftmaxRouter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedSigmoidRouter:
-    """Sigmoid of an fp32 product; the choice, by corrected scores within the best groups, has no gradient (DeepSeek-V3)."""
+    """Router that chooses within the best expert groups (DeepSeek-V3).
+
+    Weights are the sigmoid of an fp32 product; the choice, by corrected scores within the best
+    groups, has no gradient.
+    """
 
     name: str
     hidden_size: int
@@ -163,39 +200,44 @@ class GroupedSigmoidRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts."""
-        yield _table(self.name, self.num_experts, self.hidden_size)
+        yield _build_table(self.name, self.num_experts, self.hidden_size)
 
-    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
-        tape, chosen = run.tape, run.extent.tokens(self.top_k)
-        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True)
-        scores = from_output(tape, logits)
-        indices, names = self._choice(run)
+        tape, chosen = ctx.tape, ctx.shape.tokens(self.top_k)
+        logits = apply_fused_linear(
+            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True
+        )
+        scores = activate_saving_output(tape, logits)
+        indices, names = self._choose_experts(ctx)
         top = gather(tape, scores, indices, chosen)
         if self.renormalised:
-            top = _shares(run, top, guarded=True)
+            top = _renormalise(ctx, top, guarded=True)
         weights = chain(tape, top, multiply_scalar)
         tape.free(scores, *names)
         return Routing(weights=weights, indices=indices, names=(logits,))
 
-    def _choice(self, run: Recording) -> tuple[Value, list[Value]]:
-        """Return the indices of the chosen experts, and what the router's forward has names for until its end."""
-        tape, tokens = run.tape, run.extent.tokens
+    def _choose_experts(self, ctx: Recording) -> tuple[Value, list[Value]]:
+        """Return the indices of the chosen experts.
+
+        Also returns the tensors that the router's forward names until its end.
+        """
+        tape, tokens = ctx.tape, ctx.shape.tokens
         per_group = 4 * self.num_groups
-        corrected = integers(tape, tokens(self.num_experts), bytes_each=4)
-        best = integers(tape, tokens(GROUP_EXPERTS * self.num_groups), bytes_each=12)
-        group_scores = integers(tape, tokens(1), bytes_each=per_group)
-        group_indices = integers(tape, tokens(self.num_chosen_groups))
-        group_mask = integers(tape, tokens(1), bytes_each=per_group)
-        mask = integers(tape, tokens(self.num_experts), bytes_each=BOOLEAN_BYTES)
-        masked = integers(tape, tokens(self.num_experts), bytes_each=4)
+        corrected = allocate_integers(tape, tokens(self.num_experts), bytes_each=4)
+        best = allocate_integers(tape, tokens(GROUP_EXPERTS * self.num_groups), bytes_each=12)
+        group_scores = allocate_integers(tape, tokens(1), bytes_each=per_group)
+        group_indices = allocate_integers(tape, tokens(self.num_chosen_groups))
+        group_mask = allocate_integers(tape, tokens(1), bytes_each=per_group)
+        mask = allocate_integers(tape, tokens(self.num_experts), bytes_each=BOOLEAN_BYTES)
+        masked = allocate_integers(tape, tokens(self.num_experts), bytes_each=4)
         tape.free(corrected, best)
-        indices = integers(tape, tokens(self.top_k))
+        indices = allocate_integers(tape, tokens(self.top_k))
         return indices, [group_scores, group_indices, group_mask, mask, masked]
 
 
 class Router(Protocol):
-    """What a layer with experts asks of its router."""
+    """Interface of the routers of layers with experts."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target."""
@@ -205,19 +247,22 @@ class Router(Protocol):
         """Yield the parameter tensors."""
         ...
 
-    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         ...
 
 
-def _table(name: str, num_experts: int, hidden_size: int) -> Weight:
+def _build_table(name: str, num_experts: int, hidden_size: int) -> Weight:
     return Weight(f"{name}.weight", "router", (num_experts, hidden_size))
 
 
-def _shares(run: Recording, top: Value, *, guarded: bool = False) -> Value:
-    """Return the chosen weights divided in place by their sum, ``guarded`` against zero; they are dropped."""
-    tape = run.tape
-    total = sum_of_rows(tape, top, run.extent.tokens(1))
+def _renormalise(ctx: Recording, top: Value, *, guarded: bool = False) -> Value:
+    """Return the chosen weights divided in place by their sum.
+
+    ``guarded`` adds a guard against zero. ``top`` is dropped.
+    """
+    tape = ctx.tape
+    total = sum_rows(tape, top, ctx.shape.tokens(1))
     if guarded:
         total = chain(tape, total, add_scalar)
     shares = divide_in_place(tape, top, total)

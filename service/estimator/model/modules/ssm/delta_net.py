@@ -1,52 +1,71 @@
-"""The gated delta rule (arXiv:2412.06464) as transformers 5.23 runs it without kernels (``torch_chunk_gated_delta_rule``)."""
+"""Gated delta rule mixer (arXiv:2412.06464).
+
+As transformers 5.23 runs it without kernels (``torch_chunk_gated_delta_rule``).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
-from service.estimator.model.modules.ssm.causal_conv import convolved, masked_rows
+from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
 from service.estimator.model.modules.ssm.mamba2 import Chunks
-from service.estimator.model.modules.ssm.recurrent_step import STATE_DTYPE, keep_state, updated_convolution
+from service.estimator.model.modules.ssm.recurrent_step import (
+    STATE_DTYPE,
+    store_state,
+    update_convolution,
+)
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Value, value_of
-from service.estimator.tape.ops.delta_rule import ChunkLoop, scan_chunks, solved
+from service.estimator.tape.nodes import Value, as_value
+from service.estimator.tape.ops.delta_rule import ChunkLoop, scan_chunks, solve_triangular
 from service.estimator.tape.ops.elementwise import (
+    activate_saving_input,
+    activate_saving_output,
     add,
     add_scalar,
+    autocast_to_fp32,
     cast,
     chain,
-    from_input,
-    from_output,
-    in_fp32,
     multiply,
     multiply_scalar,
     silu,
 )
-from service.estimator.tape.ops.norms import difference
-from service.estimator.tape.ops.products import copy_of, split
-from service.estimator.tape.ops.routing import sum_of_rows
-from service.estimator.tape.ops.scan import outer
-from service.estimator.tape.ops.segments import contraction, exponential, filled, running_sum, triangle, zero_padded
+from service.estimator.tape.ops.norms import subtract_broadcast
+from service.estimator.tape.ops.products import copy_contiguous, split
+from service.estimator.tape.ops.routing import sum_rows
+from service.estimator.tape.ops.scan import multiply_broadcast
+from service.estimator.tape.ops.segments import (
+    contract,
+    cumsum,
+    exponentiate,
+    fill_masked,
+    make_triangle,
+    pad_with_zeros,
+)
 from service.estimator.tape.ops.views import concatenate, narrow
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
 
 CHUNK = 64
-"""Positions of a chunk: the default of ``torch_chunk_gated_delta_rule``, which no config changes."""
+"""Positions of a chunk: the default of ``torch_chunk_gated_delta_rule``, which no config changes.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaNet:
-    """Value heads with a state of ``key_dim`` x ``value_dim`` each, read and written through fewer key heads."""
+    """Gated delta-rule mixer of a layer.
 
-    entry: Linear
-    steps: Linear
-    output: Linear
+    Each value head has a state of ``key_dim`` x ``value_dim``, read and written through fewer key
+    heads.
+    """
+
+    in_proj_qkvz: Linear
+    in_proj_ba: Linear
+    out_proj: Linear
     norm: Norm
     num_key_heads: int
     num_value_heads: int
@@ -72,9 +91,9 @@ class DeltaNet:
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
-        return (self.entry, self.steps, self.output)
+        return (self.in_proj_qkvz, self.in_proj_ba, self.out_proj)
 
-    def _own(self) -> Iterator[Weight]:
+    def _mixer_weights(self) -> Iterator[Weight]:
         heads = (self.num_value_heads,)
         yield Weight("linear_attn.dt_bias", "ssm", heads)
         yield Weight("linear_attn.A_log", "ssm", heads)
@@ -82,157 +101,226 @@ class DeltaNet:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        yield from self._own()
+        yield from self._mixer_weights()
         for layer in self.linears():
             yield from layer.weights()
         yield from self.norm.weights()
 
     @property
     def cache_elements_per_token(self) -> int:
-        """Elements that a cache keeps for one token: none, the state is one per sequence."""
+        """Cache elements of one token: none.
+
+        The state is one per sequence.
+        """
         return 0
 
     @property
     def sliding_window(self) -> int | None:
-        """Tokens that are read at most: all of them, through the state."""
+        """Maximum number of tokens that are read: all, through the state."""
         return None
 
     @property
     def states(self) -> int:
-        """Numbers in the states of one sequence."""
+        """State elements of one sequence."""
         return self.num_value_heads * self.key_dim * self.value_dim
 
     def state_bytes(self, dtype: DType) -> int:
-        """Return the bytes of the convolution's last positions, in ``dtype``, and of the states that one sequence keeps."""
-        return self.kernel_size * self.convolved_size * dtype.bytes_per_element + self.states * STATE_DTYPE.bytes_per_element
+        """Return the bytes that one sequence keeps.
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        These are the convolution's last positions, in ``dtype``, and the states.
+        """
+        return (
+            self.kernel_size * self.convolved_size * dtype.bytes_per_element
+            + self.states * STATE_DTYPE.bytes_per_element
+        )
+
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the mixer; ``x`` stays with the caller."""
-        tape, tokens = run.tape, run.extent.tokens
-        bias, decay_log, filters = run.parameters(self._own(), scope)
-        rows = masked_rows(run, x)
-        fused, small = run.linear(self.entry, rows, scope), run.linear(self.steps, rows, scope)
+        tape, tokens = ctx.tape, ctx.shape.tokens
+        bias, decay_log, filters = ctx.parameters(self._mixer_weights(), scope)
+        rows = mask_padding(ctx, x)
+        fused, small = (
+            ctx.linear(self.in_proj_qkvz, rows, scope),
+            ctx.linear(self.in_proj_ba, rows, scope),
+        )
         named = tape.alias(fused), tape.alias(small)
-        parts, opening, strength, stepping = self._ordered(run, fused, small)
+        parts, opening, strength, stepping = self._split_projections(ctx, fused, small)
         mixed = concatenate(tape, parts)
-        keep_state(run, self.kernel_size * self.convolved_size, mixed.dtype)
+        store_state(ctx, self.kernel_size * self.convolved_size, mixed.dtype)
         activation = ACTIVATIONS[self.activation]
-        if run.extent.decoding:
-            mixed = updated_convolution(run, mixed, self.kernel_size, activation)
+        if ctx.shape.decoding:
+            mixed = update_convolution(ctx, mixed, self.kernel_size, activation)
         else:
-            mixed = convolved(run, mixed, [filters], self.kernel_size, activation)
+            mixed = convolve_causally(ctx, mixed, [filters], self.kernel_size, activation)
         keys = tokens(self.key_size)
         query, key, value = split(tape, tape.alias(mixed), (keys, keys, tokens(self.value_size)))
         tape.free(*parts)
-        beta = from_output(tape, strength)
-        decay = self._decay(run, stepping, value_of(bias), value_of(decay_log))
-        read = self._read(run, (query, key, value), beta, decay)
-        keep_state(run, self.states, STATE_DTYPE)
-        normed = self._normed(run, read, opening, scope)
-        y = run.linear(self.output, normed, scope)
-        tape.free(normed, query, key, value, mixed, beta, decay, opening, strength, stepping, *named, rows)
+        beta = activate_saving_output(tape, strength)
+        decay = self._compute_decay(ctx, stepping, as_value(bias), as_value(decay_log))
+        attended = self._apply_delta_rule(ctx, (query, key, value), beta, decay)
+        store_state(ctx, self.states, STATE_DTYPE)
+        normed = self._apply_gated_norm(ctx, attended, opening, scope)
+        y = ctx.linear(self.out_proj, normed, scope)
+        tape.free(
+            normed, query, key, value, mixed, beta, decay, opening, strength, stepping, *named, rows
+        )
         return y
 
-    def _ordered(self, run: Recording, fused: Value, small: Value) -> tuple[tuple[Value, Value, Value], Value, Value, Value]:
-        """Return query, key and value as copies out of what lies together by key head, and gate, strength and step."""
-        tape, tokens = run.tape, run.extent.tokens
-        keys, values, heads = tokens(self.key_size), tokens(self.value_size), tokens(self.num_value_heads)
+    def _split_projections(
+        self, ctx: Recording, fused: Value, small: Value
+    ) -> tuple[tuple[Value, Value, Value], Value, Value, Value]:
+        """Return query, key and value, and gate, strength and step.
+
+        All are copies out of tensors that are grouped by key head.
+        """
+        tape, tokens = ctx.tape, ctx.shape.tokens
+        keys, values, heads = (
+            tokens(self.key_size),
+            tokens(self.value_size),
+            tokens(self.num_value_heads),
+        )
         query, key, value, opening = split(tape, fused, (keys, keys, values, values))
-        value, opening = (chain(tape, part, copy_of) for part in (value, opening))
-        strength, stepping = (chain(tape, part, copy_of) for part in split(tape, small, (heads, heads)))
-        query, key = (chain(tape, part, copy_of) for part in (query, key))
+        value, opening = (chain(tape, part, copy_contiguous) for part in (value, opening))
+        strength, stepping = (
+            chain(tape, part, copy_contiguous) for part in split(tape, small, (heads, heads))
+        )
+        query, key = (chain(tape, part, copy_contiguous) for part in (query, key))
         return (query, key, value), opening, strength, stepping
 
-    def _decay(self, run: Recording, stepping: Value, bias: Value, decay_log: Value) -> Value:
-        tape = run.tape
-        rates = chain(tape, chain(tape, cast(tape, decay_log, DType.FP32), exponential), multiply_scalar)
+    def _compute_decay(
+        self, ctx: Recording, stepping: Value, bias: Value, decay_log: Value
+    ) -> Value:
+        tape = ctx.tape
+        rates = chain(
+            tape, chain(tape, cast(tape, decay_log, DType.FP32), exponentiate), multiply_scalar
+        )
         biased = chain(tape, cast(tape, stepping, DType.FP32), lambda t, v: add(t, v, bias))
-        steps = chain(tape, chain(tape, biased, in_fp32), from_input)
-        decay = outer(tape, rates, steps, stepping.numel)
+        steps = chain(tape, chain(tape, biased, autocast_to_fp32), activate_saving_input)
+        decay = multiply_broadcast(tape, rates, steps, stepping.numel)
         tape.free(rates, steps)
         return decay
 
-    def _read(self, run: Recording, parts: tuple[Value, Value, Value], beta: Value, decay: Value) -> Value:
-        """Return what the states give out, in the dtype of the query."""
-        tape, tokens = run.tape, run.extent.tokens
+    def _apply_delta_rule(
+        self, ctx: Recording, parts: tuple[Value, Value, Value], beta: Value, decay: Value
+    ) -> Value:
+        """Return the output of the states in the query's dtype."""
+        tape, tokens = ctx.tape, ctx.shape.tokens
         wide = tokens(self.num_value_heads * self.key_dim)
         grouped = self.num_key_heads != self.num_value_heads
-        heads = [copy_of(tape, part, numel=wide) if grouped else tape.alias(part) for part in parts[:2]]
-        exact = [_fp32_copy(run, part) for part in (*heads, parts[2], beta, decay)]
+        heads = [
+            copy_contiguous(tape, part, numel=wide) if grouped else tape.alias(part)
+            for part in parts[:2]
+        ]
+        exact = [_copy_to_fp32(ctx, part) for part in (*heads, parts[2], beta, decay)]
         tape.free(*heads)
         query, key, value, strength, fading = exact
-        query, key = (_unit(run, part, tokens(self.num_value_heads)) for part in (query, key))
+        query, key = (
+            _normalise_l2(ctx, part, tokens(self.num_value_heads)) for part in (query, key)
+        )
         query = chain(tape, query, multiply_scalar)
-        if run.extent.decoding:
-            return self._updated(run, parts[2], (query, key, value, strength, fading))
-        return self._chunked(run, parts[2], (query, key, value, strength, fading))
+        if ctx.shape.decoding:
+            return self._update_state(ctx, parts[2], (query, key, value, strength, fading))
+        return self._scan_by_chunk(ctx, parts[2], (query, key, value, strength, fading))
 
-    def _updated(self, run: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
-        """Return what one step gives out: the faded state, the update and the next state are there at once."""
-        tape = run.tape
-        made = [tape.scratch(sizes.per_sequence(self.states), STATE_DTYPE) for _ in range(3)]
+    def _update_state(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
+        """Return the output of one decode step.
+
+        The faded state, the update and the next state exist at once.
+        """
+        tape = ctx.tape
+        buffers = [tape.scratch(sizes.per_sequence(self.states), STATE_DTYPE) for _ in range(3)]
         out = tape.scratch(like.numel, DType.FP32)
-        tape.release(*made)
+        tape.release(*buffers)
         y = Value(tape.scratch(like.numel, like.dtype), like.numel, like.dtype)
         tape.release(out)
         tape.free(*parts)
         return y
 
-    def _chunked(self, run: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
-        tape, chunks = run.tape, self._chunks(run)
+    def _scan_by_chunk(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
+        tape, chunks = ctx.tape, self._split_chunks(ctx)
         heads, wide = self.num_value_heads, self.num_value_heads * self.key_dim
         square = chunks.per_chunk(heads * CHUNK**2)
         widths = (wide, wide, self.value_size, heads, heads)
-        padded = [zero_padded(tape, part, chunks.padded(width)) for part, width in zip(parts, widths, strict=True)]
+        padded = [
+            pad_with_zeros(tape, part, chunks.padded(width))
+            for part, width in zip(parts, widths, strict=True)
+        ]
         tape.free(*parts)
         query, key, value, strength, fading = padded
-        entering = outer(tape, value, strength, value.numel)
-        strong = outer(tape, key, strength, key.numel)
-        mask = triangle(tape, CHUNK)
-        summed = running_sum(tape, fading)
-        pairs = chain(tape, _differences(run, summed, square), lambda t, v: filled(t, v, mask, square))
-        pairs = chain(tape, pairs, exponential)
-        system = _weighed(run, strong, key, pairs)
-        inner = _weighed(run, query, key, pairs)
-        grown = exponential(tape, summed)
-        decayed = chain(tape, grown, lambda t, v: outer(t, strong, v, strong.numel))
-        fresh, known = (solved(tape, system, right) for right in (entering, decayed))
-        grown = exponential(tape, summed)
-        asked = chain(tape, grown, lambda t, v: outer(t, query, v, query.numel))
+        entering = multiply_broadcast(tape, value, strength, value.numel)
+        strong = multiply_broadcast(tape, key, strength, key.numel)
+        mask = make_triangle(tape, CHUNK)
+        summed = cumsum(tape, fading)
+        pairs = chain(
+            tape,
+            _subtract_positions(ctx, summed, square),
+            lambda t, v: fill_masked(t, v, mask, square),
+        )
+        pairs = chain(tape, pairs, exponentiate)
+        system = _multiply_decayed(ctx, strong, key, pairs)
+        inner = _multiply_decayed(ctx, query, key, pairs)
+        grown = exponentiate(tape, summed)
+        decayed = chain(tape, grown, lambda t, v: multiply_broadcast(t, strong, v, strong.numel))
+        fresh, k_cumdecay = (solve_triangular(tape, system, right) for right in (entering, decayed))
+        grown = exponentiate(tape, summed)
+        decayed_query = chain(
+            tape, grown, lambda t, v: multiply_broadcast(t, query, v, query.numel)
+        )
         tape.free(query)
         last = narrow(tape, summed, chunks.per_chunk(heads))
-        rest = chain(tape, difference(tape, summed, last), exponential)
-        written = chain(tape, rest, lambda t, v: outer(t, key, v, key.numel))
+        remaining_decay = chain(tape, subtract_broadcast(tape, summed, last), exponentiate)
+        written = chain(
+            tape, remaining_decay, lambda t, v: multiply_broadcast(t, key, v, key.numel)
+        )
         tape.free(key)
-        ending = chain(tape, last, exponential)
+        ending = chain(tape, last, exponentiate)
         loop = ChunkLoop(
-            fresh=fresh,
-            known=known,
-            asked=asked,
-            inner=inner,
-            written=written,
-            ending=ending,
+            new_values=fresh,
+            decayed_keys=k_cumdecay,
+            decayed_queries=decayed_query,
+            intra_scores=inner,
+            state_keys=written,
+            final_decay=ending,
             state=sizes.per_sequence(self.states),
             num_chunks=chunks.count,
             chunk_of_values=sizes.per_sequence(CHUNK * self.value_size),
             chunk_of_keys=sizes.per_sequence(CHUNK * wide),
         )
         out, names = scan_chunks(tape, loop)
-        tape.free(strong, entering, decayed, system, pairs, summed, mask, *loop.values, value, strength, fading)
-        cut = chain(tape, out, lambda t, v: narrow(t, v, like.numel) if chunks.padding else t.alias(v))
-        y = chain(tape, cut, lambda t, v: _copied(t, v, like.dtype))
+        tape.free(
+            strong,
+            entering,
+            decayed,
+            system,
+            pairs,
+            summed,
+            mask,
+            *loop.operands,
+            value,
+            strength,
+            fading,
+        )
+        cut = chain(
+            tape, out, lambda t, v: narrow(t, v, like.numel) if chunks.padding else t.alias(v)
+        )
+        y = chain(tape, cut, lambda t, v: _copy_to_dtype(t, v, like.dtype))
         tape.release(*names)
         return y
 
-    def _chunks(self, run: Recording) -> Chunks:
-        assert run.length is not None  # noqa: S101 - a model with chunks is recorded for one length
-        count = ceil_div(run.length, CHUNK)
-        return Chunks(side=CHUNK, count=count, padding=count * CHUNK - run.length, batched=run.batched)
+    def _split_chunks(self, ctx: Recording) -> Chunks:
+        assert ctx.length is not None  # noqa: S101 - a model with chunks is recorded for one length
+        count = ceil_div(ctx.length, CHUNK)
+        return Chunks(
+            side=CHUNK, count=count, padding=count * CHUNK - ctx.length, batched=ctx.batched
+        )
 
-    def _normed(self, run: Recording, x: Value, gate: Value, scope: str) -> Value:
-        """Return each head normalised and times its gate, in its own dtype (``Qwen3NextRMSNormGated``); ``x`` is dropped."""
-        tape = run.tape
-        normed = run.norm(self.norm, x, scope, rows=run.extent.tokens(self.num_value_heads))
+    def _apply_gated_norm(self, ctx: Recording, x: Value, gate: Value, scope: str) -> Value:
+        """Return each head normalised and multiplied by its gate.
+
+        The result has the dtype of ``x`` (``Qwen3NextRMSNormGated``); ``x`` is dropped.
+        """
+        tape = ctx.tape
+        normed = ctx.norm(self.norm, x, scope, rows=ctx.shape.tokens(self.num_value_heads))
         opened = chain(tape, cast(tape, gate, DType.FP32), silu)
         gated = multiply(tape, normed, opened)
         tape.free(opened)
@@ -241,29 +329,37 @@ class DeltaNet:
         return y
 
 
-def _fp32_copy(run: Recording, x: Value) -> Value:
-    """Return ``x`` in fp32 with heads before tokens: a copy whatever its dtype."""
-    return cast(run.tape, x, DType.FP32) if x.dtype is not DType.FP32 else copy_of(run.tape, x)
+def _copy_to_fp32(ctx: Recording, x: Value) -> Value:
+    """Return an fp32 copy of ``x`` with heads before tokens.
+
+    It is a copy whatever the dtype of ``x``.
+    """
+    return (
+        cast(ctx.tape, x, DType.FP32) if x.dtype is not DType.FP32 else copy_contiguous(ctx.tape, x)
+    )
 
 
-def _copied(tape: Tape, x: Value, dtype: DType) -> Value:
-    return cast(tape, x, dtype) if x.dtype is not dtype else copy_of(tape, x)
+def _copy_to_dtype(tape: Tape, x: Value, dtype: DType) -> Value:
+    return cast(tape, x, dtype) if x.dtype is not dtype else copy_contiguous(tape, x)
 
 
-def _unit(run: Recording, x: Value, rows: Size) -> Value:
-    """Return ``x`` times the inverse root of its sum of squares (``l2norm``); it is dropped."""
-    tape = run.tape
+def _normalise_l2(ctx: Recording, x: Value, rows: Size) -> Value:
+    """Return ``x`` divided by its L2 norm (``l2norm``).
+
+    ``x`` is multiplied by the inverse root of its sum of squares, and dropped.
+    """
+    tape = ctx.tape
     squared = multiply(tape, x, x)
-    total = chain(tape, squared, lambda t, v: sum_of_rows(t, v, rows))
-    inverse = chain(tape, chain(tape, total, add_scalar), from_output)
-    y = outer(tape, x, inverse, x.numel)
+    total = chain(tape, squared, lambda t, v: sum_rows(t, v, rows))
+    inverse = chain(tape, chain(tape, total, add_scalar), activate_saving_output)
+    y = multiply_broadcast(tape, x, inverse, x.numel)
     tape.free(inverse, x)
     return y
 
 
-def _differences(run: Recording, x: Value, square: Size) -> Value:
-    """Return every position of a chunk less every other one."""
-    tape = run.tape
+def _subtract_positions(ctx: Recording, x: Value, square: Size) -> Value:
+    """Return the pairwise differences of a chunk's positions."""
+    tape = ctx.tape
 
     def backward(_: Storage) -> None:
         negated = tape.scratch(square, x.dtype)
@@ -273,8 +369,8 @@ def _differences(run: Recording, x: Value, square: Size) -> Value:
     return tape.emit(square, x.dtype, inputs=(x,), backward=backward)
 
 
-def _weighed(run: Recording, left: Value, right: Value, decay: Value) -> Value:
-    """Return the products of positions of a chunk, each times its decay."""
-    tape = run.tape
-    product = contraction(tape, left, right, decay.numel, copies=(False, False))
+def _multiply_decayed(ctx: Recording, left: Value, right: Value, decay: Value) -> Value:
+    """Return the products of a chunk's positions, each times its decay."""
+    tape = ctx.tape
+    product = contract(tape, left, right, decay.numel, copies=(False, False))
     return chain(tape, product, lambda t, v: multiply(t, v, decay))

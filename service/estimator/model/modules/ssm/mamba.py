@@ -1,54 +1,69 @@
-"""The Mamba mixer (arXiv:2312.00752, section 3) as transformers runs it without its kernels, and its layer."""
+"""Mamba mixer (arXiv:2312.00752, section 3) and its layer.
+
+As transformers runs it without its kernels.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.modules.layers.block import Mixer
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
-from service.estimator.model.modules.ssm.causal_conv import convolved, masked_rows
+from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
 from service.estimator.model.modules.ssm.recurrent_step import (
     STATE_DTYPE,
-    gated,
-    keep_state,
-    updated_channels,
-    updated_convolution,
+    apply_gate,
+    store_state,
+    update_channels,
+    update_convolution,
 )
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Value, value_of
+from service.estimator.tape.nodes import Value, as_value
 from service.estimator.tape.ops.elementwise import (
+    activate_saving_input,
+    activate_saving_output,
     add,
+    autocast_to_fp32,
     cast,
     chain,
-    from_input,
-    from_output,
-    in_fp32,
     multiply,
     multiply_scalar,
     silu,
 )
-from service.estimator.tape.ops.norms import weightless_norm
-from service.estimator.tape.ops.products import autocast_input, autocast_weight, batched_product, copy_of, split
-from service.estimator.tape.ops.scan import outer, scan
+from service.estimator.tape.ops.norms import rms_norm_without_weight
+from service.estimator.tape.ops.products import (
+    autocast_input,
+    autocast_weight,
+    batched_product,
+    copy_contiguous,
+    split,
+)
+from service.estimator.tape.ops.scan import multiply_broadcast, scan
 from service.estimator.values.dtypes import DType
 
 
-def unread_adapters(mixer: str) -> frozenset[str]:
-    """Return the names of the adapter on ``dt_proj``: forward reads that layer's weight itself, past any adapter."""
+def list_unread_adapters(mixer: str) -> frozenset[str]:
+    """Return the names of the adapter on ``dt_proj``.
+
+    Forward reads that layer's weight itself, past any adapter.
+    """
     return frozenset({f"{mixer}.dt_proj.lora_A", f"{mixer}.dt_proj.lora_B"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MambaMixer:
-    """A selective state space: ``inner_size`` channels with ``state_size`` states each, steps from ``step_rank`` numbers."""
+    """Selective state space mixer.
 
-    entry: Linear
-    selection: Linear
-    step: Linear
-    output: Linear
+    ``inner_size`` channels have ``state_size`` states each; steps come from ``step_rank`` numbers.
+    """
+
+    in_proj: Linear
+    x_proj: Linear
+    dt_proj: Linear
+    out_proj: Linear
     inner_size: int
     state_size: int
     step_rank: int
@@ -63,9 +78,9 @@ class MambaMixer:
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
-        return (self.entry, self.selection, self.step, self.output)
+        return (self.in_proj, self.x_proj, self.dt_proj, self.out_proj)
 
-    def _own(self) -> Iterator[Weight]:
+    def _mixer_weights(self) -> Iterator[Weight]:
         yield Weight(f"{self.name}.A_log", "ssm", (self.inner_size, self.state_size))
         yield Weight(f"{self.name}.D", "ssm", (self.inner_size,))
         yield Weight(f"{self.name}.conv1d.weight", "ssm", (self.inner_size, 1, self.kernel_size))
@@ -74,7 +89,7 @@ class MambaMixer:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        yield from self._own()
+        yield from self._mixer_weights()
         for layer in self.linears():
             yield from layer.weights()
         for norm in self.selected_norms:
@@ -82,127 +97,172 @@ class MambaMixer:
 
     @property
     def cache_elements_per_token(self) -> int:
-        """Elements that a cache keeps for one token: none, the state is one per sequence."""
+        """Cache elements of one token: none.
+
+        The state is one per sequence.
+        """
         return 0
 
     def state_bytes(self, dtype: DType) -> int:
-        """Return the bytes of the convolution's last positions, in ``dtype``, and of the states that one sequence keeps."""
+        """Return the bytes that one sequence keeps.
+
+        These are the convolution's last positions, in ``dtype``, and the states.
+        """
         states = self.inner_size * self.state_size * STATE_DTYPE.bytes_per_element
         return self.kernel_size * self.inner_size * dtype.bytes_per_element + states
 
     @property
     def sliding_window(self) -> int | None:
-        """Tokens that are read at most: all of them, through the state."""
+        """Maximum number of tokens that are read: all, through the state."""
         return None
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the mixer; ``x`` stays with the caller."""
-        tape, channels = run.tape, run.extent.tokens(self.inner_size)
-        decay_log, skip, *filters = run.parameters(self._own(), scope)
-        rates = chain(tape, chain(tape, cast(tape, value_of(decay_log), DType.FP32), _exponential), multiply_scalar)
-        rows = masked_rows(run, x)
-        projected = run.linear(self.entry, rows, scope)
+        tape, channels = ctx.tape, ctx.shape.tokens(self.inner_size)
+        decay_log, skip, *filters = ctx.parameters(self._mixer_weights(), scope)
+        rates = chain(
+            tape,
+            chain(tape, cast(tape, as_value(decay_log), DType.FP32), _apply_exponential),
+            multiply_scalar,
+        )
+        rows = mask_padding(ctx, x)
+        projected = ctx.linear(self.in_proj, rows, scope)
         hidden, gate = split(tape, projected, (channels, channels))
-        keep_state(run, self.kernel_size * self.inner_size, hidden.dtype)
-        if run.extent.decoding:
-            hidden = updated_convolution(run, hidden, self.kernel_size, ACTIVATIONS[self.activation])
+        store_state(ctx, self.kernel_size * self.inner_size, hidden.dtype)
+        if ctx.shape.decoding:
+            hidden = update_convolution(ctx, hidden, self.kernel_size, ACTIVATIONS[self.activation])
         else:
-            hidden = convolved(run, hidden, filters, self.kernel_size, ACTIVATIONS[self.activation])
-        hidden = chain(tape, hidden, lambda _, value: masked_rows(run, value))
-        steps, entering, reading = self._selected(run, hidden, scope)
+            hidden = convolve_causally(
+                ctx, hidden, filters, self.kernel_size, ACTIVATIONS[self.activation]
+            )
+        hidden = chain(tape, hidden, lambda _, value: mask_padding(ctx, value))
+        steps, entering, reading = self._select(ctx, hidden, scope)
         names: list[Storage] = []
-        if run.extent.decoding:
-            opened = gated(tape, self._updated(run, hidden, (steps, rates, entering, reading), scope), hidden, gate)
+        if ctx.shape.decoding:
+            opened = apply_gate(
+                tape,
+                self._update(ctx, hidden, (steps, rates, entering, reading), scope),
+                hidden,
+                gate,
+            )
         else:
-            selected, skipped = (steps, rates, entering, reading), cast(tape, value_of(skip), DType.FP32)
-            scanned, names = self._scanned(run, hidden, selected, skipped, scope)
-            opened = self._gated(run, scanned, gate)
-        keep_state(run, self.inner_size * self.state_size, STATE_DTYPE)
+            selected, skipped = (
+                (steps, rates, entering, reading),
+                cast(tape, as_value(skip), DType.FP32),
+            )
+            scanned, names = self._scan(ctx, hidden, selected, skipped, scope)
+            opened = self._apply_gate(ctx, scanned, gate)
+        store_state(ctx, self.inner_size * self.state_size, STATE_DTYPE)
         narrowed = cast(tape, opened, x.dtype)
-        y = chain(tape, narrowed, lambda _, value: run.linear(self.output, value, scope))
+        y = chain(tape, narrowed, lambda _, value: ctx.linear(self.out_proj, value, scope))
         tape.release(*names)
         tape.free(opened, steps, entering, reading, rates, hidden, gate, rows)
         return y
 
-    def _selected(self, run: Recording, hidden: Value, scope: str) -> tuple[Value, Value, Value]:
+    def _select(self, ctx: Recording, hidden: Value, scope: str) -> tuple[Value, Value, Value]:
         """Return step, B and C of every token."""
-        tape, tokens = run.tape, run.extent.tokens
+        tape, tokens = ctx.tape, ctx.shape.tokens
         states = tokens(self.state_size)
-        rows = copy_of(tape, hidden) if run.batched and not run.extent.decoding else tape.alias(hidden)
-        selected = chain(tape, rows, lambda _, value: run.linear(self.selection, value, scope))
+        rows = (
+            copy_contiguous(tape, hidden)
+            if ctx.batched and not ctx.shape.decoding
+            else tape.alias(hidden)
+        )
+        selected = chain(tape, rows, lambda _, value: ctx.linear(self.x_proj, value, scope))
         parts = split(tape, selected, (tokens(self.step_rank), states, states))
         if self.normalised:
-            parts = tuple(chain(tape, part, lambda t, value: weightless_norm(t, value, tokens(1))) for part in parts)
+            parts = tuple(
+                chain(tape, part, lambda t, value: rms_norm_without_weight(t, value, tokens(1)))
+                for part in parts
+            )
         if self.selected_norms:
-            parts = tuple(self._normed(run, norm, part, scope) for norm, part in zip(self.selected_norms, parts, strict=True))
+            parts = tuple(
+                self._normalise(ctx, norm, part, scope)
+                for norm, part in zip(self.selected_norms, parts, strict=True)
+            )
         ranks, entering, reading = parts
-        weight = autocast_weight(tape, run.parameters(self.step.weights(), scope)[0])
+        weight = autocast_weight(tape, ctx.parameters(self.dt_proj.weights(), scope)[0])
         source = autocast_input(tape, ranks)
-        steps = chain(tape, batched_product(tape, source, weight, tokens(self.inner_size)), copy_of)
+        steps = chain(
+            tape, batched_product(tape, source, weight, tokens(self.inner_size)), copy_contiguous
+        )
         tape.free(ranks, source, weight)
         return steps, entering, reading
 
-    def _normed(self, run: Recording, norm: Norm, part: Value, scope: str) -> Value:
-        return chain(run.tape, part, lambda _, value: run.norm(norm, value, scope))
+    def _normalise(self, ctx: Recording, norm: Norm, part: Value, scope: str) -> Value:
+        return chain(ctx.tape, part, lambda _, value: ctx.norm(norm, value, scope))
 
-    def _scanned(
-        self, run: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], skip: Value, scope: str
+    def _scan(
+        self,
+        ctx: Recording,
+        hidden: Value,
+        selected: tuple[Value, Value, Value, Value],
+        skip: Value,
+        scope: str,
     ) -> tuple[Value, list[Storage]]:
-        """Return the scan's output with the skip connection, fp32, and the last state, which a cache is still to copy."""
-        tape, tokens = run.tape, run.extent.tokens
+        """Return the scan's output with the skip connection, and its last state.
+
+        The output is fp32; a cache is still to copy the last state.
+        """
+        tape, tokens = ctx.tape, ctx.shape.tokens
         raw, rates, entering, reading = selected
         full = tokens(self.inner_size * self.state_size)
-        steps = self._steps(run, raw, scope)
-        decay = chain(tape, outer(tape, rates, steps, full), _exponential)
+        steps = self._compute_steps(ctx, raw, scope)
+        decay = chain(tape, multiply_broadcast(tape, rates, steps, full), _apply_exponential)
         wide = cast(tape, entering, DType.FP32)
-        kept = chain(tape, wide, lambda t, v: outer(t, steps, v, full))
+        discrete_b = chain(tape, wide, lambda t, v: multiply_broadcast(t, steps, v, full))
         source = cast(tape, hidden, DType.FP32)
-        entered = chain(tape, source, lambda t, v: outer(t, kept, v, full))
+        entered = chain(tape, source, lambda t, v: multiply_broadcast(t, discrete_b, v, full))
         state = sizes.per_sequence(self.inner_size * self.state_size)
         out, names = scan(tape, (decay, entered, reading), hidden.numel, state, hidden.dtype)
-        skipped = outer(tape, hidden, skip, hidden.numel)
+        skipped = multiply_broadcast(tape, hidden, skip, hidden.numel)
         summed = add(tape, skipped, out)
-        tape.free(skipped, out, decay, kept, entered, steps, skip)
+        tape.free(skipped, out, decay, discrete_b, entered, steps, skip)
         outputs, last = names
         tape.release(outputs)
-        if run.store is not None:
+        if ctx.cache is not None:
             return summed, [last]
         tape.release(last)
         return summed, []
 
-    def _updated(self, run: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], scope: str) -> Value:
-        """Return what the kept state gives out for the newest position."""
+    def _update(
+        self, ctx: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], scope: str
+    ) -> Value:
+        """Return the state's output for the newest position."""
         raw, rates, entering, reading = selected
-        steps = self._steps(run, raw, scope)
+        steps = self._compute_steps(ctx, raw, scope)
         state = sizes.per_sequence(self.inner_size * self.state_size)
-        y = updated_channels(run, (hidden, steps, rates, entering, reading), state)
-        run.tape.free(steps)
+        y = update_channels(ctx, (hidden, steps, rates, entering, reading), state)
+        ctx.tape.free(steps)
         return y
 
-    def _steps(self, run: Recording, raw: Value, scope: str) -> Value:
+    def _compute_steps(self, ctx: Recording, raw: Value, scope: str) -> Value:
         """Return ``softplus(step + bias)``; the step stays with the caller."""
-        tape = run.tape
-        bias = cast(tape, value_of(run.parameters(self.step.weights(), scope)[1]), DType.FP32)
+        tape = ctx.tape
+        bias = cast(tape, as_value(ctx.parameters(self.dt_proj.weights(), scope)[1]), DType.FP32)
         near = cast(tape, bias, raw.dtype)
         biased = add(tape, raw, near)
         tape.free(near, bias)
-        return chain(tape, chain(tape, biased, in_fp32), from_input)
+        return chain(tape, chain(tape, biased, autocast_to_fp32), activate_saving_input)
 
-    def _gated(self, run: Recording, scanned: Value, gate: Value) -> Value:
-        tape = run.tape
+    def _apply_gate(self, ctx: Recording, scanned: Value, gate: Value) -> Value:
+        tape = ctx.tape
         opened = silu(tape, gate)
         y = multiply(tape, scanned, opened)
         tape.free(opened, scanned)
         return y
 
 
-def _exponential(tape: Tape, x: Value) -> Value:
-    return chain(tape, in_fp32(tape, x), from_output)
+def _apply_exponential(tape: Tape, x: Value) -> Value:
+    return chain(tape, autocast_to_fp32(tape, x), activate_saving_output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MambaBlock:
-    """A layer of norm and mixer, with a residual that may be kept in fp32."""
+    """Layer of norm and mixer with a residual.
+
+    The residual may be kept in fp32.
+    """
 
     norm: Norm
     mixer: Mixer
@@ -228,16 +288,19 @@ class MambaBlock:
 
     @property
     def cache_window(self) -> int | None:
-        """Tokens that a cache of this layer keeps at most; None is all of them."""
+        """Maximum number of tokens in this layer's cache; None is all."""
         return None
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
-        source = cast(tape, x, run.dtype)
-        normed = chain(tape, source, lambda _, value: run.norm(self.norm, value, scope))
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer, which drops its input.
+
+        The input is dropped at the end, when the loop over layers rebinds its name.
+        """
+        tape = ctx.tape
+        source = cast(tape, x, ctx.dtype)
+        normed = chain(tape, source, lambda _, value: ctx.norm(self.norm, value, scope))
         residual = cast(tape, x, DType.FP32) if self.fp32_residual else tape.alias(x)
-        mixed = self.mixer.record(run, normed, scope)
+        mixed = self.mixer.record(ctx, normed, scope)
         tape.free(normed)
         y = add(tape, residual, mixed)
         tape.free(mixed, residual, x)

@@ -1,4 +1,7 @@
-"""Vision towers: patches of an image become positions, which layers without a causal mask read."""
+"""Vision towers over patches of images.
+
+Patches become positions, which layers without a causal mask read.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,25 +10,35 @@ from dataclasses import dataclass, replace
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.modules.layers.vision import KIND
 from service.estimator.model.recording import Recording
-from service.estimator.model.repeats import repeated, repeated_beside
+from service.estimator.model.repeats import record_blocks, record_blocks_keeping_input
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
-from service.estimator.tape.nodes import Value, value_of
+from service.estimator.tape.nodes import Value, as_value
 from service.estimator.tape.ops.elementwise import chain, dropout
-from service.estimator.tape.ops.images import behind, patches, placed, spread
-from service.estimator.tape.ops.products import embedding, integers
+from service.estimator.tape.ops.images import (
+    add_positions,
+    concatenate_promoted,
+    embed_patches,
+    expand_parameter,
+)
+from service.estimator.tape.ops.products import allocate_integers, embedding
 from service.estimator.tape.ops.views import narrow
-from service.estimator.tape.pass_shape import Extent
+from service.estimator.tape.pass_shape import PassShape
 from service.estimator.tape.sizes import ZERO, Size
 from service.estimator.values.units import ceil_div
 
 ALIGNED_ROWS = 32
-"""Rows to which the memory-efficient kernel rounds its log-sum-exp (ATen's mem_eff_attention/kernel_forward.h)."""
+"""Rows to which the memory-efficient kernel rounds its log-sum-exp (ATen's
+mem_eff_attention/kernel_forward.h).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageExtent(Extent):
-    """Images of a sequence in place of its tokens: how many, and how many positions each takes."""
+class ImageShape(PassShape):
+    """Pass shape of images in place of a sequence's tokens.
+
+    It has the number of images, and the positions that each takes.
+    """
 
     num_images: int
     positions_per_image: int
@@ -35,12 +48,15 @@ class ImageExtent(Extent):
         return sizes.per_sequence(count * self.num_images * self.positions_per_image)
 
     def aligned(self, count: int) -> Size:
-        """Return ``count`` elements per position, rounded up to the memory-efficient kernel's rows (its ``kAlignLSE``)."""
+        """Return ``count`` elements per position, rounded up to kernel rows.
+
+        The rows are those of the memory-efficient kernel (its ``kAlignLSE``).
+        """
         rows = ceil_div(self.positions_per_image, ALIGNED_ROWS) * ALIGNED_ROWS
         return sizes.per_sequence(count * self.num_images * rows)
 
     def cached(self, count: int) -> Size:
-        """Return what every position reads: there is no cache."""
+        """Return ``count`` elements per position: there is no cache."""
         return self.tokens(count)
 
     def scores(self, count: int) -> Size:
@@ -57,20 +73,26 @@ class ImageExtent(Extent):
 
 
 @contextmanager
-def reading(run: Recording, extent: Extent) -> Iterator[None]:
-    """Record images rather than tokens: without the padding, the window or the cache of the text beside them."""
-    before = run.extent, run.padded, run.window_reached, run.store
-    run.extent, run.padded, run.window_reached, run.store = extent, False, False, None
+def record_over_images(ctx: Recording, shape: PassShape) -> Iterator[None]:
+    """Record over images rather than tokens.
+
+    The padding, the window and the cache of the text beside them do not count meanwhile.
+    """
+    before = ctx.shape, ctx.padded, ctx.window_reached, ctx.cache
+    ctx.shape, ctx.padded, ctx.window_reached, ctx.cache = shape, False, False, None
     yield
-    run.extent, run.padded, run.window_reached, run.store = before
+    ctx.shape, ctx.padded, ctx.window_reached, ctx.cache = before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageLayer:
-    """A layer over images, also when it is computed again between layers over tokens."""
+    """Layer over images.
+
+    It stays so when it is computed again between layers over tokens.
+    """
 
     layer: BlockModule
-    extent: ImageExtent
+    shape: ImageShape
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target, in order of use."""
@@ -86,18 +108,24 @@ class ImageLayer:
 
     @property
     def cache_elements_per_token(self) -> int:
-        """Elements of key and value that a cache keeps for one token: none."""
+        """Cache elements of one token: none."""
         return 0
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        with reading(run, self.extent):
-            return self.layer.record(run, x, scope)
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Record the layer, which drops its input.
+
+        The input is dropped at the end, when the loop over layers rebinds its name.
+        """
+        with record_over_images(ctx, self.shape):
+            return self.layer.record(ctx, x, scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pixels:
-    """An image as it comes, and how it is cut: square patches, or a class token before them."""
+class PatchEmbeddings:
+    """Patch and position embeddings of images of one size.
+
+    An image is cut into square patches; a class token may stand before them.
+    """
 
     image_size: int
     patch_size: int
@@ -110,12 +138,12 @@ class Pixels:
 
     @property
     def numel(self) -> int:
-        """Numbers that make up one image."""
+        """Elements of one image."""
         return self.num_channels * self.image_size**2
 
     @property
     def elements(self) -> int:
-        """Numbers in one image."""
+        """Elements of one image."""
         return self.num_channels * self.image_size**2
 
     @property
@@ -130,22 +158,36 @@ class Pixels:
 
     @property
     def projection(self) -> tuple[Weight, ...]:
-        """The convolution that makes a patch a position: weight and bias."""
+        """Weight and bias of the patch convolution."""
         kernel = (self.width, self.num_channels, self.patch_size, self.patch_size)
-        bias = (Weight("embeddings.patch_embedding.bias", KIND, (self.width,)),) if self.bias else ()
+        bias = (
+            (Weight("embeddings.patch_embedding.bias", KIND, (self.width,)),) if self.bias else ()
+        )
         return (Weight("embeddings.patch_embedding.weight", KIND, kernel), *bias)
 
     @property
     def token(self) -> Weight:
-        """The class token: a row where positions are a table, else a batch of one sequence with one position (ViT)."""
-        return Weight("embeddings.class_embedding", KIND, (self.width,) if self.position_table else (1, 1, self.width))
+        """Class token of the tower.
+
+        It is a row where positions are a table, else a batch of one sequence with one position
+        (ViT).
+        """
+        return Weight(
+            "embeddings.class_embedding",
+            KIND,
+            (self.width,) if self.position_table else (1, 1, self.width),
+        )
 
     @property
     def positions(self) -> Weight:
-        """The positions, counted as an embedding where they are a table."""
+        """Position embeddings, counted as an embedding where they are a table."""
         if not self.position_table:
-            return Weight("embeddings.position_embedding", KIND, (1, self.num_positions, self.width))
-        return Weight("embeddings.position_embedding", "embedding", (self.num_positions, self.width))
+            return Weight(
+                "embeddings.position_embedding", KIND, (1, self.num_positions, self.width)
+            )
+        return Weight(
+            "embeddings.position_embedding", "embedding", (self.num_positions, self.width)
+        )
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
@@ -154,29 +196,44 @@ class Pixels:
             yield self.token
         yield self.positions
 
-    def record(self, run: Recording, pixels: Value, extent: ImageExtent, scope: str) -> Value:
+    def record(self, ctx: Recording, pixels: Value, shape: ImageShape, scope: str) -> Value:
         """Record the positions of the images; ``pixels`` stay with the caller."""
-        tape, (weight, *bias) = run.tape, run.parameters(self.projection, scope)
-        x = patches(tape, pixels, weight, bias[0] if bias else None, extent.images(self.num_patches * self.width))
-        if run.checkpointed and run.lora is not None:
-            tape.require_grad(x)  # PEFT's enable_input_require_grads, which takes patches for embeddings too
+        tape, (weight, *bias) = ctx.tape, ctx.parameters(self.projection, scope)
+        x = embed_patches(
+            tape,
+            pixels,
+            weight,
+            bias[0] if bias else None,
+            shape.images(self.num_patches * self.width),
+        )
+        if ctx.checkpointed and ctx.lora is not None:
+            tape.require_grad(
+                x
+            )  # PEFT's enable_input_require_grads, which takes patches for embeddings too
         if self.class_token:
-            token = spread(tape, run.parameter(self.token, scope), extent.images(self.width))
-            x = chain(tape, x, lambda t, value: behind(t, token, value))
-        table = run.parameter(self.positions, scope)
+            token = expand_parameter(
+                tape, ctx.parameter(self.token, scope), shape.images(self.width)
+            )
+            x = chain(tape, x, lambda t, value: concatenate_promoted(t, token, value))
+        table = ctx.parameter(self.positions, scope)
         if not self.position_table:
-            return placed(tape, x, value_of(table))
-        found = embedding(tape, table, integers(tape, ZERO), extent.positions(self.width))
-        x = placed(tape, x, found)
-        tape.free(found)
+            return add_positions(tape, x, as_value(table))
+        position_embeddings = embedding(
+            tape, table, allocate_integers(tape, ZERO), shape.positions(self.width)
+        )
+        x = add_positions(tape, x, position_embeddings)
+        tape.free(position_embeddings)
         return x
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
-    """A vision transformer of equal layers; ``used_layers`` of them are read, so that the others get no gradient."""
+    """Vision transformer of equal layers.
 
-    pixels: Pixels
+    ``used_layers`` of them are read, so that the others get no gradient.
+    """
+
+    patch_embeddings: PatchEmbeddings
     layer: BlockModule
     num_layers: int
     used_layers: int
@@ -187,80 +244,107 @@ class Tower:
     sharded: bool = False
     """Whether each layer is a sharded unit, rather than a part of the root unit."""
     whole_last_norm: bool = True
-    """Whether the last norm is over all positions, rather than over the class token's alone (CLIP)."""
+    """Whether the last norm is over all positions, rather than over the class token's alone (CLIP).
+    """
 
-    def extent(self, num_images: int) -> ImageExtent:
-        """Return the extent of so many images per sequence."""
-        return ImageExtent(num_images=num_images, positions_per_image=self.pixels.num_positions)
+    def build_shape(self, num_images: int) -> ImageShape:
+        """Return the pass shape of so many images per sequence."""
+        return ImageShape(
+            num_images=num_images, positions_per_image=self.patch_embeddings.num_positions
+        )
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target, of every layer."""
         return tuple(linear for index in range(self.num_layers) for linear in self._linears(index))
 
     def _linears(self, index: int) -> tuple[Linear, ...]:
-        return tuple(replace(linear, name=f"{self.scope}{index}.{linear.name}") for linear in self.layer.linears())
+        return tuple(
+            replace(linear, name=f"{self.scope}{index}.{linear.name}")
+            for linear in self.layer.linears()
+        )
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        yield from (_renamed(weight, self.scope) for weight in self.pixels.weights())
+        yield from (_prefix_name(weight, self.scope) for weight in self.patch_embeddings.weights())
         yield from self.layer_weights()
         for norm in (self.first_norm, self.last_norm):
             if norm is not None:
-                yield from (_renamed(weight, self.scope) for weight in norm.weights())
+                yield from (_prefix_name(weight, self.scope) for weight in norm.weights())
 
     def layer_weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors of the layers."""
         for index in range(self.num_layers):
-            yield from self._layer(index)
+            yield from self._layer_weights(index)
 
     def unread_weights(self) -> Iterator[Weight]:
-        """Yield the parameter tensors that a language model reads no result of: later layers, the norm of the class token."""
+        """Yield the parameter tensors whose result is never read.
+
+        These are the later layers and the norm of the class token, of which a language model reads
+        nothing.
+        """
         for index in range(self.used_layers, self.num_layers):
-            yield from self._layer(index)
+            yield from self._layer_weights(index)
         if self.last_norm is not None and not self.whole_last_norm:
-            yield from (_renamed(weight, self.scope) for weight in self.last_norm.weights())
+            yield from (_prefix_name(weight, self.scope) for weight in self.last_norm.weights())
 
     def unread_linears(self) -> tuple[Linear, ...]:
-        """Return the linear layers that nothing reads the result of."""
-        return tuple(linear for index in range(self.used_layers, self.num_layers) for linear in self._linears(index))
+        """Return the linear layers whose result is never read."""
+        return tuple(
+            linear
+            for index in range(self.used_layers, self.num_layers)
+            for linear in self._linears(index)
+        )
 
-    def _layer(self, index: int) -> Iterator[Weight]:
-        yield from (_renamed(weight, f"{self.scope}{index}.") for weight in self.layer.weights())
+    def _layer_weights(self, index: int) -> Iterator[Weight]:
+        yield from (
+            _prefix_name(weight, f"{self.scope}{index}.") for weight in self.layer.weights()
+        )
 
-    def record(self, run: Recording, pixels: Value, extent: ImageExtent) -> tuple[Value, Value]:
-        """Record the layers that are read; return the first hidden state, which the tower's forward names, and the last."""
-        first = self.pixels.record(run, pixels, extent, self.scope)
-        first = chain(run.tape, first, lambda t, x: dropout(t, x, self.dropout))
+    def record(self, ctx: Recording, pixels: Value, shape: ImageShape) -> tuple[Value, Value]:
+        """Record the layers that are read.
+
+        Returns the first hidden state, which the tower's forward names, and the last.
+        """
+        first = self.patch_embeddings.record(ctx, pixels, shape, self.scope)
+        first = chain(ctx.tape, first, lambda t, x: dropout(t, x, self.dropout))
         if self.first_norm is not None:
             norm = self.first_norm
-            first = chain(run.tape, first, lambda _, x: run.norm(norm, x, self.scope))
-        layer = ImageLayer(layer=self.layer, extent=extent)
-        units, run.units = run.units, run.units if self.sharded else None
-        last = repeated_beside(run, layer, self.used_layers, self.scope, first)
-        run.units = units
+            first = chain(ctx.tape, first, lambda _, x: ctx.norm(norm, x, self.scope))
+        layer = ImageLayer(layer=self.layer, shape=shape)
+        units, ctx.units = ctx.units, ctx.units if self.sharded else None
+        last = record_blocks_keeping_input(ctx, layer, self.used_layers, self.scope, first)
+        ctx.units = units
         return first, last
 
-    def one_layer(self, run: Recording, x: Value, extent: ImageExtent, scope: str) -> Value:
+    def record_layer(self, ctx: Recording, x: Value, shape: ImageShape, scope: str) -> Value:
         """Record one more layer after ``x``, which is dropped."""
-        units, run.units = run.units, run.units if self.sharded else None
-        y = repeated(run, ImageLayer(layer=self.layer, extent=extent), 1, scope, x)
-        run.units = units
+        units, ctx.units = ctx.units, ctx.units if self.sharded else None
+        y = record_blocks(ctx, ImageLayer(layer=self.layer, shape=shape), 1, scope, x)
+        ctx.units = units
         return y
 
-    def normed(self, run: Recording, hidden: Value) -> Value:
-        """Return the hidden state as a language model reads it: normalised where the last norm is over all positions."""
-        if self.last_norm is None or not self.whole_last_norm:
-            return run.tape.alias(hidden)
-        return run.norm(self.last_norm, hidden, self.scope)
+    def apply_last_norm(self, ctx: Recording, hidden: Value) -> Value:
+        """Return the hidden state as a language model reads it.
 
-    def class_token(self, run: Recording, hidden: Value, extent: ImageExtent) -> Value:
-        """Return the class token's state of each image, normalised where that is where the last norm stands."""
-        token = narrow(run.tape, hidden, extent.images(self.pixels.width))
+        It is normalised where the last norm is over all positions.
+        """
+        if self.last_norm is None or not self.whole_last_norm:
+            return ctx.tape.alias(hidden)
+        return ctx.norm(self.last_norm, hidden, self.scope)
+
+    def get_class_token(self, ctx: Recording, hidden: Value, shape: ImageShape) -> Value:
+        """Return the class token's state of each image.
+
+        It is normalised where the last norm is over the class token alone.
+        """
+        token = narrow(ctx.tape, hidden, shape.images(self.patch_embeddings.width))
         if self.last_norm is None or self.whole_last_norm:
             return token
         norm = self.last_norm
-        return chain(run.tape, token, lambda _, x: run.norm(norm, x, self.scope, rows=extent.images(1)))
+        return chain(
+            ctx.tape, token, lambda _, x: ctx.norm(norm, x, self.scope, rows=shape.images(1))
+        )
 
 
-def _renamed(weight: Weight, scope: str) -> Weight:
+def _prefix_name(weight: Weight, scope: str) -> Weight:
     return Weight(scope + weight.name, weight.kind, weight.shape)

@@ -1,4 +1,7 @@
-"""A tower whose pictures have no term yet: it is loaded, and nothing goes through it."""
+"""Vision tower that is loaded but never run.
+
+Its images are not modelled yet.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,28 +12,28 @@ from service.estimator.model.weights.tensors import Linear, Norm, Weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdleSight:
-    """What stands before the layers of a tower, its equal layers, and what stands after them."""
+class UnusedVisionTower:
+    """Weights of a vision tower: stem, equal layers and projector."""
 
-    before: tuple[Weight, ...]
+    stem: tuple[Weight, ...]
     layer: BlockModule
     num_layers: int
     norms: tuple[Norm, ...]
-    after: tuple[Linear, ...]
+    projector: tuple[Linear, ...]
     scope: str
-    """What the names of the layers begin with."""
+    """Prefix of the layers' names."""
 
     def weights(self) -> tuple[Weight, ...]:
         """Return the parameter tensors."""
         norms = (weight for norm in self.norms for weight in norm.weights())
-        outer = (weight for linear in self.after for weight in linear.weights())
-        return (*self.before, *self.layer_weights(), *norms, *outer)
+        outer = (weight for linear in self.projector for weight in linear.weights())
+        return (*self.stem, *self.layer_weights(), *norms, *outer)
 
     def layer_weights(self) -> tuple[Weight, ...]:
         """Return the parameter tensors of the layers."""
-        return tuple(self._of_layers())
+        return tuple(self._iter_layer_weights())
 
-    def _of_layers(self) -> Iterator[Weight]:
+    def _iter_layer_weights(self) -> Iterator[Weight]:
         for index in range(self.num_layers):
             for weight in self.layer.weights():
                 yield replace(weight, name=f"{self.scope}{index}.{weight.name}")
@@ -38,16 +41,20 @@ class IdleSight:
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target."""
         scopes = (f"{self.scope}{index}." for index in range(self.num_layers))
-        inner = (replace(linear, name=scope + linear.name) for scope in scopes for linear in self.layer.linears())
-        return (*inner, *self.after)
+        inner = (
+            replace(linear, name=scope + linear.name)
+            for scope in scopes
+            for linear in self.layer.linears()
+        )
+        return (*inner, *self.projector)
 
-    def image_input(self, *, pixels: int, most_tokens: int) -> ImageInput:
-        """Return what a request can say of images: nothing, for now."""
+    def build_image_input(self, *, pixels: int, max_tokens: int) -> ImageInput:
+        """Return the image input, which accepts no images yet."""
         return ImageInput(
             tokens=None,
             unread=True,
             pixels=pixels,
-            most_tokens=most_tokens,
+            most_tokens=max_tokens,
             weights=self.weights(),
             linears=self.linears(),
             layer_weights=self.layer_weights(),

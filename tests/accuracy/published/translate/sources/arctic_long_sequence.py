@@ -1,4 +1,6 @@
-"""Arctic long-sequence training: Llama 3.1 8B on one GPU with everything offloaded by DeepSpeed's stage 3, device bytes."""
+"""Arctic long-sequence training: Llama 3.1 8B on one GPU with everything offloaded by DeepSpeed's
+stage 3, device bytes.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +14,9 @@ _CARDS = {"NVIDIA H100": "H100-SXM5-80GB", "NVIDIA H200": "H200-SXM5-141GB"}
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the step of a recipe on one GPU; Ulysses' sequence parallelism and tiled layers have no words."""
+    """Yield the step of a recipe on one GPU; Ulysses' sequence parallelism and tiled layers have no
+    words.
+    """
     parallel, batch = row["parallelism"], row["batch"]
     if parallel["sequence_parallel"] > 1 or row["kernels"]:
         message = "Ulysses' sequence parallelism, tiled logits or tiled feed-forward layers"
@@ -32,9 +36,16 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "activation_checkpointing": "full",
         "loss": "full_logits",
         "attention": "flash",
-        "offload": offload | ({"activations": "cpu"} if "offloaded" in row["checkpointing"] else {}),
+        "offload": offload
+        | ({"activations": "cpu"} if "offloaded" in row["checkpointing"] else {}),
     }
     shape = row["model"] | {"hf_id": _SAME_SHAPE[row["model"]["hf_id"]]}
     scores_as = "training" if row["score_class"] == "memory" else "fit"
     card = _CARDS[row["hardware"]["gpu"]]
-    yield case({**row, "model": shape}, workload, {"zero_stage": 3, "sharding": "deepspeed"}, scores_as=scores_as, gpu=card)
+    yield case(
+        {**row, "model": shape},
+        workload,
+        {"zero_stage": 3, "sharding": "deepspeed"},
+        scores_as=scores_as,
+        gpu=card,
+    )

@@ -1,4 +1,6 @@
-"""Axolotl's example READMEs: HF models under its trainer; which quantity they quote is not stated."""
+"""Axolotl's example READMEs: HF models under its trainer; which quantity they quote is not
+stated.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +10,9 @@ from tests.accuracy.published.translate._training import adapters, autocast, cas
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the run as a question; its cut cross entropy makes no logits, as the contract's ``fused_linear`` does not."""
+    """Yield the run as a question; its cut cross entropy makes no logits, as the contract's
+    ``fused_linear`` does not.
+    """
     config, batch = row["framework_config"], row["batch"]
     if "processor_type" in config or config.get("quantize_moe_experts"):
         message = "images, or experts quantised by the trainer"

@@ -1,7 +1,8 @@
 """Answer.AI's FSDP + QLoRA benchmarks (March 2024): ``train.py`` of that repository.
 
-Its defaults: rank 64 on all linear layers but one, everything in bf16, adapters too (PEFT 0.9 made them in the dtype of the
-layer), AdamW, checkpointing of every layer (not reentrant), a loop that still holds the outputs.
+Its defaults: rank 64 on all linear layers but one, everything in bf16, adapters too (PEFT 0.9 made
+them in the dtype of the layer), AdamW, checkpointing of every layer (not reentrant), a loop that
+still holds the outputs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,5 +36,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "gradient_clipping": True,
         "lora": {"rank": _RANK, "dtype": "bf16", "target_modules": _TARGETS},
     }
-    shards = {"sharding": "fsdp1", "zero_stage": 3} if parallel["dp_shard"] > 1 else {"sharding": "ddp"}
+    shards = (
+        {"sharding": "fsdp1", "zero_stage": 3} if parallel["dp_shard"] > 1 else {"sharding": "ddp"}
+    )
     yield case(row, workload, {"data_parallel": parallel["dp"], **shards}, scores_as="adapters")

@@ -1,21 +1,27 @@
-"""Golden values of Megatron-LM's functional tests: what the last rank has allocated between steps, and at its highest."""
+"""Golden values of Megatron-LM's functional tests: what the last rank has allocated between steps,
+and at its highest.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.backends.megatron.parameters import stage_parameters
-from service.estimator.backends.megatron.shape import shape_of
-from service.estimator.backends.megatron.stages import chunks_of, joined
-from service.estimator.backends.megatron.states import stage_states
-from service.estimator.backends.megatron.workspaces import generation_of, workspace_bytes
+from service.estimator.backends.megatron.parameters import count_stage_parameters
+from service.estimator.backends.megatron.shape import build_rank_shape
+from service.estimator.backends.megatron.stages import get_stage_chunks, merge_chunks
+from service.estimator.backends.megatron.states import compute_stage_states
+from service.estimator.backends.megatron.workspaces import get_generation, workspace_bytes
 from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from tests.accuracy.published.rows import Untranslatable
 
-_GPUS = {"NVIDIA A100 (DGX)": "A100-SXM4-80GB", "NVIDIA H100 80GB (DGX)": "H100-SXM5-80GB", "NVIDIA GB200": "GB200-186GB"}
+_GPUS = {
+    "NVIDIA A100 (DGX)": "A100-SXM4-80GB",
+    "NVIDIA H100 80GB (DGX)": "H100-SXM5-80GB",
+    "NVIDIA GB200": "GB200-186GB",
+}
 _READINGS = frozenset({"memory_allocated_steady", "max_memory_allocated"})
 _NO_WORD = {
     "--encoder-num-layers": "an encoder-decoder of Megatron-LM's own",
@@ -23,7 +29,9 @@ _NO_WORD = {
     "--export-model-type": "a hybrid of Megatron-LM's own",
     "--img-h": "a vision-language model of Megatron-LM's own",
     "--decoder-first-pipeline-num-layers": "pipeline stages of unequal depth",
-    "--account-for-embedding-in-pipeline-split": "pipeline stages that count the embedding as a layer",
+    "--account-for-embedding-in-pipeline-split": (
+        "pipeline stages that count the embedding as a layer"
+    ),
     "--pipeline-model-parallel-layout": "pipeline stages laid out by hand",
     "--use-megatron-fsdp": "Megatron-FSDP",
     "--mtp-num-layers": "layers that predict further tokens",
@@ -46,18 +54,28 @@ _LARGEST_JOB = 4096
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one test; a cluster whose size is not public is as large as its bytes between steps say, which are not scored."""
+    """Yield one test; a cluster whose size is not public is as large as its bytes between steps
+    say, which are not scored.
+    """
     arguments = row["framework_config"]["model_args"]
     _refuse(row, arguments)
     spec, layout = _architecture(row, arguments), _layout(row, arguments)
-    readings = [_reading(reading) for reading in row["measured"] if reading["quantity"] in _READINGS]
+    readings = [
+        _reading(reading) for reading in row["measured"] if reading["quantity"] in _READINGS
+    ]
     ranks = row["parallelism"]["dp"]
     if ranks is None and row["optimizer"]["distributed"]:
         if row["framework_config"]["test_type"] != "release":
             raise Untranslatable("the number of data-parallel ranks is not stated")
-        steady = next(reading["low"] for reading in readings if reading["quantity"] == "memory_allocated_steady")
+        steady = next(
+            reading["low"]
+            for reading in readings
+            if reading["quantity"] == "memory_allocated_steady"
+        )
         ranks = _solved(spec, layout, _GPUS[row["hardware"]["gpu"]], steady)
-        readings = [reading for reading in readings if reading["quantity"] == "max_memory_allocated"]
+        readings = [
+            reading for reading in readings if reading["quantity"] == "max_memory_allocated"
+        ]
     layout["data_parallel"] = ranks or 1
     batch = row["batch"]
     small = row["scale"] == "small"
@@ -68,7 +86,11 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "source": f"{row['source']['repo']}@{row['source']['commit']}/{row['source']['path']}",
         "model": {"architecture": spec},
         "workload": _workload(row, arguments)
-        | {"gradient_accumulation_steps": max(1, batch["global_batch"] // (batch["micro_batch"] * layout["data_parallel"]))},
+        | {
+            "gradient_accumulation_steps": max(
+                1, batch["global_batch"] // (batch["micro_batch"] * layout["data_parallel"])
+            ),
+        },
         "layout": layout,
         "gpu": _GPUS[row["hardware"]["gpu"]],
         "outcome": row["outcome"],
@@ -136,14 +158,21 @@ def _architecture(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[
 
 
 def _vocabulary(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> int:
-    """Return the padded vocabulary; the null tokenizer of releases before 2026 adds its end-of-document token."""
+    """Return the padded vocabulary; the null tokenizer of releases before 2026 adds its
+    end-of-document token.
+    """
     padded: int = row["model"]["arch"]["padded_vocab"]
-    own = arguments.get("--tokenizer-type") == "NullTokenizer" and row["model"]["arch"]["vocab"] == padded
+    own = (
+        arguments.get("--tokenizer-type") == "NullTokenizer"
+        and row["model"]["arch"]["vocab"] == padded
+    )
     return padded + own
 
 
 def _experts(arch: Mapping[str, Any]) -> dict[str, Any]:
-    dense = re.fullmatch(r"\(\[0\]\*(\d+)\+\[1\]\*(\d+)\)", str(arch.get("moe_layer_freq", "([0]*0+[1]*1)")))
+    dense = re.fullmatch(
+        r"\(\[0\]\*(\d+)\+\[1\]\*(\d+)\)", str(arch.get("moe_layer_freq", "([0]*0+[1]*1)"))
+    )
     if dense is None:
         raise Untranslatable(f"layers with experts as {arch['moe_layer_freq']}")
     return {
@@ -163,7 +192,9 @@ _NO_EXPERTS = {
     "expert_intermediate_size": 1,
     "router": "softmax",
 }
-"""Latent attention in dense layers alone: the family's specification has experts, in none of its layers."""
+"""Latent attention in dense layers alone: the family's specification has experts, in none of its
+layers.
+"""
 
 
 def _latent(arch: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +215,11 @@ def _layout(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, A
     parallel = row["parallelism"]
     stages, layers = parallel["pp"], row["model"]["arch"]["layers"]
     per_chunk = arguments.get("--num-layers-per-virtual-pipeline-stage")
-    virtual = layers // (stages * int(per_chunk)) if per_chunk else arguments.get("--num-virtual-stages-per-pipeline-rank", 1)
+    virtual = (
+        layers // (stages * int(per_chunk))
+        if per_chunk
+        else arguments.get("--num-virtual-stages-per-pipeline-rank", 1)
+    )
     layout = {
         "tensor_parallel": parallel["tp"],
         "pipeline_parallel": stages,
@@ -222,23 +257,44 @@ _FP16 = {
     "main_grad_dtype": "fp32",
     "optimizer_dtype": "fp32",
 }
-"""Megatron-LM's ``--fp16``: gradients are kept in 16 bit and made fp32 for the step (arguments.py)."""
+"""Megatron-LM's ``--fp16``: gradients are kept in 16 bit and made fp32 for the step (arguments.py).
+"""
 
 
 def _solved(spec: Mapping[str, Any], layout: Mapping[str, Any], gpu: str, steady_bytes: int) -> int:
-    """Return the data-parallel ranks, a power of two, whose states come closest to what lies between steps."""
-    model, generation = architecture_from_spec(spec), generation_of(resolve_gpu(gpu).device())
+    """Return the data-parallel ranks, a power of two, whose states come closest to what lies
+    between steps.
+    """
+    model, generation = architecture_from_spec(spec), get_generation(resolve_gpu(gpu).to_device())
 
     def distance(ranks: int) -> int:
         held = Layout(**{**layout, "sharding": Sharding.MEGATRON, "data_parallel": ranks})
-        shape, layers = shape_of(model, held), joined(chunks_of(model, held, held.pipeline_parallel - 1))
-        states = stage_states(stage_parameters(shape, layers), POLICIES["megatron_bf16"], held, "adamw")
-        return abs(steady_bytes - states.resident - workspace_bytes(layers, generation, unfused=False, deterministic=False))
+        shape, layers = (
+            build_rank_shape(model, held),
+            merge_chunks(get_stage_chunks(model, held, held.pipeline_parallel - 1)),
+        )
+        states = compute_stage_states(
+            count_stage_parameters(shape, layers), POLICIES["megatron_bf16"], held, "adamw"
+        )
+        return abs(
+            steady_bytes
+            - states.resident
+            - workspace_bytes(layers, generation, unfused=False, deterministic=False),
+        )
 
-    least = max(1, layout["expert_parallel"] * layout.get("expert_tensor_parallel", layout["tensor_parallel"]))
+    least = max(
+        1,
+        layout["expert_parallel"] * layout.get("expert_tensor_parallel", layout["tensor_parallel"]),
+    )
     sizes = [1 << power for power in range(_LARGEST_JOB.bit_length())]
-    return min((ranks for ranks in sizes if ranks * layout["tensor_parallel"] >= least), key=distance)
+    return min(
+        (ranks for ranks in sizes if ranks * layout["tensor_parallel"] >= least), key=distance
+    )
 
 
 def _reading(reading: Mapping[str, Any]) -> dict[str, Any]:
-    return {"quantity": reading["quantity"], "low": reading["bytes_low"], "high": reading["bytes_high"]}
+    return {
+        "quantity": reading["quantity"],
+        "low": reading["bytes_low"],
+        "high": reading["bytes_high"],
+    }

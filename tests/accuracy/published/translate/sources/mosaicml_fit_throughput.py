@@ -1,7 +1,9 @@
-"""Configurations of MPT that LLM Foundry ran under FSDP: each row says that it fits, none how much it takes.
+"""Configurations of MPT that LLM Foundry ran under FSDP: each row says that it fits, none how much
+it takes.
 
-The shapes are those whose parameters add up to the stated count to the unit: GPT with learned positions, biases everywhere,
-a vocabulary of 50368 and a tied head (llm-foundry's ``configuration_mpt.py`` with ``no_bias: false``).
+The shapes are those whose parameters add up to the stated count to the unit: GPT with learned
+positions, biases everywhere, a vocabulary of 50368 and a tied head (llm-foundry's
+``configuration_mpt.py`` with ``no_bias: false``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,9 +22,15 @@ _SHAPES = {
 }
 """Hidden size, heads and layers."""
 _VOCABULARY = 50368
-_GPUS = {"a100_40gb": "A100-SXM4-40GB", "a100_80gb": "A100-SXM4-80GB", "h100_80gb": "H100-SXM5-80GB"}
+_GPUS = {
+    "a100_40gb": "A100-SXM4-40GB",
+    "a100_80gb": "A100-SXM4-80GB",
+    "h100_80gb": "H100-SXM5-80GB",
+}
 _REDUCED_IN = {"DEFAULT": "fp32", "PURE": "bf16"}
-"""Composer's ``mixed_precision``: parameters are gathered in bf16 in both, gradients are reduced in one or the other."""
+"""Composer's ``mixed_precision``: parameters are gathered in bf16 in both, gradients are reduced in
+one or the other.
+"""
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -54,7 +62,11 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "loss": "flash_cross_entropy",
             "activation_checkpointing": row["checkpointing"],
         },
-        "layout": {"data_parallel": row["parallelism"]["dp_shard"], "sharding": "fsdp2", "zero_stage": 3},
+        "layout": {
+            "data_parallel": row["parallelism"]["dp_shard"],
+            "sharding": "fsdp2",
+            "zero_stage": 3,
+        },
         "gpu": _GPUS[row["hardware"]["gpu"]],
         "outcome": row["outcome"],
         "readings": [],

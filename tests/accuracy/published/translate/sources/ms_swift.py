@@ -1,7 +1,8 @@
 """ms-swift's example scripts: what their authors wrote at the top of each, rounded by hand.
 
-Only runs of the transformers trainer on text, whose number of GPUs changes nothing or is known to be one, packed to their
-length: the others stay below ``--max_length`` by an amount that nobody states.
+Only runs of the transformers trainer on text, whose number of GPUs changes nothing or is known to
+be one, packed to their length: the others stay below ``--max_length`` by an amount that nobody
+states.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,7 @@
 """Table 5 of arXiv:2205.05198, runs that fitted on A100s of 80 GB, and GaLore's 7B on one RTX 4090.
 
-The other figures of that paper are computed, not read off a GPU: they are formulas to compare with, not measurements.
+The other figures of that paper are computed, not read off a GPU: they are formulas to compare with,
+not measurements.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,9 @@ _VOCABULARY = 51200
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a run of the table: scores are materialised, as before flash attention, and may be computed again."""
+    """Yield a run of the table: scores are materialised, as before flash attention, and may be
+    computed again.
+    """
     if row["score_class"] == "formula_check":
         raise Untranslatable("a figure that was computed, not measured")
     if row["software"]["framework"] != "Megatron-LM (2022)":
@@ -32,7 +35,8 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "optimizer": "adamw",
             "sequence_length": batch["seq_len"],
             "micro_batch_size": batch["micro_batch"],
-            "gradient_accumulation_steps": batch["global_batch"] // (batch["micro_batch"] * parallel["dp"]),
+            "gradient_accumulation_steps": batch["global_batch"]
+            // (batch["micro_batch"] * parallel["dp"]),
             "attention": "eager",
             "activation_checkpointing": "full" if row["checkpointing"] == "full" else "selective",
         },

@@ -1,7 +1,7 @@
 """PEFT's own benchmark (Llama-3.2-3B on MetaMathQA) and its documentation's runs of Llama-2-70B.
 
-The benchmark pads each batch to its longest sample, 768 tokens at most, and nobody states how long the longest batch was:
-only full fine-tuning, whose peak is the optimizer's, does not depend on it.
+The benchmark pads each batch to its longest sample, 768 tokens at most, and nobody states how long
+the longest batch was: only full fine-tuning, whose peak is the optimizer's, does not depend on it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,9 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _documented(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run of the documentation: TRL's trainer under bf16 on ZeRO-3 or FSDP, read off a monitor."""
+    """Return a run of the documentation: TRL's trainer under bf16 on ZeRO-3 or FSDP, read off a
+    monitor.
+    """
     if row["parallelism"].get("cpu_offload"):
         message = "parameters and gradients offloaded by FSDP1, unit by unit"
         raise Untranslatable(message)
@@ -54,4 +56,9 @@ def _documented(row: Mapping[str, Any]) -> dict[str, Any]:
         "lora": adapters(row),
     }
     sharding = "deepspeed" if "DeepSpeed" in parallel["kind"] else "fsdp1"
-    return case(row, workload, {"data_parallel": parallel["dp"], "sharding": sharding, "zero_stage": 3}, scores_as="adapters")
+    return case(
+        row,
+        workload,
+        {"data_parallel": parallel["dp"], "sharding": sharding, "zero_stage": 3},
+        scores_as="adapters",
+    )

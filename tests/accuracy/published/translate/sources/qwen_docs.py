@@ -1,4 +1,6 @@
-"""Qwen's speed benchmarks: one sequence that generates 2,048 tokens after prompts of several lengths."""
+"""Qwen's speed benchmarks: one sequence that generates 2,048 tokens after prompts of several
+lengths.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,7 +8,13 @@ from typing import Any
 from tests.accuracy.published.rows import Untranslatable
 from tests.accuracy.published.translate._generating import AWQ, GPTQ4, GPTQ8, case
 
-_SCHEMES = {"GPTQ-Int8": GPTQ8, "GPTQ-Int4": GPTQ4, "AWQ": AWQ, "GPTQ Int8": GPTQ8, "GPTQ Int4": GPTQ4}
+_SCHEMES = {
+    "GPTQ-Int8": GPTQ8,
+    "GPTQ-Int4": GPTQ4,
+    "AWQ": AWQ,
+    "GPTQ Int8": GPTQ8,
+    "GPTQ Int4": GPTQ4,
+}
 _MARCH_2024 = "4.38.2"
 """The newest release when Qwen1.5's page was written, which names none."""
 

@@ -1,4 +1,6 @@
-"""Llama 2 70B fine-tuned on 32 A100 by the HF Trainer and DeepSpeed's stage 3: device bytes as nvidia-smi shows them."""
+"""Llama 2 70B fine-tuned on 32 A100 by the HF Trainer and DeepSpeed's stage 3: device bytes as
+nvidia-smi shows them.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +10,9 @@ from tests.accuracy.published.translate._training import case
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a run; that layers were recomputed follows from its size: what they keep is more than the card has."""
+    """Yield a run; that layers were recomputed follows from its size: what they keep is more than
+    the card has.
+    """
     if row["kind"] != "measured":
         message = "a formula, not a run"
         raise Untranslatable(message)
@@ -22,5 +26,9 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "activation_checkpointing": "full",
         "attention": "flash",
     }
-    layout = {"data_parallel": parallel["dp"], "zero_stage": parallel["zero_stage"], "sharding": "deepspeed"}
+    layout = {
+        "data_parallel": parallel["dp"],
+        "zero_stage": parallel["zero_stage"],
+        "sharding": "deepspeed",
+    }
     yield case(row, workload, layout, scores_as="training", gpu="A100-SXM4-80GB")

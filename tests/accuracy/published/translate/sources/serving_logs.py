@@ -7,10 +7,14 @@ from typing import Any
 from tests.accuracy.published.rows import Untranslatable
 from tests.accuracy.published.translate._hub import model_named
 
-_QUANTITIES = frozenset({"weights_memory", "activation_peak", "cuda_graph_memory", "kv_cache_memory"})
+_QUANTITIES = frozenset(
+    {"weights_memory", "activation_peak", "cuda_graph_memory", "kv_cache_memory"}
+)
 _GIB = 1024**3
 _NEWEST = "V1 (2026)"
-"""Logs that name no release: the newest one is asked, and its default fraction where none is stated."""
+"""Logs that name no release: the newest one is asked, and its default fraction where none is
+stated.
+"""
 _GPUS = {
     "NVIDIA T4 (14.56 GiB, XFormers backend)": "T4",
     "NVIDIA RTX A6000": "RTX-A6000",
@@ -18,7 +22,12 @@ _GPUS = {
     "NVIDIA A100-SXM4-40GB": "A100-SXM4-40GB",
 }
 _FORMATS = {"fp16": "fp16", "bf16": "bf16", None: "bf16"}
-_UNNAMED = {"0.6.x V0": "0.6.5", "0.6.5 dev (Dec 2024)": "0.6.5", "V0 (Mar 2025 log)": "0.7.3", "V0 (May 2025 log)": "0.8.5"}
+_UNNAMED = {
+    "0.6.x V0": "0.6.5",
+    "0.6.5 dev (Dec 2024)": "0.6.5",
+    "V0 (Mar 2025 log)": "0.7.3",
+    "V0 (May 2025 log)": "0.8.5",
+}
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -29,7 +38,9 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         raise Untranslatable(message)
     stated = hardware.get("total_gib") is not None and "gpu_memory_utilization" in serving
     if framework == "SGLang" or not (stated or hardware.get("gpu") in _GPUS):
-        message = "the log does not say how much memory the GPU has, or which part of it the engine takes"
+        message = (
+            "the log does not say how much memory the GPU has, or which part of it the engine takes"
+        )
         raise Untranslatable(message)
     if row["id"] == "vllm_l3_8b_a100_40":
         message = "limits of the batch that the log does not state"
@@ -87,14 +98,24 @@ def _version(stated: str) -> str:
 
 
 def _starts(row: Mapping[str, Any]) -> bool:
-    """Tell whether the pool holds one sequence of the longest length: without, the engine prints its figures and ends."""
-    tokens = [reading["value"] for reading in row["measured"] if reading["quantity"] == "kv_cache_tokens"]
-    return row["outcome"] == "ok" and all(count >= row["serving"]["max_model_len"] for count in tokens)
+    """Tell whether the pool holds one sequence of the longest length: without, the engine prints
+    its figures and ends.
+    """
+    tokens = [
+        reading["value"] for reading in row["measured"] if reading["quantity"] == "kv_cache_tokens"
+    ]
+    return row["outcome"] == "ok" and all(
+        count >= row["serving"]["max_model_len"] for count in tokens
+    )
 
 
 def _readings(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for reading in row["measured"]:
         if reading["quantity"] in _QUANTITIES:
-            yield {"quantity": reading["quantity"], "low": reading["bytes_low"], "high": reading["bytes_high"]}
+            yield {
+                "quantity": reading["quantity"],
+                "low": reading["bytes_low"],
+                "high": reading["bytes_high"],
+            }
         if reading["quantity"] == "kv_cache_tokens":
             yield {"quantity": "kv_cache_tokens", "low": reading["value"], "high": reading["value"]}

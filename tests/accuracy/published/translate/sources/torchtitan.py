@@ -18,7 +18,9 @@ _CONFIG_LENGTH = 8192
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the step of a row; other pages name neither the state of the code nor what is recomputed."""
+    """Yield the step of a row; other pages name neither the state of the code nor what is
+    recomputed.
+    """
     path = row["source"]["path"]
     if path not in _PAGES:
         message = "neither the state of the code nor what is recomputed is stated"

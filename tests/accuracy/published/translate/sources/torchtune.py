@@ -1,4 +1,6 @@
-"""torchtune's readme: a ladder of options on Llama 3.2 3B, each row with one technique more, active bytes."""
+"""torchtune's readme: a ladder of options on Llama 3.2 3B, each row with one technique more, active
+bytes.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +15,8 @@ _QUANTITIES = ("active_bytes_peak",)
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a full fine-tuning of the ladder, whose packed sequences have a stated length.
 
-    torchtune's blocks are torchtitan's: norms in fp32, complex rotation, keys repeated; its loss keeps a list of logits.
+    torchtune's blocks are torchtitan's: norms in fp32, complex rotation, keys repeated; its loss
+    keeps a list of logits.
     """
     if row["source"]["title"] != _LADDER or not row["batch"]["packing"]:
         message = "lengths of samples, the optimizer or what is recomputed are not stated"
@@ -35,7 +38,11 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         **({"offload": {"activations": "cpu"}} if "offloading" in row["notes"].lower() else {}),
     }
     read = [
-        {"quantity": measured["quantity"], "low": measured["bytes_low"], "high": measured["bytes_high"]}
+        {
+            "quantity": measured["quantity"],
+            "low": measured["bytes_low"],
+            "high": measured["bytes_high"],
+        }
         for measured in row["measured"]
         if measured["quantity"] in _QUANTITIES
     ]

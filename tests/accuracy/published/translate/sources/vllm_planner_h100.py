@@ -18,7 +18,9 @@ _POOL = frozenset({"kv_cache_tokens"})
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a server of one log: it starts when its pool holds one sequence of ``max_model_len``."""
+    """Yield a server of one log: it starts when its pool holds one sequence of
+    ``max_model_len``.
+    """
     serving, parallel = row["serving"], row["parallelism"]
     name = row["model"]["hf_id"]
     if row["model"]["arch"].get("vision_encoder"):
@@ -41,7 +43,11 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "source": f"{row['source']['repo']}@{row['source']['commit']}/{row['source']['path']}",
         "model": model_named(name),
         "workload": workload,
-        "layout": {"tensor_parallel": parallel["tp"], "pipeline_parallel": parallel["pp"], "data_parallel": parallel["dp"]},
+        "layout": {
+            "tensor_parallel": parallel["tp"],
+            "pipeline_parallel": parallel["pp"],
+            "data_parallel": parallel["dp"],
+        },
         "gpu": "H100-SXM5-80GB",
         "outcome": row["outcome"],
         "readings": list(_readings(row)),
@@ -59,7 +65,9 @@ def _formats(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _readings(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what decides the pool: of a pipeline the figures of rank 0 are not those of the rank that decides."""
+    """Yield what decides the pool: of a pipeline the figures of rank 0 are not those of the rank
+    that decides.
+    """
     stages = row["parallelism"]["pp"] > 1
     for reading in row["measured"]:
         quantity = reading["quantity"]

@@ -56,4 +56,9 @@ def answered(
     **words: Any,  # noqa: ANN401 - each field has its own type
 ) -> Estimate:
     """Return the answer for a job."""
-    return estimate(model or a_gpt3(), a_megatron_step(**words), layout=a_megatron_layout(**(layout or {})), device=device)
+    return estimate(
+        model or a_gpt3(),
+        a_megatron_step(**words),
+        layout=a_megatron_layout(**(layout or {})),
+        device=device,
+    )

@@ -1,4 +1,5 @@
-"""What one layer keeps, against terms worked out by hand; shares of experts; sequence and context parallelism.
+"""What one layer keeps, against terms worked out by hand; shares of experts; sequence and context
+parallelism.
 
 h hidden, q query, k key, f inner features, a heads, t tensor ranks: bytes per token.
 """
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 
 from service.estimator.backends.megatron.chunks import record_chunk
-from service.estimator.backends.megatron.parameters import stage_parameters
-from service.estimator.backends.megatron.shape import shape_of, switches_of
+from service.estimator.backends.megatron.parameters import count_stage_parameters
+from service.estimator.backends.megatron.shape import build_rank_shape, resolve_switches
 from service.estimator.backends.megatron.stages import StageLayers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
@@ -19,7 +20,13 @@ from service.estimator.values.layout import Sharding
 from service.estimator.values.units import KIB, MIB
 from service.estimator.values.workload import Attention, Checkpointing
 from tests.builders import a_model
-from tests.unit.estimator.frameworks.megatron.builders import H100, a_gpt3, a_megatron_layout, a_megatron_step, answered
+from tests.unit.estimator.frameworks.megatron.builders import (
+    H100,
+    a_gpt3,
+    a_megatron_layout,
+    a_megatron_step,
+    answered,
+)
 
 _MIXTRAL = {
     "model_type": "mixtral",
@@ -34,19 +41,33 @@ _MIXTRAL = {
 }
 
 
-def _kept_per_token(model: Architecture, *, words: dict[str, Any] | None = None, sparse: bool = False, **degrees: Any) -> int:  # noqa: ANN401
+def _kept_per_token(
+    model: Architecture,
+    *,
+    words: dict[str, Any] | None = None,
+    sparse: bool = False,
+    **degrees: Any,  # noqa: ANN401
+) -> int:
     """Return the bytes per token that one layer in the middle keeps."""
-    shape = shape_of(model, a_megatron_layout(**degrees))
-    how = switches_of(a_megatron_step(**(words or {})), fused_attention=True)
+    shape = build_rank_shape(model, a_megatron_layout(**degrees))
+    how = resolve_switches(a_megatron_step(**(words or {})), fused_attention=True)
     one, two = (
-        record_chunk(shape, how, StageLayers(dense=0 if sparse else n, sparse=n if sparse else 0, first=False, last=False))
+        record_chunk(
+            shape,
+            how,
+            StageLayers(
+                dense=0 if sparse else n, sparse=n if sparse else 0, first=False, last=False
+            ),
+        )
         for n in (1, 2)
     )
-    return two.kept[3] - one.kept[3]
+    return two.retained[3] - one.retained[3]
 
 
 def test_a_gpt_layer_keeps_what_its_kernels_read() -> None:
-    """Inputs and outputs of both norms 8h, two dropout masks 2h, qkv, output and row sums, both sides of the activation."""
+    """Inputs and outputs of both norms 8h, two dropout masks 2h, qkv, output and row sums, both
+    sides of the activation.
+    """
     h, q, f, a = 512, 512, 2048, 8
 
     assert _kept_per_token(a_gpt3()) == 8 * h + 2 * h + 6 * q + 2 * q + 4 * a + 4 * f + 2 * 8
@@ -79,28 +100,37 @@ def test_a_llama_layer_keeps_three_tensors_of_its_inner_size() -> None:
 
 def test_full_recomputation_keeps_the_input() -> None:
     """Two bytes of each element of the hidden state."""
-    assert _kept_per_token(a_gpt3(), words={"activation_checkpointing": Checkpointing.FULL}) == 2 * 512
+    assert (
+        _kept_per_token(a_gpt3(), words={"activation_checkpointing": Checkpointing.FULL}) == 2 * 512
+    )
 
 
 def test_selective_recomputation_drops_the_scores() -> None:
-    """Unfused attention keeps 5as; computed again, nothing grows with the square of the sequence."""
-    shape = shape_of(a_gpt3(), a_megatron_layout())
+    """Unfused attention keeps 5as; computed again, nothing grows with the square of the
+    sequence.
+    """
+    shape = build_rank_shape(a_gpt3(), a_megatron_layout())
     layers = StageLayers(dense=1, sparse=0, first=False, last=False)
 
     kept, again = (
         record_chunk(
             shape,
-            switches_of(a_megatron_step(attention=Attention.EAGER, activation_checkpointing=how), fused_attention=True),
+            resolve_switches(
+                a_megatron_step(attention=Attention.EAGER, activation_checkpointing=how),
+                fused_attention=True,
+            ),
             layers,
         )
         for how in (Checkpointing.NONE, Checkpointing.SELECTIVE)
     )
 
-    assert (kept.kept[5], again.kept[5]) == (5 * 8, 0)
+    assert (kept.retained[5], again.retained[5]) == (5 * 8, 0)
 
 
 def test_routed_rows_are_kept_at_each_product() -> None:
-    """Per chosen expert: its input 2h, gate and up 4f, their product 2f, a probability; beside them the router's 13E."""
+    """Per chosen expert: its input 2h, gate and up 4f, their product 2f, a probability; beside them
+    the router's 13E.
+    """
     model = architecture_from_config(_MIXTRAL)
     h, q, k, f, a, experts, chosen = 64, 64, 32, 96, 4, 8, 2
 
@@ -111,12 +141,14 @@ def test_routed_rows_are_kept_at_each_product() -> None:
 
 
 def test_experts_are_spread_over_ranks() -> None:
-    """Four expert ranks hold two experts each; their states are spread over the ranks that hold the same ones."""
+    """Four expert ranks hold two experts each; their states are spread over the ranks that hold the
+    same ones.
+    """
     model = architecture_from_config(_MIXTRAL)
     layers = StageLayers(dense=0, sparse=4, first=True, last=True)
 
     whole, spread = (
-        stage_parameters(shape_of(model, a_megatron_layout(**d)), layers)
+        count_stage_parameters(build_rank_shape(model, a_megatron_layout(**d)), layers)
         for d in ({}, {"data_parallel": 4, "expert_parallel": 4})
     )
 
@@ -128,7 +160,12 @@ def test_experts_are_spread_over_ranks() -> None:
 def test_context_ranks_share_the_sequence() -> None:
     """Two ranks with half of the tokens each keep half of what one keeps."""
     one, two = (
-        answered(a_model(), layout={"context_parallel": ranks}, attention=Attention.FLASH, micro_batch_size=1)
+        answered(
+            a_model(),
+            layout={"context_parallel": ranks},
+            attention=Attention.FLASH,
+            micro_batch_size=1,
+        )
         for ranks in (1, 2)
     )
 
@@ -138,7 +175,14 @@ def test_context_ranks_share_the_sequence() -> None:
 
 def test_components_add_up() -> None:
     """Each has a formula and a source, and they sum to the bytes of the device."""
-    answer = answered(layout={"tensor_parallel": 2, "sequence_parallel": True, "data_parallel": 2, "zero_stage": 1})
+    answer = answered(
+        layout={
+            "tensor_parallel": 2,
+            "sequence_parallel": True,
+            "data_parallel": 2,
+            "zero_stage": 1,
+        },
+    )
 
     assert sum(component.bytes for component in answer.components) == answer.device_bytes
     assert all(component.formula and component.source for component in answer.components)
@@ -154,7 +198,9 @@ def test_components_add_up() -> None:
         ({}, {"data_parallel": 2, "zero_stage": 2}, "layout.zero_stage"),
     ],
 )
-def test_what_has_no_term_is_refused(words: dict[str, Any], layout: dict[str, Any], field: str) -> None:
+def test_what_has_no_term_is_refused(
+    words: dict[str, Any], layout: dict[str, Any], field: str
+) -> None:
     """Each refusal names its field."""
     with pytest.raises(NotModelledError) as refused:
         answered(layout=layout, **words)
@@ -164,16 +210,26 @@ def test_what_has_no_term_is_refused(words: dict[str, Any], layout: dict[str, An
 
 def test_a_family_that_megatron_does_not_build_is_refused() -> None:
     """Its arguments describe no BLOOM."""
-    model = architecture_from_config({"model_type": "bloom", "vocab_size": 512, "hidden_size": 64, "n_layer": 2, "n_head": 4})
+    model = architecture_from_config(
+        {"model_type": "bloom", "vocab_size": 512, "hidden_size": 64, "n_layer": 2, "n_head": 4}
+    )
 
     with pytest.raises(NotModelledError, match="bloom"):
         answered(model)
 
 
 def test_a_layer_keeps_what_the_paper_says() -> None:
-    """``34 sbh / t`` with sequence parallelism and selective recomputation (arXiv:2205.05198, table 2), and the norms' rows."""
+    """``34 sbh / t`` with sequence parallelism and selective recomputation (arXiv:2205.05198, table
+    2), and the norms' rows.
+    """
     h, t = 6144, 8
-    model = a_gpt3(hidden_size=h, num_attention_heads=64, num_key_value_heads=64, head_dim=96, intermediate_size=4 * h)
+    model = a_gpt3(
+        hidden_size=h,
+        num_attention_heads=64,
+        num_key_value_heads=64,
+        head_dim=96,
+        intermediate_size=4 * h,
+    )
     words = {"attention": Attention.EAGER, "activation_checkpointing": Checkpointing.SELECTIVE}
 
     kept = _kept_per_token(model, words=words, tensor_parallel=t, sequence_parallel=True)
@@ -183,10 +239,16 @@ def test_a_layer_keeps_what_the_paper_says() -> None:
 
 @pytest.mark.parametrize(
     ("name", "workspaces", "copied"),
-    [("A100-SXM4-80GB", 2 * (32 * MIB - 8320 * KIB), 0), ("GB200-186GB", 2 * (32 * MIB - 8320 * KIB), 1)],
+    [
+        ("A100-SXM4-80GB", 2 * (32 * MIB - 8320 * KIB), 0),
+        ("GB200-186GB", 2 * (32 * MIB - 8320 * KIB), 1),
+    ],
 )
-def test_reproducible_results_cost_workspaces_and_kernels(name: str, workspaces: int, copied: int) -> None:
-    """Before Hopper both cuBLAS handles get ``:4096:8``; on a Blackwell flash-attn 2 copies the output of each of 12 layers.
+def test_reproducible_results_cost_workspaces_and_kernels(
+    name: str, workspaces: int, copied: int
+) -> None:
+    """Before Hopper both cuBLAS handles get ``:4096:8``; on a Blackwell flash-attn 2 copies the
+    output of each of 12 layers.
 
     Products that add to the gradients themselves are not run: there are no placeholders.
     """
@@ -196,4 +258,7 @@ def test_reproducible_results_cost_workspaces_and_kernels(name: str, workspaces:
     free, same = (answered(device=device, deterministic=bits) for bits in (False, True))
 
     assert same.steady_bytes - free.steady_bytes == workspaces - placeholders
-    assert same.allocated_bytes - free.allocated_bytes == workspaces - placeholders + copied * 12 * 2 * 512 * 4096
+    assert (
+        same.allocated_bytes - free.allocated_bytes
+        == workspaces - placeholders + copied * 12 * 2 * 512 * 4096
+    )

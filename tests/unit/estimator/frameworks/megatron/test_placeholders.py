@@ -3,7 +3,7 @@
 import pytest
 
 from service.estimator.backends.megatron.placeholders import placeholder_bytes
-from service.estimator.backends.megatron.shape import shape_of
+from service.estimator.backends.megatron.shape import build_rank_shape
 from service.estimator.backends.megatron.stages import StageLayers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_spec
@@ -41,12 +41,16 @@ _LATENT = {
 
 
 def _bytes(model: Architecture, *, dense: int, sparse: int = 0, **degrees: int) -> int:
-    shape = shape_of(model, a_megatron_layout(**degrees))
-    return placeholder_bytes(shape, StageLayers(dense=dense, sparse=sparse, first=False, last=False))
+    shape = build_rank_shape(model, a_megatron_layout(**degrees))
+    return placeholder_bytes(
+        shape, StageLayers(dense=dense, sparse=sparse, first=False, last=False)
+    )
 
 
 def test_layers_share_one_placeholder_per_shape() -> None:
-    """Query, key and value in one product, the output, and both sides of the MLP: two bytes an element, once for all layers."""
+    """Query, key and value in one product, the output, and both sides of the MLP: two bytes an
+    element, once for all layers.
+    """
     once = 2 * 512 * (3 * 512 + 512 + 2048 + 2048)
 
     assert _bytes(a_gpt3(), dense=1) == _bytes(a_gpt3(), dense=12) == once
@@ -54,12 +58,16 @@ def test_layers_share_one_placeholder_per_shape() -> None:
 
 
 def test_weights_of_one_shape_share_a_placeholder() -> None:
-    """With as many inner features as query, key and value have together, the MLP's first product adds nothing."""
+    """With as many inner features as query, key and value have together, the MLP's first product
+    adds nothing.
+    """
     assert _bytes(a_gpt3(intermediate_size=3 * 512), dense=1) == 2 * 512 * (3 * 512 + 512 + 3 * 512)
 
 
 def test_latents_and_experts_have_their_own() -> None:
-    """Down to both latents and up again; experts of a rank share theirs, and the shared expert has its own."""
+    """Down to both latents and up again; experts of a rank share theirs, and the shared expert has
+    its own.
+    """
     model = architecture_from_spec(_LATENT)
     attention = 48 * 64 + 4 * 24 * 48 + (32 + 8) * 64 + 4 * 32 * 32 + 64 * 4 * 16
 
@@ -70,9 +78,13 @@ def test_latents_and_experts_have_their_own() -> None:
     assert _bytes(model, dense=1, sparse=1) == dense + sparse - 2 * attention
 
 
-@pytest.mark.parametrize(("tensor_parallel", "data_parallel", "gib"), [(2, 4, 60.68), (4, 2, 39.07), (8, 1, 28.29)])
+@pytest.mark.parametrize(
+    ("tensor_parallel", "data_parallel", "gib"), [(2, 4, 60.68), (4, 2, 39.07), (8, 1, 28.29)]
+)
 def test_twelve_layers_of_llama_3_70b(tensor_parallel: int, data_parallel: int, gib: float) -> None:
-    """Megatron-LM with Transformer Engine 2.11 and its fused cross entropy on B200 (SimuMax 1.2, docs/b200): within 60 MB."""
+    """Megatron-LM with Transformer Engine 2.11 and its fused cross entropy on B200 (SimuMax 1.2,
+    docs/b200): within 60 MB.
+    """
     model = a_gpt3(
         vocab_size=128256,
         hidden_size=8192,
@@ -94,7 +106,12 @@ def test_twelve_layers_of_llama_3_70b(tensor_parallel: int, data_parallel: int, 
         embedding_dropout=0.0,
         max_position_embeddings=4096,
     )
-    layout = {"tensor_parallel": tensor_parallel, "data_parallel": data_parallel, "sequence_parallel": True, "zero_stage": 1}
+    layout = {
+        "tensor_parallel": tensor_parallel,
+        "data_parallel": data_parallel,
+        "sequence_parallel": True,
+        "zero_stage": 1,
+    }
 
     answer = answered(
         model,

@@ -1,6 +1,8 @@
-"""Megatron-LM against its own functional tests: bytes that ``torch.cuda`` reported (golden values in the repository).
+"""Megatron-LM against its own functional tests: bytes that ``torch.cuda`` reported (golden values
+in the repository).
 
-Constants of a few megabytes lie between: a micro-batch that is still named, the logger's own scalars.
+Constants of a few megabytes lie between: a micro-batch that is still named, the logger's own
+scalars.
 """
 
 import pytest
@@ -12,16 +14,24 @@ from tests.unit.estimator.frameworks.megatron.builders import A100, H100, a_gpt3
 
 
 def test_the_distributed_optimizer_between_steps() -> None:
-    """gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer on 8 H100: 6 + 12 / 8 bytes per parameter and three workspaces."""
+    """gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer on 8 H100: 6 + 12 / 8 bytes per
+    parameter and three workspaces.
+    """
     answer = answered(layout={"data_parallel": 8, "zero_stage": 1}, deterministic=True)
 
     assert abs(answer.steady_bytes - 581_489_664) < MIB // 100
 
 
-@pytest.mark.parametrize(("attention", "peak_bytes"), [(Attention.SDPA, 2_691_792_384), (Attention.EAGER, 4_702_430_720)])
+@pytest.mark.parametrize(
+    ("attention", "peak_bytes"), [(Attention.SDPA, 2_691_792_384), (Attention.EAGER, 4_702_430_720)]
+)
 def test_the_peak_of_eight_ranks(attention: Attention, peak_bytes: int) -> None:
-    """The same test, and its run with unfused attention: logits, twelve layers, and the scores of each."""
-    answer = answered(layout={"data_parallel": 8, "zero_stage": 1}, attention=attention, deterministic=True)
+    """The same test, and its run with unfused attention: logits, twelve layers, and the scores of
+    each.
+    """
+    answer = answered(
+        layout={"data_parallel": 8, "zero_stage": 1}, attention=attention, deterministic=True
+    )
 
     assert abs(answer.allocated_bytes - peak_bytes) < 1.2 * MIB
     assert answer.peak_instant == "loss"
@@ -29,13 +39,17 @@ def test_the_peak_of_eight_ranks(attention: Attention, peak_bytes: int) -> None:
 
 def test_full_recomputation_keeps_the_inputs_of_layers() -> None:
     """gpt3_mcore_te_tp1_pp1_uniform_full_recompute on an A100, beyond what stays between steps."""
-    answer = answered(device=A100, layout={"data_parallel": 8}, activation_checkpointing=Checkpointing.FULL)
+    answer = answered(
+        device=A100, layout={"data_parallel": 8}, activation_checkpointing=Checkpointing.FULL
+    )
 
     beyond = answer.allocated_bytes - answer.steady_bytes
     assert abs(beyond - (2_536_167_424 - 1_234_585_088)) < MIB // 4
 
 
-@pytest.mark.parametrize(("device", "beyond_bytes"), [(H100, 36_480_272_384), (A100, 37_554_012_160)])
+@pytest.mark.parametrize(
+    ("device", "beyond_bytes"), [(H100, 36_480_272_384), (A100, 37_554_012_160)]
+)
 def test_seven_billion_parameters_on_four_tensor_ranks(device: Device, beyond_bytes: int) -> None:
     """gpt3_7b_tp4_pp1_memory_speed: grouped heads; flash-attn 2 before Hopper copies its output."""
     model = a_gpt3(
@@ -63,7 +77,9 @@ def test_seven_billion_parameters_on_four_tensor_ranks(device: Device, beyond_by
 
 
 def test_the_last_of_four_stages() -> None:
-    """gpt3_mcore_te_tp1_pp4_untie_embeddings on an A100: three layers of one micro-batch, and the logits."""
+    """gpt3_mcore_te_tp1_pp4_untie_embeddings on an A100: three layers of one micro-batch, and the
+    logits.
+    """
     answer = answered(
         a_gpt3(tie_word_embeddings=False),
         device=A100,
@@ -76,9 +92,16 @@ def test_the_last_of_four_stages() -> None:
 
 
 def test_a_chunk_holds_what_it_was_sent_last() -> None:
-    """gpt3_mcore_te_tp1_pp4_vp1 with the distributed optimizer on 8 GB200: six hidden states beside its states."""
+    """gpt3_mcore_te_tp1_pp4_vp1 with the distributed optimizer on 8 GB200: six hidden states beside
+    its states.
+    """
     answer = answered(
-        layout={"data_parallel": 2, "pipeline_parallel": 4, "virtual_pipeline_stages": 3, "zero_stage": 1},
+        layout={
+            "data_parallel": 2,
+            "pipeline_parallel": 4,
+            "virtual_pipeline_stages": 3,
+            "zero_stage": 1,
+        },
         gradient_accumulation_steps=4,
         deterministic=True,
     )

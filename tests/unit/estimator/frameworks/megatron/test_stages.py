@@ -2,40 +2,56 @@
 
 import pytest
 
-from service.catalog.models import load_architecture, resolve_model, supported_names
-from service.estimator.backends.megatron.parameters import stage_parameters
-from service.estimator.backends.megatron.shape import shape_of
-from service.estimator.backends.megatron.stages import chunks_of, in_flight, joined
+from service.catalog.models import list_supported_models, load_architecture, resolve_model
+from service.estimator.backends.megatron.parameters import count_stage_parameters
+from service.estimator.backends.megatron.shape import build_rank_shape
+from service.estimator.backends.megatron.stages import (
+    count_in_flight,
+    get_stage_chunks,
+    merge_chunks,
+)
 from service.estimator.backends.megatron.support import FAMILIES
 from service.estimator.values.errors import InvalidInputError
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 
 @pytest.mark.parametrize(("stage", "expected"), [(0, 4), (1, 3), (3, 1)])
-def test_one_forward_one_backward_keeps_as_many_as_stages_are_left(stage: int, expected: int) -> None:
+def test_one_forward_one_backward_keeps_as_many_as_stages_are_left(
+    stage: int, expected: int
+) -> None:
     """``min(p - i, m)`` micro-batches (schedules.py)."""
     layout = a_megatron_layout(pipeline_parallel=4)
 
-    assert in_flight(layout, stage, 8) == (expected,)
-    assert in_flight(layout, stage, 1) == (1,)
+    assert count_in_flight(layout, stage, 8) == (expected,)
+    assert count_in_flight(layout, stage, 1) == (1,)
 
 
 def test_interleaved_stages_keep_chunks_of_many_micro_batches() -> None:
-    """Four stages of three chunks: nine forwards of chunks run on the last stage before its first backward is done."""
+    """Four stages of three chunks: nine forwards of chunks run on the last stage before its first
+    backward is done.
+    """
     layout = a_megatron_layout(pipeline_parallel=4, virtual_pipeline_stages=3)
 
-    assert in_flight(layout, 3, 8) == (4, 4, 1)
-    assert sum(in_flight(layout, 0, 8)) == 2 * 3 + 2 * 4 + 1
+    assert count_in_flight(layout, 3, 8) == (4, 4, 1)
+    assert sum(count_in_flight(layout, 0, 8)) == 2 * 3 + 2 * 4 + 1
 
 
 def test_chunks_alternate_between_stages() -> None:
-    """The first chunk of the first stage has the embedding, the last chunk of the last one the head."""
+    """The first chunk of the first stage has the embedding, the last chunk of the last one the
+    head.
+    """
     layout = a_megatron_layout(pipeline_parallel=2, virtual_pipeline_stages=2)
 
-    first, last = (chunks_of(a_gpt3(), layout, stage) for stage in (0, 1))
+    first, last = (get_stage_chunks(a_gpt3(), layout, stage) for stage in (0, 1))
 
-    assert [(chunk.dense, chunk.first, chunk.last) for chunk in first] == [(3, True, False), (3, False, False)]
-    assert [(chunk.dense, chunk.first, chunk.last) for chunk in last] == [(3, False, False), (3, False, True)]
+    assert [(chunk.dense, chunk.first, chunk.last) for chunk in first] == [
+        (3, True, False),
+        (3, False, False),
+    ]
+    assert [(chunk.dense, chunk.first, chunk.last) for chunk in last] == [
+        (3, False, False),
+        (3, False, True),
+    ]
 
 
 def test_the_worst_stage_decides() -> None:
@@ -55,12 +71,18 @@ def test_the_worst_stage_decides() -> None:
 def test_every_catalogue_model_is_counted_as_its_own_tree_does() -> None:
     """One rank holds what the model has, and the rows that pad its vocabulary."""
     layout, wrong = a_megatron_layout(), []
-    for name in supported_names():
+    for name in list_supported_models():
         model = load_architecture(resolve_model(name))
         if model.family in FAMILIES:
-            shape = shape_of(model, layout)
-            held = stage_parameters(shape, joined(chunks_of(model, layout, 0))).total
-            padding = (shape.vocabulary - model.vocab_size) * model.spec.hidden_size * (1 if model.tied else 2)
+            shape = build_rank_shape(model, layout)
+            held = count_stage_parameters(
+                shape, merge_chunks(get_stage_chunks(model, layout, 0))
+            ).total
+            padding = (
+                (shape.vocabulary - model.vocab_size)
+                * model.spec.hidden_size
+                * (1 if model.tied else 2)
+            )
             wrong += [name] * (held - padding != model.counts.total)
 
     assert wrong == []

@@ -1,4 +1,6 @@
-"""The caching allocator: which segment a request opens, which block it gets, and what grows together again."""
+"""The caching allocator: which segment a request opens, which block it gets, and what grows
+together again.
+"""
 
 from itertools import pairwise
 from random import Random
@@ -12,7 +14,7 @@ from service.estimator.memory.allocator.caching_allocator import (
     Block,
     CachingAllocator,
     ExpandableAllocator,
-    allocator_of,
+    make_allocator,
 )
 from service.estimator.values.workload import Allocator
 
@@ -22,7 +24,9 @@ _REQUESTS = st.lists(st.tuples(st.integers(1, 40 * MIB), st.booleans()), max_siz
 
 
 def _played(allocator: CachingAllocator, requests: list[tuple[int, bool]]) -> list[Block]:
-    """Return the blocks that stay after allocating each request and freeing those that are not kept at once."""
+    """Return the blocks that stay after allocating each request and freeing those that are not kept
+    at once.
+    """
     kept = []
     for size, stays in requests:
         block = allocator.allocate(size)
@@ -54,7 +58,9 @@ def test_a_medium_request_takes_twenty_megabytes() -> None:
 
 
 def test_a_large_request_is_rounded_to_two_megabytes() -> None:
-    """11 MiB and one block are 12 MiB, and the rest is too small to be split off: all of it counts as allocated."""
+    """11 MiB and one block are 12 MiB, and the rest is too small to be split off: all of it counts
+    as allocated.
+    """
     allocator = CachingAllocator()
 
     allocator.allocate(11 * MIB + 2 * KIB)
@@ -90,7 +96,7 @@ def test_segments_of_fixed_size_never_grow_together() -> None:
     """Two free segments of 16 MiB do not hold 32 MiB; one that expands does."""
     reserved = []
     for kind in Allocator:
-        allocator = allocator_of(kind)
+        allocator = make_allocator(kind)
         for block in [allocator.allocate(16 * MIB), allocator.allocate(16 * MIB)]:
             allocator.free(block)
         allocator.allocate(32 * MIB)
@@ -121,24 +127,39 @@ def test_the_block_that_could_grow_is_taken_last() -> None:
 
 
 @given(st.sampled_from(Allocator), _REQUESTS)
-def test_blocks_in_use_never_overlap_and_add_up(kind: Allocator, requests: list[tuple[int, bool]]) -> None:
-    """Addresses are handed out once, what is allocated is what is in use, and it fits into what is reserved."""
-    allocator = allocator_of(kind)
+def test_blocks_in_use_never_overlap_and_add_up(
+    kind: Allocator, requests: list[tuple[int, bool]]
+) -> None:
+    """Addresses are handed out once, what is allocated is what is in use, and it fits into what is
+    reserved.
+    """
+    allocator = make_allocator(kind)
 
     kept = sorted(_played(allocator, requests), key=lambda block: block[0])
 
     assert all(left[0] + left[1] <= right[0] for left, right in pairwise(kept))
-    assert sum(size for _, size, _ in kept) == allocator.allocated <= allocator.highest <= allocator.reserved
+    assert (
+        sum(size for _, size, _ in kept)
+        == allocator.allocated
+        <= allocator.highest
+        <= allocator.reserved
+    )
 
 
 @given(st.sampled_from(Allocator), _REQUESTS)
-def test_what_is_freed_grows_back_to_whole_segments(kind: Allocator, requests: list[tuple[int, bool]]) -> None:
+def test_what_is_freed_grows_back_to_whole_segments(
+    kind: Allocator, requests: list[tuple[int, bool]]
+) -> None:
     """With everything free, every block is a segment again: one per pool where they expand."""
-    allocator = allocator_of(kind)
+    allocator = make_allocator(kind)
     for block in _played(allocator, requests):
         allocator.free(block)
 
-    sizes = [packed >> ADDRESS_BITS for pool in (allocator.small, allocator.large) for packed in pool.by_size]
+    sizes = [
+        packed >> ADDRESS_BITS
+        for pool in (allocator.small, allocator.large)
+        for packed in pool.by_size
+    ]
 
     assert allocator.allocated == 0
     assert sum(sizes) == allocator.reserved
@@ -146,7 +167,9 @@ def test_what_is_freed_grows_back_to_whole_segments(kind: Allocator, requests: l
     assert kind is Allocator.DEFAULT or len(sizes) <= 2
 
 
-def _one_by_one(allocator: CachingAllocator, order: list[int], sizes: list[int]) -> dict[int, Block]:
+def _one_by_one(
+    allocator: CachingAllocator, order: list[int], sizes: list[int]
+) -> dict[int, Block]:
     live: dict[int, Block] = {}
     for event in order:
         if event >= 0 and sizes[event]:
@@ -157,8 +180,13 @@ def _one_by_one(allocator: CachingAllocator, order: list[int], sizes: list[int])
 
 
 def _a_pass(random: Random) -> tuple[list[int], list[int]]:
-    """Return events and sizes: what is live is freed in any order, some of it never, and some of it has no size."""
-    sizes = [random.choice([0, 1, KIB, 700, MIB, MIB + 1, 5 * MIB, random.randrange(1, 90 * MIB)]) for _ in range(120)]
+    """Return events and sizes: what is live is freed in any order, some of it never, and some of it
+    has no size.
+    """
+    sizes = [
+        random.choice([0, 1, KIB, 700, MIB, MIB + 1, 5 * MIB, random.randrange(1, 90 * MIB)])
+        for _ in range(120)
+    ]
     order: list[int] = []
     live: list[int] = []
     for event in range(len(sizes)):
@@ -171,15 +199,23 @@ def _a_pass(random: Random) -> tuple[list[int], list[int]]:
 
 @pytest.mark.parametrize("kind", Allocator)
 def test_a_pass_is_run_as_its_requests_are_one_by_one(kind: Allocator) -> None:
-    """Blocks that stay, what is reserved and the highest sum are the same, whatever an earlier pass has left."""
+    """Blocks that stay, what is reserved and the highest sum are the same, whatever an earlier pass
+    has left.
+    """
     random = Random(20261122)  # noqa: S311 - a seeded test, no secret
-    at_once, singly = allocator_of(kind), allocator_of(kind)
+    at_once, singly = make_allocator(kind), make_allocator(kind)
 
     for order, sizes in (_a_pass(random) for _ in range(20)):
         stays, expected = at_once.run(order, sizes), _one_by_one(singly, order, sizes)
 
-        assert [(event, *block[:2]) for event, block in stays.items()] == [(event, *b[:2]) for event, b in expected.items()]
-        assert (at_once.reserved, at_once.allocated, at_once.highest) == (singly.reserved, singly.allocated, singly.highest)
+        assert [(event, *block[:2]) for event, block in stays.items()] == [
+            (event, *b[:2]) for event, b in expected.items()
+        ]
+        assert (at_once.reserved, at_once.allocated, at_once.highest) == (
+            singly.reserved,
+            singly.allocated,
+            singly.highest,
+        )
 
 
 @pytest.mark.parametrize("kind", Allocator)
@@ -193,5 +229,5 @@ def test_a_pass_ends_once_nobody_waits_for_it(kind: Allocator) -> None:
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        allocator_of(kind).run(range(10_000), [MIB] * 10_000, leave)
+        make_allocator(kind).run(range(10_000), [MIB] * 10_000, leave)
     assert len(asked) == 2

@@ -1,4 +1,6 @@
-"""A job on a full GPU: cached segments go back before it fails, and what is reserved never exceeds what there is."""
+"""A job on a full GPU: cached segments go back before it fails, and what is reserved never exceeds
+what there is.
+"""
 
 from dataclasses import replace
 
@@ -17,7 +19,9 @@ from service.estimator.values.workload import Allocator, Checkpointing, TrainWor
 WORKLOAD = TrainWorkload(sequence_length=1024, micro_batch_size=4, precision=POLICIES["bf16"])
 
 
-def on(usable_bytes: int, workload: TrainWorkload = WORKLOAD, detail: Detail = Detail.FULL) -> Estimate:
+def on(
+    usable_bytes: int, workload: TrainWorkload = WORKLOAD, detail: Detail = Detail.FULL
+) -> Estimate:
     """Return the answer of a 1B on a GPU of so many bytes."""
     model = architecture_from_config(load_config(resolve_model("llama-3.2-1b")))
     device = Device(name="card", capacity_bytes=usable_bytes, usable_bytes=usable_bytes)
@@ -25,7 +29,9 @@ def on(usable_bytes: int, workload: TrainWorkload = WORKLOAD, detail: Detail = D
 
 
 def test_a_full_gpu_is_used_up_and_not_more() -> None:
-    """Between what runs and what would be cached with room, the job takes all that there is: it fits, but tightly."""
+    """Between what runs and what would be cached with room, the job takes all that there is: it
+    fits, but tightly.
+    """
     roomy = on(80 * GIB)
     outside = roomy.device_bytes - roomy.reserved_bytes
     full = outside + (roomy.allocated_bytes * 1043 // 1000 + roomy.reserved_bytes) // 2
@@ -39,7 +45,9 @@ def test_a_full_gpu_is_used_up_and_not_more() -> None:
 
 
 def test_intervals_hold_what_a_full_gpu_takes() -> None:
-    """Where even the least that a roomy GPU would have reserved is more than there is, the interval begins at what there is."""
+    """Where even the least that a roomy GPU would have reserved is more than there is, the interval
+    begins at what there is.
+    """
     workload = replace(WORKLOAD, activation_checkpointing=Checkpointing.FULL)
     roomy = on(80 * GIB, workload, Detail.REPLAYED)
     outside = roomy.device_bytes - roomy.reserved_bytes
@@ -54,7 +62,9 @@ def test_intervals_hold_what_a_full_gpu_takes() -> None:
 
 @pytest.mark.parametrize("allocator", list(Allocator))
 def test_what_is_allocated_must_find_room(allocator: Allocator) -> None:
-    """A GPU that is smaller than the tensors does not become large enough by giving segments back."""
+    """A GPU that is smaller than the tensors does not become large enough by giving segments
+    back.
+    """
     workload = replace(WORKLOAD, allocator=allocator)
     roomy = on(80 * GIB, workload)
 

@@ -25,7 +25,11 @@ AUTOCAST = Precision(
 def forward_bytes(precision: Precision, method: Method) -> int:
     """Return the bytes of forward with adapters on every linear layer."""
     workload = TrainWorkload(
-        sequence_length=512, precision=precision, method=method, lora=Lora(rank=4), attention=Attention.FLASH
+        sequence_length=512,
+        precision=precision,
+        method=method,
+        lora=Lora(rank=4),
+        attention=Attention.FLASH,
     )
     answer = estimate(a_model(), workload, layout=Layout(), device=DEVICE)
     return next(instant.allocated_bytes for instant in answer.instants if instant.name == "forward")

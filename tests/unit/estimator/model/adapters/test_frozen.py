@@ -29,15 +29,23 @@ CONFIG: dict[str, object] = {
 }
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128}
 STEP_COUNTS = 2300
-"""Bytes of the optimizer's step counts on the host, which the runs on a CPU have among their tensors."""
+"""Bytes of the optimizer's step counts on the host, which the runs on a CPU have among their
+tensors.
+"""
 
 
 def a_quantised(quantization: Mapping[str, object] | None = None) -> Architecture:
     """Return a small llama, with a quantization_config if one is given."""
-    return architecture_from_config(CONFIG | ({} if quantization is None else {"quantization_config": quantization}))
+    return architecture_from_config(
+        CONFIG | ({} if quantization is None else {"quantization_config": quantization})
+    )
 
 
-def answered(model: Architecture | None = None, layout: Layout | None = None, **words: Any) -> Estimate:  # noqa: ANN401 - words of TrainWorkload
+def answered(
+    model: Architecture | None = None,
+    layout: Layout | None = None,
+    **words: Any,  # noqa: ANN401 - words of TrainWorkload
+) -> Estimate:
     """Return the answer for adapters of rank 8 on two sequences of 128 tokens."""
     asked: dict[str, Any] = {
         "method": Method.QLORA,
@@ -62,7 +70,9 @@ def instants(answer: Estimate) -> Mapping[str, int]:
     ],
 )
 def test_qlora_is_what_bitsandbytes_holds(double: bool, traced: Mapping[str, int]) -> None:  # noqa: FBT001 - a parameter of the test
-    """A step with bitsandbytes 0.50.2 and PEFT 0.21.2: products keep no input, weights are dequantised one by one."""
+    """A step with bitsandbytes 0.50.2 and PEFT 0.21.2: products keep no input, weights are
+    dequantised one by one.
+    """
     found = instants(answered(double_quantization=double))
 
     for name, bytes_ in traced.items():
@@ -70,10 +80,19 @@ def test_qlora_is_what_bitsandbytes_holds(double: bool, traced: Mapping[str, int
 
 
 def test_double_quantisation_saves_scales() -> None:
-    """One byte instead of four for each block of 64, and tables of 1 KiB for each of the 21 layers."""
+    """One byte instead of four for each block of 64, and tables of 1 KiB for each of the 21
+    layers.
+    """
     double, single = answered(double_quantization=True), answered(double_quantization=False)
 
-    blocks = sum(outs * ins for outs, ins in ((256, 256), (128, 256), (128, 256), (256, 256)) for _ in range(3)) // 64
+    blocks = (
+        sum(
+            outs * ins
+            for outs, ins in ((256, 256), (128, 256), (128, 256), (256, 256))
+            for _ in range(3)
+        )
+        // 64
+    )
     blocks += 3 * 3 * 704 * 256 // 64
     nested = 3 * (2 * 4 * 4 + 2 * 2 * 4 + 3 * 11 * 4)
     assert single.steady_bytes - double.steady_bytes == 3 * blocks - nested - 21 * (1024 + 4)
@@ -87,7 +106,9 @@ def test_upcast_norms_and_head_cost_two_bytes_each() -> None:
 
 
 def test_scales_are_not_sharded() -> None:
-    """FSDP2 splits a parameter's tensor; the scales are its attribute, which every rank has whole."""
+    """FSDP2 splits a parameter's tensor; the scales are its attribute, which every rank has
+    whole.
+    """
     layout = Layout(data_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)
 
     shared = next(part for part in answered(layout=layout).components if part.name == "weights")
@@ -97,7 +118,9 @@ def test_scales_are_not_sharded() -> None:
     assert whole.bytes // 4 < shared.bytes < whole.bytes // 3
 
 
-@pytest.mark.parametrize("quantization", [GPTQ, {"quant_method": "awq", "bits": 4}, {"quant_method": "fp8"}])
+@pytest.mark.parametrize(
+    "quantization", [GPTQ, {"quant_method": "awq", "bits": 4}, {"quant_method": "fp8"}]
+)
 def test_adapters_stand_on_a_quantised_checkpoint(quantization: Mapping[str, object]) -> None:
     """LoRA on a quantised config keeps those weights quantised: less than on 16-bit ones."""
     quantised = answered(a_quantised(quantization), method=Method.LORA)
@@ -111,11 +134,16 @@ def test_int8_keeps_the_inputs_that_its_context_holds() -> None:
     """``MatMul8bitLt`` hangs its input on the context, so a checkpoint does not drop it."""
     eight = {"quant_method": "bitsandbytes", "load_in_8bit": True}
     saved = [
-        instants(answered(a_quantised(eight), method=Method.LORA, activation_checkpointing=checkpointing))["loss"]
+        instants(
+            answered(a_quantised(eight), method=Method.LORA, activation_checkpointing=checkpointing)
+        )["loss"]
         - answered(a_quantised(eight), method=Method.LORA).steady_bytes
         for checkpointing in (Checkpointing.FULL, Checkpointing.NONE)
     ]
-    four = instants(answered(activation_checkpointing=Checkpointing.FULL))["loss"] - answered().steady_bytes
+    four = (
+        instants(answered(activation_checkpointing=Checkpointing.FULL))["loss"]
+        - answered().steady_bytes
+    )
 
     inputs = 2 * 128 * 2 * (256 + 256 + 256 + 704) * 3
     assert four < saved[0] < saved[1]
@@ -127,12 +155,30 @@ def test_int8_keeps_the_inputs_that_its_context_holds() -> None:
     [
         (GPTQ, {}, "workload.method", InvalidInputError),
         (GPTQ, {"method": Method.FULL, "lora": None}, "workload.method", InvalidInputError),
-        (GPTQ, {"method": Method.LORA, "fp32_norms_and_head": True}, "workload.fp32_norms_and_head", InvalidInputError),
-        (None, {"method": Method.LORA, "fp32_norms_and_head": True}, "workload.fp32_norms_and_head", InvalidInputError),
-        (None, {"method": Method.LORA, "double_quantization": False}, "workload.double_quantization", InvalidInputError),
+        (
+            GPTQ,
+            {"method": Method.LORA, "fp32_norms_and_head": True},
+            "workload.fp32_norms_and_head",
+            InvalidInputError,
+        ),
+        (
+            None,
+            {"method": Method.LORA, "fp32_norms_and_head": True},
+            "workload.fp32_norms_and_head",
+            InvalidInputError,
+        ),
+        (
+            None,
+            {"method": Method.LORA, "double_quantization": False},
+            "workload.double_quantization",
+            InvalidInputError,
+        ),
         ({"quant_method": "mxfp4"}, {"method": Method.QLORA}, "workload.method", InvalidInputError),
         (
-            {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}},
+            {
+                "quant_method": "hqq",
+                "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}},
+            },
             {"method": Method.LORA},
             "model",
             NotModelledError,
@@ -146,7 +192,10 @@ def test_int8_keeps_the_inputs_that_its_context_holds() -> None:
     ],
 )
 def test_what_has_no_term_is_refused(
-    quantization: Mapping[str, object] | None, words: Mapping[str, Any], field: str, kind: type[EstimatorError]
+    quantization: Mapping[str, object] | None,
+    words: Mapping[str, Any],
+    field: str,
+    kind: type[EstimatorError],
 ) -> None:
     """Contradictions and formats without a term are named."""
     with pytest.raises(kind) as refusal:
@@ -156,7 +205,9 @@ def test_what_has_no_term_is_refused(
 
 
 def test_experts_were_quantised_before_they_were_stacked() -> None:
-    """Transformers 4 had each expert as a module, which bitsandbytes packed; its products have no term."""
+    """Transformers 4 had each expert as a module, which bitsandbytes packed; its products have no
+    term.
+    """
     model = a_mixture()
     words: dict[str, Any] = {"lora": Lora(rank=8, targets=("q_proj",)), "method": Method.QLORA}
 

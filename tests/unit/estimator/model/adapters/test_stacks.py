@@ -1,8 +1,10 @@
-"""Adapters on stacks of experts and on state-space mixers, against traces of small models and PEFT's own rules."""
+"""Adapters on stacks of experts and on state-space mixers, against traces of small models and
+PEFT's own rules.
+"""
 
 import pytest
 
-from service.estimator.memory.states import trained_parameters
+from service.estimator.memory.states import select_trained_parameters
 from service.estimator.rules.training import check_training
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -45,7 +47,12 @@ _QWEN2 = _SHAPE | {
     "shared_expert_intermediate_size": 80,
     "num_experts": 8,
 }
-_MAMBA: dict[str, object] = {"model_type": "mamba", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 3}
+_MAMBA: dict[str, object] = {
+    "model_type": "mamba",
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+}
 _JAMBA = _SHAPE | {
     "model_type": "jamba",
     "num_hidden_layers": 4,
@@ -58,9 +65,17 @@ _JAMBA = _SHAPE | {
 _MIXER = ("in_proj", "x_proj", "dt_proj")
 
 
-def _step(name: str, config: dict[str, object], forward: int, backward: int, **changes: object) -> SmallStep:
+def _step(
+    name: str, config: dict[str, object], forward: int, backward: int, **changes: object
+) -> SmallStep:
     given: dict[str, object] = {"batch": 2, "sequence": 32, "lora": 4}
-    return SmallStep(name=name, config=config, forward=forward, backward=backward, **(given | changes))  # type: ignore[arg-type]  # each change has the type of its field
+    return SmallStep(
+        name=name,
+        config=config,
+        forward=forward,
+        backward=backward,
+        **(given | changes),  # type: ignore[arg-type]  # each change has the type of its field
+    )
 
 
 _STEPS = (
@@ -79,16 +94,22 @@ _STEPS = (
 
 @pytest.mark.parametrize("step", _STEPS, ids=lambda step: step.name)
 def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
-    """Both passes peak within a thousandth of the trace: every stack plus its update is a tensor of its own."""
+    """Both passes peak within a thousandth of the trace: every stack plus its update is a tensor of
+    its own.
+    """
     assert step.estimated() == pytest.approx((step.forward, step.backward), rel=0.001)
 
 
 def test_gate_and_up_share_an_adapter_of_twice_the_rank() -> None:
-    """Attention, and per layer a router, eight experts' gate_up at rank 8 and their down at rank 4."""
+    """Attention, and per layer a router, eight experts' gate_up at rank 8 and their down at rank
+    4.
+    """
     attention = 4 * ((64 + 64) + 2 * (64 + 32) + (64 + 64))
     experts = 8 * (8 * (64 + 96) + 4 * (48 + 64))
 
-    trained = trained_parameters(a_family(**_QWEN3), a_training(method=Method.LORA, lora=Lora(rank=4)))
+    trained = select_trained_parameters(
+        a_family(**_QWEN3), a_training(method=Method.LORA, lora=Lora(rank=4))
+    )
 
     assert trained.trained == 3 * (attention + 4 * (64 + 8) + experts)
 
@@ -97,16 +118,22 @@ def test_words_of_merged_layers_name_no_linear_layer() -> None:
     """PEFT takes down_proj for the stack: the dense layer of that name stays as it is."""
     lora = Lora(rank=4, targets=("down_proj",))
 
-    trained = trained_parameters(a_family(**_GLM4), a_training(method=Method.LORA, lora=lora))
+    trained = select_trained_parameters(
+        a_family(**_GLM4), a_training(method=Method.LORA, lora=lora)
+    )
 
     assert trained.trained == 2 * 8 * 4 * (48 + 64)
 
 
 def test_an_adapter_that_nothing_reads_is_idle() -> None:
-    """The mixer multiplies by dt_proj's own weight: its adapter is stored, without gradients or states."""
+    """The mixer multiplies by dt_proj's own weight: its adapter is stored, without gradients or
+    states.
+    """
     lora = Lora(rank=4, targets=_MIXER)
 
-    trained = trained_parameters(a_family(**_MAMBA), a_training(method=Method.LORA, lora=lora))
+    trained = select_trained_parameters(
+        a_family(**_MAMBA), a_training(method=Method.LORA, lora=lora)
+    )
 
     assert trained.idle == 3 * 4 * (4 + 128)
     assert trained.trained == 3 * 4 * ((64 + 256) + (128 + 4 + 2 * 16))
@@ -117,7 +144,11 @@ def test_an_adapter_that_nothing_reads_is_idle() -> None:
     [
         (_MAMBA, None, "PEFT adapts no out_proj of mamba"),
         (_MAMBA, ("in_proj", "out_proj"), "PEFT adapts no out_proj of mamba"),
-        (_QWEN3, ("q_proj", "up_proj"), "up_proj is one parameter with the other of gate_proj and up_proj"),
+        (
+            _QWEN3,
+            ("q_proj", "up_proj"),
+            "up_proj is one parameter with the other of gate_proj and up_proj",
+        ),
         (_QWEN3, ("experts",), "target_modules names 'experts'"),
     ],
 )
@@ -137,20 +168,32 @@ def test_targets_that_peft_cannot_adapt_are_refused(
 def test_dora_on_stacks_is_refused() -> None:
     """PEFT's wrapper of parameters takes no variant; attention alone can have one."""
     model = a_family(**_QWEN3)
-    everywhere, attention = (Lora(rank=4, variant="dora", targets=targets) for targets in (None, ("q_proj",)))
+    everywhere, attention = (
+        Lora(rank=4, variant="dora", targets=targets) for targets in (None, ("q_proj",))
+    )
 
     with pytest.raises(InvalidInputError) as refused:
-        check_training(model, a_training(precision="bf16", method=Method.LORA, lora=everywhere), Layout())
-    check_training(model, a_training(precision="bf16", method=Method.LORA, lora=attention), Layout())
+        check_training(
+            model, a_training(precision="bf16", method=Method.LORA, lora=everywhere), Layout()
+        )
+    check_training(
+        model, a_training(precision="bf16", method=Method.LORA, lora=attention), Layout()
+    )
 
     assert "no DoRA on merged parameters of qwen3_moe" in refused.value.message
 
 
 def test_a_router_that_is_a_linear_layer_is_refused() -> None:
-    """Phi-MoE's router is a linear layer that returns a tuple: all-linear names it and forward fails."""
+    """Phi-MoE's router is a linear layer that returns a tuple: all-linear names it and forward
+    fails.
+    """
     config = _SHAPE | {"model_type": "phimoe", "intermediate_size": 96, "num_local_experts": 8}
 
     with pytest.raises(InvalidInputError) as refused:
-        check_training(a_family(**config), a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=4)), Layout())
+        check_training(
+            a_family(**config),
+            a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=4)),
+            Layout(),
+        )
 
     assert refused.value.field == "workload.lora.target_modules"

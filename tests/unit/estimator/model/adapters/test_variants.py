@@ -28,7 +28,9 @@ CONFIG: dict[str, object] = {
     "hidden_act": "gelu_pytorch_tanh",
 }
 STEP_COUNTS = 3600
-"""Bytes of step counts on the host and of small scratch, which the runs on a CPU have among their tensors."""
+"""Bytes of step counts on the host and of small scratch, which the runs on a CPU have among their
+tensors.
+"""
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128}
 
 
@@ -48,21 +50,45 @@ def answered(
         lora=lora,
         **({"method": Method.LORA} | words),
     )
-    return estimate(architecture_from_config(config), workload, layout=layout or Layout(), device=DEVICE)
+    return estimate(
+        architecture_from_config(config), workload, layout=layout or Layout(), device=DEVICE
+    )
 
 
 @pytest.mark.parametrize(
     ("method", "checkpointing", "traced"),
     [
-        (Method.LORA, Checkpointing.NONE, {"forward": 36_018_332, "loss": 32_353_452, "backward": 32_441_244}),
-        (Method.LORA, Checkpointing.FULL, {"forward": 12_390_556, "loss": 8_650_412, "backward": 21_015_652}),
-        (Method.QLORA, Checkpointing.NONE, {"forward": 32_759_880, "loss": 29_095_000, "backward": 29_182_792}),
-        (Method.QLORA, Checkpointing.FULL, {"forward": 9_130_828, "loss": 5_390_684, "backward": 17_755_924}),
+        (
+            Method.LORA,
+            Checkpointing.NONE,
+            {"forward": 36_018_332, "loss": 32_353_452, "backward": 32_441_244},
+        ),
+        (
+            Method.LORA,
+            Checkpointing.FULL,
+            {"forward": 12_390_556, "loss": 8_650_412, "backward": 21_015_652},
+        ),
+        (
+            Method.QLORA,
+            Checkpointing.NONE,
+            {"forward": 32_759_880, "loss": 29_095_000, "backward": 29_182_792},
+        ),
+        (
+            Method.QLORA,
+            Checkpointing.FULL,
+            {"forward": 9_130_828, "loss": 5_390_684, "backward": 17_755_924},
+        ),
     ],
 )
-def test_dora_is_what_peft_holds(method: Method, checkpointing: Checkpointing, traced: Mapping[str, int]) -> None:
-    """A step with PEFT 0.21.2 and bitsandbytes 0.50.2: weights are made dense for the norm in every layer."""
-    answer = answered(Lora(rank=8, variant="dora"), method=method, activation_checkpointing=checkpointing)
+def test_dora_is_what_peft_holds(
+    method: Method, checkpointing: Checkpointing, traced: Mapping[str, int]
+) -> None:
+    """A step with PEFT 0.21.2 and bitsandbytes 0.50.2: weights are made dense for the norm in every
+    layer.
+    """
+    answer = answered(
+        Lora(rank=8, variant="dora"), method=method, activation_checkpointing=checkpointing
+    )
 
     for instant in answer.instants:
         if instant.name in traced:
@@ -76,8 +102,12 @@ def test_dora_is_what_peft_holds(method: Method, checkpointing: Checkpointing, t
         (Checkpointing.FULL, {"forward": 7_757_896, "loss": 7_890_008, "backward": 9_573_456}),
     ],
 )
-def test_sixteen_bit_adapters_are_what_peft_holds(checkpointing: Checkpointing, traced: Mapping[str, int]) -> None:
-    """``autocast_adapter_dtype=False`` leaves adapters in the dtype of the layer, and nothing is cast."""
+def test_sixteen_bit_adapters_are_what_peft_holds(
+    checkpointing: Checkpointing, traced: Mapping[str, int]
+) -> None:
+    """``autocast_adapter_dtype=False`` leaves adapters in the dtype of the layer, and nothing is
+    cast.
+    """
     answer = answered(Lora(rank=8, dtype=DType.BF16), activation_checkpointing=checkpointing)
 
     for instant in answer.instants:
@@ -87,7 +117,10 @@ def test_sixteen_bit_adapters_are_what_peft_holds(checkpointing: Checkpointing, 
 
 def test_rslora_is_another_factor_alone() -> None:
     """It divides by the root of the rank: no tensor is another."""
-    assert answered(Lora(rank=8, variant="rslora")).allocated_bytes == answered(Lora(rank=8)).allocated_bytes
+    assert (
+        answered(Lora(rank=8, variant="rslora")).allocated_bytes
+        == answered(Lora(rank=8)).allocated_bytes
+    )
 
 
 def test_dora_trains_a_magnitude_per_output() -> None:

@@ -1,6 +1,6 @@
 """What one layer keeps for backward, for tests of families."""
 
-from service.estimator.memory.training_pass import training_pass
+from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.passes.recorder import record_training
@@ -15,10 +15,14 @@ PER_TOKEN, PER_MASK, PER_SCORE = 3, 4, 5
 
 
 def added_by_a_layer(model: Architecture, workload: TrainWorkload) -> Size:
-    """Return the activations that the last layer adds to the live bytes at the end of forward, where the loss is made."""
+    """Return the activations that the last layer adds to the live bytes at the end of forward,
+    where the loss is made.
+    """
 
     def live(depth: int) -> Size:
-        highs = record_training(model.with_layers(depth), training_pass(model, workload, Layout()))
+        highs = record_training(
+            model.with_layers(depth), build_training_pass(model, workload, Layout())
+        )
         highest = max(highs[Section.LOSS_FORWARD], key=lambda point: point.bytes[PER_TOKEN])
         return dict(highest.live)[Category.ACTIVATIONS]
 

@@ -1,4 +1,6 @@
-"""Bamba: the order of its layers, its parameters by hand, and small steps against traces of them."""
+"""Bamba: the order of its layers, its parameters by hand, and small steps against traces of
+them.
+"""
 
 import pytest
 
@@ -26,30 +28,68 @@ _CONFIG: dict[str, object] = {
 _STEPS = (
     SmallStep(name="one sequence", config=_CONFIG, forward=1_394_374, backward=1_443_326),
     SmallStep(name="two sequences", config=_CONFIG, batch=2, forward=2_786_574, backward=2_884_094),
-    SmallStep(name="padded", config=_CONFIG, batch=2, padded=True, forward=2_786_574, backward=2_884_094),
-    SmallStep(name="checkpointed", config=_CONFIG, batch=2, checkpointed=True, forward=594_208, backward=1_322_746),
-    SmallStep(name="fp32", config=_CONFIG, batch=2, precision="fp32", forward=3_168_270, backward=3_364_094),
-    SmallStep(name="autocast", config=_CONFIG, batch=2, precision="amp_bf16", forward=2_706_670, backward=2_790_750),
-    SmallStep(name="adapters", config=_CONFIG, batch=2, lora=4, forward=2_761_710, backward=2_853_086),
+    SmallStep(
+        name="padded", config=_CONFIG, batch=2, padded=True, forward=2_786_574, backward=2_884_094
+    ),
+    SmallStep(
+        name="checkpointed",
+        config=_CONFIG,
+        batch=2,
+        checkpointed=True,
+        forward=594_208,
+        backward=1_322_746,
+    ),
+    SmallStep(
+        name="fp32",
+        config=_CONFIG,
+        batch=2,
+        precision="fp32",
+        forward=3_168_270,
+        backward=3_364_094,
+    ),
+    SmallStep(
+        name="autocast",
+        config=_CONFIG,
+        batch=2,
+        precision="amp_bf16",
+        forward=2_706_670,
+        backward=2_790_750,
+    ),
+    SmallStep(
+        name="adapters", config=_CONFIG, batch=2, lora=4, forward=2_761_710, backward=2_853_086
+    ),
 )
 
 
 @pytest.mark.parametrize("step", _STEPS, ids=lambda step: step.name)
 def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
-    """Both passes peak within two hundredths: the loop over layers still names the last eager attention's weights."""
+    """Both passes peak within two hundredths: the loop over layers still names the last eager
+    attention's weights.
+    """
     assert step.estimated() == pytest.approx((step.forward, step.backward), rel=0.02)
 
 
 def test_the_layers_listed_have_attention() -> None:
     """All others have a mixer."""
     model = a_family(**_CONFIG)
-    layers = [block for block in (model.blocks[kind][0] for kind in model.order) if isinstance(block, Block)]
+    layers = [
+        block
+        for block in (model.blocks[kind][0] for kind in model.order)
+        if isinstance(block, Block)
+    ]
 
-    assert [isinstance(layer.attention, Mamba2Mixer) for layer in layers] == [True, True, False, True]
+    assert [isinstance(layer.attention, Mamba2Mixer) for layer in layers] == [
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_mixers_are_counted() -> None:
-    """Three mixers of eight heads of sixteen, and the norms of four layers, their mixers and the end."""
+    """Three mixers of eight heads of sixteen, and the norms of four layers, their mixers and the
+    end.
+    """
     hidden, inner, heads = 64, 128, 8
     convolved = inner + 2 * 2 * 16
     mixer = hidden * (inner + convolved + heads) + 5 * convolved + 3 * heads + inner * hidden

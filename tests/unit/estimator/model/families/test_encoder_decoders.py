@@ -1,4 +1,6 @@
-"""T5, mT5, BART, mBART and Whisper: held to runs of the library, whose bytes were counted on small models."""
+"""T5, mT5, BART, mBART and Whisper: held to runs of the library, whose bytes were counted on small
+models.
+"""
 
 from typing import Any
 
@@ -6,7 +8,10 @@ import pytest
 
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.estimate import estimate
-from service.estimator.model.families.registry import architecture_from_config, architecture_from_spec
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+)
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
@@ -74,7 +79,9 @@ _COUNTED = (
     ("whisper", "lora, checkpointed", 1697696, 2875048),
     ("whisper", "without logits", 6840400, 7671328),
 )
-"""Bytes above weights of forward and backward in fp32: two sequences of 128 (Whisper 96) positions and 32 decoder tokens."""
+"""Bytes above weights of forward and backward in fp32: two sequences of 128 (Whisper 96) positions
+and 32 decoder tokens.
+"""
 _SERVED = (
     ("t5", 1976320, 971984, 823296),
     ("mt5", 2099208, 973016, 823296),
@@ -82,7 +89,9 @@ _SERVED = (
     ("mbart", 1193496, 968256, 823296),
     ("whisper", 921632, 761888, 626688),
 )
-"""Bytes above weights of prefill and of the fifth decode step, and of both caches; fp32, two sequences of the same lengths."""
+"""Bytes above weights of prefill and of the fifth decode step, and of both caches; fp32, two
+sequences of the same lengths.
+"""
 
 
 def _model(name: str, **changes: object) -> EncoderDecoder:
@@ -99,12 +108,18 @@ def _asked(name: str, **changes: Any) -> Estimate:  # noqa: ANN401 - each field 
         "sequence_length": 96 if name == "whisper" else 128,
         "decoder_length": 32,
     }
-    return estimate(_model(name), a_training(**(given | changes)), layout=Layout(), device=a_device())
+    return estimate(
+        _model(name), a_training(**(given | changes)), layout=Layout(), device=a_device()
+    )
 
 
 @pytest.mark.parametrize(("name", "options", "forward", "backward"), _COUNTED)
-def test_a_step_needs_what_was_counted(name: str, options: str, forward: int, backward: int) -> None:
-    """Forward and backward peak within a kilobyte of transformers 5.23 with the tensors that CUDA's kernels keep."""
+def test_a_step_needs_what_was_counted(
+    name: str, options: str, forward: int, backward: int
+) -> None:
+    """Forward and backward peak within a kilobyte of transformers 5.23 with the tensors that CUDA's
+    kernels keep.
+    """
     changes: dict[str, Any] = {}
     for option in options.split(", "):
         changes |= _OPTIONS[option]
@@ -137,9 +152,13 @@ def _fp32() -> dict[str, Any]:
 
 
 def test_whisper_never_trains_its_sinusoids() -> None:
-    """whisper-large-v3 has 1500 x 1280 positions in its encoder that get neither gradients nor states."""
+    """whisper-large-v3 has 1500 x 1280 positions in its encoder that get neither gradients nor
+    states.
+    """
     model = load_architecture(resolve_model("whisper-large-v3"))
-    workload = a_training(precision="fp32", sequence_length=1500, decoder_length=128, micro_batch_size=1)
+    workload = a_training(
+        precision="fp32", sequence_length=1500, decoder_length=128, micro_batch_size=1
+    )
 
     answer = estimate(model, workload, layout=Layout(), device=a_device())
 
@@ -149,7 +168,9 @@ def test_whisper_never_trains_its_sinusoids() -> None:
 
 @pytest.mark.parametrize("name", _CONFIGS)
 def test_a_decoder_without_a_length_has_one_that_is_said(name: str) -> None:
-    """As many tokens as the encoder; Whisper's ``sequence_length`` is its decoder's unless it is the encoder's."""
+    """As many tokens as the encoder; Whisper's ``sequence_length`` is its decoder's unless it is
+    the encoder's.
+    """
     said = _asked(name, sequence_length=64, decoder_length=64 if name != "whisper" else None)
     left_out = _asked(name, sequence_length=64, decoder_length=None)
 
@@ -186,7 +207,10 @@ def test_cutting_takes_layers_of_both_stacks(name: str) -> None:
 
     cut = model.with_layers(2)
 
-    per_pair = sum(sum(weight.numel for weight in block.weights()) for block, _ in cut.blocks[-1:] + _encoder_layers(cut))
+    per_pair = sum(
+        sum(weight.numel for weight in block.weights())
+        for block, _ in cut.blocks[-1:] + _encoder_layers(cut)
+    )
     assert model.counts.total - cut.counts.total == per_pair
     assert architecture_from_spec(cut.describe()).counts == cut.counts
     assert cut.fingerprint(depth=False) == model.fingerprint(depth=False) != model.fingerprint()
@@ -201,7 +225,10 @@ def _encoder_layers(model: EncoderDecoder) -> tuple[Any, ...]:
 
 def test_t5s_later_recipe_gates_and_scales_nothing() -> None:
     """T5 1.1 has two input layers in each feed-forward, and is tied whatever its config says."""
-    plain, later = _model("t5"), _model("t5", feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    plain, later = (
+        _model("t5"),
+        _model("t5", feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    )
 
     assert later.counts.by_module["mlp"] * 2 == plain.counts.by_module["mlp"] * 3
     assert later.tied
@@ -216,7 +243,9 @@ def test_t5s_later_recipe_gates_and_scales_nothing() -> None:
         ("whisper", {"apply_spec_augment": True}, "apply_spec_augment"),
     ],
 )
-def test_a_switch_without_a_term_is_refused(name: str, changes: dict[str, object], field: str) -> None:
+def test_a_switch_without_a_term_is_refused(
+    name: str, changes: dict[str, object], field: str
+) -> None:
     """Dropped layers and masked audio are named."""
     with pytest.raises(NotModelledError) as refusal:
         _model(name, **changes)
@@ -235,7 +264,9 @@ def test_a_switch_without_a_term_is_refused(name: str, changes: dict[str, object
 def test_serving_refuses_what_has_no_term(changes: dict[str, Any], words: str) -> None:
     """Static caches, beams, and the fp32 part of fp16 weights."""
     dtype = type(a_serving().weight_dtype)
-    given = {name: dtype(value) if name.endswith("dtype") else value for name, value in changes.items()}
+    given = {
+        name: dtype(value) if name.endswith("dtype") else value for name, value in changes.items()
+    }
 
     with pytest.raises(NotModelledError, match=words):
         estimate(_model("t5"), a_serving(**given), layout=Layout(), device=a_device())
@@ -244,7 +275,12 @@ def test_serving_refuses_what_has_no_term(changes: dict[str, Any], words: str) -
 def test_a_served_decoder_keeps_to_its_positions() -> None:
     """Whisper's decoder has 64 of them, the first tokens included."""
     with pytest.raises(InvalidInputError, match="learned positions for 64"):
-        estimate(_model("whisper"), a_serving(prompt_tokens=4, output_tokens=61), layout=Layout(), device=a_device())
+        estimate(
+            _model("whisper"),
+            a_serving(prompt_tokens=4, output_tokens=61),
+            layout=Layout(),
+            device=a_device(),
+        )
 
 
 @pytest.mark.parametrize(
@@ -254,11 +290,17 @@ def test_a_served_decoder_keeps_to_its_positions() -> None:
         ("whisper", {"precision": "fp16"}, "clamps its hidden states"),
         ("t5", {"attention": Attention.FLASH}, "get a bias"),
         ("t5", {"method": Method.QLORA, "lora": Lora(rank=4)}, "keeps in fp32"),
-        ("bart", {"activation_checkpointing": Checkpointing.SELECTIVE, "selective_every": 2}, "two stacks"),
+        (
+            "bart",
+            {"activation_checkpointing": Checkpointing.SELECTIVE, "selective_every": 2},
+            "two stacks",
+        ),
     ],
 )
 def test_training_refuses_what_has_no_term(name: str, changes: dict[str, Any], words: str) -> None:
-    """What fp16 and quantised weights change, kernels that take no bias, and every n-th layer of two stacks."""
+    """What fp16 and quantised weights change, kernels that take no bias, and every n-th layer of
+    two stacks.
+    """
     with pytest.raises(NotModelledError, match=words):
         _asked(name, **changes)
 
@@ -272,18 +314,26 @@ def test_whisper_has_no_use_for_a_padding_mask() -> None:
 
 
 def test_a_formula_counts_both_stacks() -> None:
-    """Tokens of the encoder through its layers, those of the decoder through its own; logits are the decoder's."""
+    """Tokens of the encoder through its layers, those of the decoder through its own; logits are
+    the decoder's.
+    """
     answer = _asked("whisper")
 
     formulas = {component.name: component.formula for component in answer.components}
-    assert formulas["activations"].startswith("2 x 96 tokens through 3 layers + 2 x 32 tokens through 3 layers, ")
+    assert formulas["activations"].startswith(
+        "2 x 96 tokens through 3 layers + 2 x 32 tokens through 3 layers, "
+    )
     assert formulas["logits"].startswith("2 x 32 tokens x 640 vocabulary")
 
 
 @pytest.mark.parametrize("name", ["whisper", "bart"])
 def test_heads_of_the_encoder_fill_its_width(name: str) -> None:
-    """The encoder's heads divide the width as the decoder's do; transformers cannot make the model either."""
-    with pytest.raises(InvalidConfigError, match="encoder_attention_heads 5 does not divide hidden_size"):
+    """The encoder's heads divide the width as the decoder's do; transformers cannot make the model
+    either.
+    """
+    with pytest.raises(
+        InvalidConfigError, match="encoder_attention_heads 5 does not divide hidden_size"
+    ):
         architecture_from_config({**_CONFIGS[name], "encoder_attention_heads": 5})
 
 

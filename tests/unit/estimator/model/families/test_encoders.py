@@ -10,14 +10,23 @@ from service.estimator.values.errors import InvalidConfigError, InvalidInputErro
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Lora, Method
 from tests.builders import a_device, a_serving, a_training
-from tests.unit.estimator.model.families.recorded_peaks import PER_SCORE, PER_TOKEN, a_family, added_by_a_layer
+from tests.unit.estimator.model.families.recorded_peaks import (
+    PER_SCORE,
+    PER_TOKEN,
+    a_family,
+    added_by_a_layer,
+)
 
 _ENCODERS = ("bert-base", "roberta-base", "distilbert-base", "modernbert-base")
 
 
-@pytest.mark.parametrize(("name", "dropouts"), [("bert-base", 2), ("roberta-base", 2), ("distilbert-base", 1)])
+@pytest.mark.parametrize(
+    ("name", "dropouts"), [("bert-base", 2), ("roberta-base", 2), ("distilbert-base", 1)]
+)
 def test_a_layer_keeps_what_was_counted(name: str, dropouts: int) -> None:
-    """16h + 4i bytes per token, a byte of mask for each dropout over h, and the rows of two norms and of flash attention."""
+    """16h + 4i bytes per token, a byte of mask for each dropout over h, and the rows of two norms
+    and of flash attention.
+    """
     model = load_architecture(resolve_model(name))
     h, i, a = model.spec.hidden_size, model.spec.intermediate_size, model.spec.num_attention_heads
 
@@ -26,22 +35,30 @@ def test_a_layer_keeps_what_was_counted(name: str, dropouts: int) -> None:
     assert added[PER_TOKEN] == 16 * h + 4 * i + dropouts * h + 4 * a + 16
 
 
-@pytest.mark.parametrize(("precision", "per_score"), [("bf16", 2 + 1 + 2), ("amp_bf16", 4 + 1 + 4 + 2)])
+@pytest.mark.parametrize(
+    ("precision", "per_score"), [("bf16", 2 + 1 + 2), ("amp_bf16", 4 + 1 + 4 + 2)]
+)
 def test_eager_scores_are_dropped_as_the_softmax_made_them(precision: str, per_score: int) -> None:
     """5 a s in bf16; autocast's softmax is fp32, is dropped in fp32, and cast for the product."""
     model = load_architecture(resolve_model("bert-base"))
 
     added = added_by_a_layer(model, a_training(precision=precision, attention=Attention.EAGER))
 
-    assert added[PER_SCORE] == per_score * model.spec.num_attention_heads - (precision == "amp_bf16") * 4 * 12
+    assert (
+        added[PER_SCORE]
+        == per_score * model.spec.num_attention_heads - (precision == "amp_bf16") * 4 * 12
+    )
 
 
 def test_a_local_layer_keeps_a_mask_once_the_window_is_reached() -> None:
-    """ModernBERT's local layers look 64 tokens to each side: two bytes per pair of positions from 64 tokens on."""
+    """ModernBERT's local layers look 64 tokens to each side: two bytes per pair of positions from
+    64 tokens on.
+    """
     model = load_architecture(resolve_model("modernbert-base")).with_layers(3)
 
     kept = [
-        added_by_a_layer(model, a_training(precision="bf16", sequence_length=tokens))[PER_SCORE] for tokens in (63, 64, 512)
+        added_by_a_layer(model, a_training(precision="bf16", sequence_length=tokens))[PER_SCORE]
+        for tokens in (63, 64, 512)
     ]
 
     assert kept == [0, 2, 2]
@@ -49,24 +66,44 @@ def test_a_local_layer_keeps_a_mask_once_the_window_is_reached() -> None:
 
 @pytest.mark.parametrize("name", _ENCODERS)
 def test_an_encoder_serves_in_one_pass(name: str) -> None:
-    """It has no cache and makes logits of every position: more sequences need more, none of it for a cache."""
+    """It has no cache and makes logits of every position: more sequences need more, none of it for
+    a cache.
+    """
     model = load_architecture(resolve_model(name))
 
     few, many = (
-        estimate(model, a_serving(num_sequences=count, output_tokens=0), layout=Layout(), device=a_device()) for count in (1, 8)
+        estimate(
+            model,
+            a_serving(num_sequences=count, output_tokens=0),
+            layout=Layout(),
+            device=a_device(),
+        )
+        for count in (1, 8)
     )
 
     assert [instant.name for instant in many.instants] == ["load", "prefill"]
     assert many.serving is not None
     assert many.serving.kv_cache_bytes == 0
-    assert many.allocated_bytes - many.instants[0].allocated_bytes > 7 * (few.allocated_bytes - few.instants[0].allocated_bytes)
+    assert many.allocated_bytes - many.instants[0].allocated_bytes > 7 * (
+        few.allocated_bytes - few.instants[0].allocated_bytes
+    )
 
 
 def test_a_served_encoder_needs_what_was_counted() -> None:
-    """A BERT of three layers of 128 holds 1,052,672 bytes above its weights for two sequences of 128 tokens in fp32."""
-    sizes = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 640}
+    """A BERT of three layers of 128 holds 1,052,672 bytes above its weights for two sequences of
+    128 tokens in fp32.
+    """
+    sizes = {
+        "hidden_size": 128,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 256,
+        "vocab_size": 640,
+    }
     model = a_family(model_type="bert", **sizes)
-    workload = a_serving(prompt_tokens=128, output_tokens=0, weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)
+    workload = a_serving(
+        prompt_tokens=128, output_tokens=0, weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32
+    )
 
     load, prefill = estimate(model, workload, layout=Layout(), device=a_device()).instants
 
@@ -82,7 +119,9 @@ def test_an_encoder_generates_nothing() -> None:
 
 
 def test_adapters_reach_the_heads_transform() -> None:
-    """PEFT's all-linear leaves out the output table alone: bert-large at rank 16 trains 7,110,656 elements."""
+    """PEFT's all-linear leaves out the output table alone: bert-large at rank 16 trains 7,110,656
+    elements.
+    """
     model = load_architecture(resolve_model("bert-large"))
     workload = a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=16))
 
@@ -92,11 +131,17 @@ def test_adapters_reach_the_heads_transform() -> None:
     assert adapters.bytes == 4 * 7_110_656
 
 
-@pytest.mark.parametrize(("name", "biases"), [("bert-base", 1), ("roberta-base", 1), ("distilbert-base", 0)])
+@pytest.mark.parametrize(
+    ("name", "biases"), [("bert-base", 1), ("roberta-base", 1), ("distilbert-base", 0)]
+)
 def test_an_untied_head_leaves_a_bias_that_nothing_reads(name: str, biases: int) -> None:
-    """The head has a weight and a bias of its own then; the bias that it was tied to gets no gradient and no state."""
+    """The head has a weight and a bias of its own then; the bias that it was tied to gets no
+    gradient and no state.
+    """
     config = load_config(resolve_model(name))
-    tied, untied = (architecture_from_config({**config, "tie_word_embeddings": tie}) for tie in (True, False))
+    tied, untied = (
+        architecture_from_config({**config, "tie_word_embeddings": tie}) for tie in (True, False)
+    )
     workload = a_training(precision="bf16")
 
     more = untied.parameter_counts().total - tied.parameter_counts().total
@@ -141,7 +186,11 @@ def test_a_switch_without_a_term_is_refused(config: dict[str, object], field: st
 
 def test_layer_types_are_read_as_they_are() -> None:
     """A config may name its layers, or say how often one is global."""
-    named = a_family(model_type="modernbert", num_hidden_layers=3, layer_types=["full_attention", *["sliding_attention"] * 2])
+    named = a_family(
+        model_type="modernbert",
+        num_hidden_layers=3,
+        layer_types=["full_attention", *["sliding_attention"] * 2],
+    )
     counted = a_family(model_type="modernbert", num_hidden_layers=3, global_attn_every_n_layers=3)
 
     assert named.fingerprint() == counted.fingerprint()

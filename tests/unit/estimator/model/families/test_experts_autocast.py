@@ -1,4 +1,6 @@
-"""Experts under autocast, which knows no grouped product: their stacks stay fp32, and the rows are cast to them."""
+"""Experts under autocast, which knows no grouped product: their stacks stay fp32, and the rows are
+cast to them.
+"""
 
 import pytest
 
@@ -21,9 +23,21 @@ _QWEN2 = _SHAPE | {
     "moe_intermediate_size": 48,
     "shared_expert_intermediate_size": 80,
 }
-_GPT_OSS = _SHAPE | {"model_type": "gpt_oss", "num_hidden_layers": 4, "head_dim": 16, "num_local_experts": 8}
+_GPT_OSS = _SHAPE | {
+    "model_type": "gpt_oss",
+    "num_hidden_layers": 4,
+    "head_dim": 16,
+    "num_local_experts": 8,
+}
 _STEPS = (
-    SmallStep(name="olmoe", config=_OLMOE, sequence=32, precision="amp_bf16", forward=1_069_424, backward=2_269_416),
+    SmallStep(
+        name="olmoe",
+        config=_OLMOE,
+        sequence=32,
+        precision="amp_bf16",
+        forward=1_069_424,
+        backward=2_269_416,
+    ),
     SmallStep(
         name="olmoe, checkpointed",
         config=_OLMOE,
@@ -34,13 +48,31 @@ _STEPS = (
         backward=2_273_768,
     ),
     SmallStep(
-        name="mixtral", config=_MIXTRAL, batch=2, sequence=32, precision="amp_bf16", forward=1_883_768, backward=2_466_920
+        name="mixtral",
+        config=_MIXTRAL,
+        batch=2,
+        sequence=32,
+        precision="amp_bf16",
+        forward=1_883_768,
+        backward=2_466_920,
     ),
     SmallStep(
-        name="qwen2_moe", config=_QWEN2, batch=2, sequence=32, precision="amp_bf16", forward=1_900_664, backward=2_013_544
+        name="qwen2_moe",
+        config=_QWEN2,
+        batch=2,
+        sequence=32,
+        precision="amp_bf16",
+        forward=1_900_664,
+        backward=2_013_544,
     ),
     SmallStep(
-        name="gpt_oss", config=_GPT_OSS, batch=2, sequence=32, precision="amp_bf16", forward=2_954_200, backward=3_136_792
+        name="gpt_oss",
+        config=_GPT_OSS,
+        batch=2,
+        sequence=32,
+        precision="amp_bf16",
+        forward=2_954_200,
+        backward=3_136_792,
     ),
 )
 

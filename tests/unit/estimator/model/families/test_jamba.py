@@ -1,4 +1,6 @@
-"""Jamba: the order of its layers, its parameters by hand, and small steps against traces of them."""
+"""Jamba: the order of its layers, its parameters by hand, and small steps against traces of
+them.
+"""
 
 import pytest
 
@@ -27,32 +29,77 @@ _CONFIG: dict[str, object] = {
 _STEPS = (
     SmallStep(name="one sequence", config=_CONFIG, forward=2_785_728, backward=3_535_752),
     SmallStep(name="two sequences", config=_CONFIG, batch=2, forward=5_556_896, backward=6_667_240),
-    SmallStep(name="padded", config=_CONFIG, batch=2, padded=True, forward=5_563_040, backward=6_667_240),
-    SmallStep(name="checkpointed", config=_CONFIG, batch=2, checkpointed=True, forward=1_376_704, backward=3_698_280),
-    SmallStep(name="fp32", config=_CONFIG, batch=2, precision="fp32", forward=5_603_800, backward=7_180_744),
-    SmallStep(name="autocast", config=_CONFIG, batch=2, precision="amp_bf16", forward=6_245_080, backward=7_574_344),
+    SmallStep(
+        name="padded", config=_CONFIG, batch=2, padded=True, forward=5_563_040, backward=6_667_240
+    ),
+    SmallStep(
+        name="checkpointed",
+        config=_CONFIG,
+        batch=2,
+        checkpointed=True,
+        forward=1_376_704,
+        backward=3_698_280,
+    ),
+    SmallStep(
+        name="fp32",
+        config=_CONFIG,
+        batch=2,
+        precision="fp32",
+        forward=5_603_800,
+        backward=7_180_744,
+    ),
+    SmallStep(
+        name="autocast",
+        config=_CONFIG,
+        batch=2,
+        precision="amp_bf16",
+        forward=6_245_080,
+        backward=7_574_344,
+    ),
 )
 
 
 @pytest.mark.parametrize("step", _STEPS, ids=lambda step: step.name)
 def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
-    """Both passes peak within a thousandth of the trace; under autocast the norms of B and C leave them in fp32."""
+    """Both passes peak within a thousandth of the trace; under autocast the norms of B and C leave
+    them in fp32.
+    """
     assert step.estimated() == pytest.approx((step.forward, step.backward), rel=0.001)
 
 
 def test_layers_follow_both_periods() -> None:
     """Attention in the third of four layers, experts in every second one."""
     model = a_family(**_CONFIG)
-    layers = [block for block in (model.blocks[kind][0] for kind in model.order) if isinstance(block, Block)]
+    layers = [
+        block
+        for block in (model.blocks[kind][0] for kind in model.order)
+        if isinstance(block, Block)
+    ]
 
-    assert [isinstance(block.attention, Attention) for block in layers] == [False, False, True, False]
-    assert [isinstance(block.feed_forward, SparseFeedForward) for block in layers] == [False, True, False, True]
+    assert [isinstance(block.attention, Attention) for block in layers] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert [isinstance(block.feed_forward, SparseFeedForward) for block in layers] == [
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_mixer_is_counted_with_its_norms() -> None:
     """Mamba's mixer, and a norm each of step, B and C (arXiv:2403.19887, section 3)."""
     hidden, inner, states, rank, layers = 64, 128, 16, 8, 3
-    mixer = hidden * 2 * inner + 5 * inner + inner * (rank + 2 * states) + (rank + 1) * inner + inner * (states + 1)
+    mixer = (
+        hidden * 2 * inner
+        + 5 * inner
+        + inner * (rank + 2 * states)
+        + (rank + 1) * inner
+        + inner * (states + 1)
+    )
 
     counts = a_family(**_CONFIG).parameter_counts()
 

@@ -1,6 +1,7 @@
 """Llama 4's text model: small steps against traces of them.
 
-Their silu backward ran as the composite that the model counts (``tape/elementwise.py``), their sums under autocast as CUDA's.
+Their silu backward ran as the composite that the model counts (``tape/elementwise.py``), their sums
+under autocast as CUDA's.
 """
 
 import pytest
@@ -24,7 +25,15 @@ _CONFIG: dict[str, object] = {
 
 
 def _step(name: str, forward: int, backward: int, **how: object) -> SmallStep:
-    return SmallStep(name=name, config=_CONFIG, batch=2, sequence=32, forward=forward, backward=backward, **how)  # type: ignore[arg-type]  # named as the fields are
+    return SmallStep(
+        name=name,
+        config=_CONFIG,
+        batch=2,
+        sequence=32,
+        forward=forward,
+        backward=backward,
+        **how,  # type: ignore[arg-type]  # named as the fields are
+    )
 
 
 _STEPS = (
@@ -39,5 +48,9 @@ _STEPS = (
 
 @pytest.mark.parametrize("step", _STEPS, ids=lambda step: step.name)
 def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
-    """Both passes peak where the trace does, but for a mask that only a later layer's checkpoint keeps."""
-    assert step.estimated() == pytest.approx((step.forward, step.backward), rel=4e-3 if step.checkpointed else 2e-4)
+    """Both passes peak where the trace does, but for a mask that only a later layer's checkpoint
+    keeps.
+    """
+    assert step.estimated() == pytest.approx(
+        (step.forward, step.backward), rel=4e-3 if step.checkpointed else 2e-4
+    )

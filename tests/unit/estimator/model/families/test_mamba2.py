@@ -20,28 +20,76 @@ _CONFIG: dict[str, object] = {
 }
 _STEPS = (
     SmallStep(name="one chunk", config=_CONFIG, sequence=16, forward=647_656, backward=715_296),
-    SmallStep(name="a part of a chunk", config=_CONFIG, sequence=24, forward=1_216_486, backward=1_308_446),
-    SmallStep(name="two sequences of one chunk", config=_CONFIG, batch=2, sequence=16, forward=1_392_112, backward=1_514_464),
-    SmallStep(name="two sequences", config=_CONFIG, batch=2, sequence=40, forward=3_766_456, backward=4_072_360),
-    SmallStep(name="fp32", config=_CONFIG, batch=2, sequence=40, precision="fp32", forward=4_074_168, backward=4_400_552),
     SmallStep(
-        name="autocast", config=_CONFIG, batch=2, sequence=40, precision="amp_bf16", forward=3_144_248, backward=3_449_000
+        name="a part of a chunk", config=_CONFIG, sequence=24, forward=1_216_486, backward=1_308_446
     ),
-    SmallStep(name="padded", config=_CONFIG, batch=2, sequence=40, padded=True, forward=3_766_456, backward=4_072_360),
     SmallStep(
-        name="checkpointed", config=_CONFIG, batch=2, sequence=40, checkpointed=True, forward=880_160, backward=1_813_384
+        name="two sequences of one chunk",
+        config=_CONFIG,
+        batch=2,
+        sequence=16,
+        forward=1_392_112,
+        backward=1_514_464,
+    ),
+    SmallStep(
+        name="two sequences",
+        config=_CONFIG,
+        batch=2,
+        sequence=40,
+        forward=3_766_456,
+        backward=4_072_360,
+    ),
+    SmallStep(
+        name="fp32",
+        config=_CONFIG,
+        batch=2,
+        sequence=40,
+        precision="fp32",
+        forward=4_074_168,
+        backward=4_400_552,
+    ),
+    SmallStep(
+        name="autocast",
+        config=_CONFIG,
+        batch=2,
+        sequence=40,
+        precision="amp_bf16",
+        forward=3_144_248,
+        backward=3_449_000,
+    ),
+    SmallStep(
+        name="padded",
+        config=_CONFIG,
+        batch=2,
+        sequence=40,
+        padded=True,
+        forward=3_766_456,
+        backward=4_072_360,
+    ),
+    SmallStep(
+        name="checkpointed",
+        config=_CONFIG,
+        batch=2,
+        sequence=40,
+        checkpointed=True,
+        forward=880_160,
+        backward=1_813_384,
     ),
 )
 
 
 @pytest.mark.parametrize("step", _STEPS, ids=lambda step: step.name)
 def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
-    """Both passes peak within half a percent of the trace, chunks, padding, autocast and checkpointing included."""
+    """Both passes peak within half a percent of the trace, chunks, padding, autocast and
+    checkpointing included.
+    """
     assert step.estimated() == pytest.approx((step.forward, step.backward), rel=0.006)
 
 
 def test_the_mixer_is_counted() -> None:
-    """Entry, convolution, steps, decay, skip, gated norm and output (arXiv:2405.21060, section 6)."""
+    """Entry, convolution, steps, decay, skip, gated norm and output (arXiv:2405.21060, section
+    6).
+    """
     hidden, inner, convolved, heads = 64, 128, 128 + 2 * 2 * 16, 8
     mixer = hidden * (inner + convolved + heads) + 5 * convolved + 3 * heads + inner * hidden
 
@@ -58,7 +106,9 @@ def test_a_description_reads_back() -> None:
     assert architecture_from_spec(model.describe()).fingerprint() == model.fingerprint()
 
 
-@pytest.mark.parametrize(("change", "field"), [({"num_heads": 6}, "num_heads"), ({"n_groups": 3}, "n_groups")])
+@pytest.mark.parametrize(
+    ("change", "field"), [({"num_heads": 6}, "num_heads"), ({"n_groups": 3}, "n_groups")]
+)
 def test_heads_that_do_not_add_up_are_refused(change: dict[str, object], field: str) -> None:
     """Heads must make up the expanded width, and groups divide them."""
     with pytest.raises(InvalidConfigError) as refused:

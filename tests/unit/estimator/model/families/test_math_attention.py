@@ -1,12 +1,13 @@
 """SDPA's math kernel in an image tower, where no loss over a vocabulary hides what it holds.
 
-Bytes are sums of live storages of a ViT of three layers on eight images under fake tensors (torch 2.13, transformers 5.23).
+Bytes are sums of live storages of a ViT of three layers on eight images under fake tensors (torch
+2.13, transformers 5.23).
 """
 
 import pytest
 
 from service.catalog.models import load_config, resolve_model
-from service.estimator.memory.timeline import train_timeline
+from service.estimator.memory.timeline import build_train_timeline
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Checkpointing
 from tests.builders import a_training
@@ -22,8 +23,12 @@ from tests.unit.estimator.model.families.recorded_peaks import a_family
         ("fp32", Checkpointing.FULL, 190_673_128),
     ],
 )
-def test_a_step_of_several_images_is_what_was_traced(precision: str, checkpointing: Checkpointing, backward: int) -> None:
-    """Heads of several images lie apart, so that products copy them; fp32 copies and the scaled query have names."""
+def test_a_step_of_several_images_is_what_was_traced(
+    precision: str, checkpointing: Checkpointing, backward: int
+) -> None:
+    """Heads of several images lie apart, so that products copy them; fp32 copies and the scaled
+    query have names.
+    """
     model = a_family(**load_config(resolve_model("vit-base-patch16-224"))).with_layers(3)
     workload = a_training(
         precision=precision,
@@ -34,6 +39,8 @@ def test_a_step_of_several_images_is_what_was_traced(precision: str, checkpointi
         keeps_logits=True,
     )
 
-    timeline = train_timeline(model, workload, Layout())
+    timeline = build_train_timeline(model, workload, Layout())
 
-    assert dict(timeline.phases)["backward_pass"] - timeline.steady_bytes == pytest.approx(backward, rel=1e-6)
+    assert dict(timeline.phases)["backward_pass"] - timeline.steady_bytes == pytest.approx(
+        backward, rel=1e-6
+    )

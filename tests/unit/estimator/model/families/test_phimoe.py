@@ -26,11 +26,38 @@ _CONFIG: dict[str, object] = {
 _STEPS = (
     SmallStep(name="one sequence", config=_CONFIG, forward=402_832, backward=1_124_232),
     SmallStep(name="two sequences", config=_CONFIG, batch=2, forward=804_408, backward=1_205_032),
-    SmallStep(name="checkpointed", config=_CONFIG, batch=2, checkpointed=True, forward=281_496, backward=1_207_528),
-    SmallStep(name="fp32", config=_CONFIG, batch=2, precision="fp32", forward=1_190_904, backward=2_370_152),
-    SmallStep(name="autocast", config=_CONFIG, batch=2, precision="amp_bf16", forward=1_344_632, backward=2_331_240),
     SmallStep(
-        name="adapters", config=_CONFIG, batch=2, lora=4, targets=("q_proj", "v_proj"), forward=722_808, backward=814_184
+        name="checkpointed",
+        config=_CONFIG,
+        batch=2,
+        checkpointed=True,
+        forward=281_496,
+        backward=1_207_528,
+    ),
+    SmallStep(
+        name="fp32",
+        config=_CONFIG,
+        batch=2,
+        precision="fp32",
+        forward=1_190_904,
+        backward=2_370_152,
+    ),
+    SmallStep(
+        name="autocast",
+        config=_CONFIG,
+        batch=2,
+        precision="amp_bf16",
+        forward=1_344_632,
+        backward=2_331_240,
+    ),
+    SmallStep(
+        name="adapters",
+        config=_CONFIG,
+        batch=2,
+        lora=4,
+        targets=("q_proj", "v_proj"),
+        forward=722_808,
+        backward=814_184,
     ),
 )
 
@@ -42,7 +69,9 @@ def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
 
 
 def test_parameters_are_counted() -> None:
-    """Attention and head with biases, layer norms with two vectors each, eight experts and a router in every layer."""
+    """Attention and head with biases, layer norms with two vectors each, eight experts and a router
+    in every layer.
+    """
     attention = (64 + 1) * 64 + 2 * (64 + 1) * 32 + (64 + 1) * 64
     layer = attention + 8 * 64 + 8 * 3 * 64 * 96 + 4 * 64
 
@@ -59,7 +88,9 @@ def test_a_description_reads_back() -> None:
     assert architecture_from_spec(model.describe()).fingerprint() == model.fingerprint()
 
 
-@pytest.mark.parametrize(("field", "value"), [("input_jitter_noise", 0.1), ("num_experts_per_tok", 4)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("input_jitter_noise", 0.1), ("num_experts_per_tok", 4)]
+)
 def test_what_has_no_term_is_refused(field: str, value: float) -> None:
     """Noise on the input is not recorded, and the router cannot choose more than two."""
     with pytest.raises(EstimatorError) as refused:
@@ -70,7 +101,9 @@ def test_what_has_no_term_is_refused(field: str, value: float) -> None:
 
 def test_serving_is_what_was_traced() -> None:
     """Without training nothing is sampled: the best expert is taken, and the best of the others."""
-    workload = a_serving(num_sequences=2, prompt_tokens=24, output_tokens=2, attention=Attention.EAGER)
+    workload = a_serving(
+        num_sequences=2, prompt_tokens=24, output_tokens=2, attention=Attention.EAGER
+    )
 
     answer = estimate(a_family(**_CONFIG), workload, layout=Layout(), device=a_device())
 

@@ -1,4 +1,6 @@
-"""Qwen3-Next: the order of its layers, its parameters by hand, and small steps against traces of them."""
+"""Qwen3-Next: the order of its layers, its parameters by hand, and small steps against traces of
+them.
+"""
 
 import pytest
 
@@ -34,7 +36,13 @@ _CONFIG: dict[str, object] = {
 
 def _step(name: str, forward: int, backward: int, **changes: object) -> SmallStep:
     given: dict[str, object] = {"batch": 2, "sequence": 100}
-    return SmallStep(name=name, config=_CONFIG, forward=forward, backward=backward, **(given | changes))  # type: ignore[arg-type]  # each change has the type of its field
+    return SmallStep(
+        name=name,
+        config=_CONFIG,
+        forward=forward,
+        backward=backward,
+        **(given | changes),  # type: ignore[arg-type]  # each change has the type of its field
+    )
 
 
 _STEPS = (
@@ -52,14 +60,20 @@ _STEPS = (
 
 @pytest.mark.parametrize("step", _STEPS, ids=lambda step: step.name)
 def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
-    """Both passes peak within a hundredth of the trace, whatever part of its last chunk the sequence fills."""
+    """Both passes peak within a hundredth of the trace, whatever part of its last chunk the
+    sequence fills.
+    """
     assert step.estimated() == pytest.approx((step.forward, step.backward), rel=0.01)
 
 
 def test_every_fourth_layer_has_attention() -> None:
     """``full_attention_interval`` is four unless told."""
     model = a_family(**_CONFIG)
-    layers = [block for block in (model.blocks[kind][0] for kind in model.order) if isinstance(block, Block)]
+    layers = [
+        block
+        for block in (model.blocks[kind][0] for kind in model.order)
+        if isinstance(block, Block)
+    ]
 
     assert [isinstance(layer.attention, DeltaNet) for layer in layers] == [True, True, True, False]
 
@@ -72,9 +86,16 @@ def test_listed_layers_have_attention() -> None:
 
 
 def test_parameters_are_counted() -> None:
-    """Three delta nets, one attention whose query comes with a gate, and in every layer experts with a gated shared one."""
+    """Three delta nets, one attention whose query comes with a gate, and in every layer experts
+    with a gated shared one.
+    """
     hidden, keys, values, heads = 64, 2 * 16, 4 * 16, 4
-    net = hidden * (2 * keys + 2 * values + 2 * heads) + 4 * (2 * keys + values) + 2 * heads + values * hidden
+    net = (
+        hidden * (2 * keys + 2 * values + 2 * heads)
+        + 4 * (2 * keys + values)
+        + 2 * heads
+        + values * hidden
+    )
     attention = hidden * (2 * 128 + 2 * 64) + 128 * hidden
 
     counts = a_family(**_CONFIG).parameter_counts().by_module
@@ -87,8 +108,12 @@ def test_parameters_are_counted() -> None:
 
 
 def test_what_a_sequence_keeps_was_traced() -> None:
-    """Convolutions, states of four heads of 16 x 16 in three layers, and keys and values of one layer."""
-    workload = a_serving(num_sequences=1, prompt_tokens=100, output_tokens=2, attention=Attention.EAGER)
+    """Convolutions, states of four heads of 16 x 16 in three layers, and keys and values of one
+    layer.
+    """
+    workload = a_serving(
+        num_sequences=1, prompt_tokens=100, output_tokens=2, attention=Attention.EAGER
+    )
 
     answer = estimate(a_family(**_CONFIG), workload, layout=Layout(), device=a_device())
 

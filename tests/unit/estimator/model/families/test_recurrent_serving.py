@@ -1,6 +1,7 @@
 """Serving of models that keep a state for each sequence, against traces of small ones.
 
-Bytes are above the weights, of live storages under fake tensors (torch 2.13, transformers 5.23), with eager attention.
+Bytes are above the weights, of live storages under fake tensors (torch 2.13, transformers 5.23),
+with eager attention.
 """
 
 import pytest
@@ -48,7 +49,9 @@ _TRACED = (
 def test_a_prompt_and_its_tokens_need_what_was_traced(
     config: dict[str, object], sequences: int, dtype: DType, prefill: int, decode: int, cache: int
 ) -> None:
-    """Prefill and decode peak within a hundredth of the trace; what the cache objects hold at the end is exact."""
+    """Prefill and decode peak within a hundredth of the trace; what the cache objects hold at the
+    end is exact.
+    """
     workload = a_serving(
         num_sequences=sequences,
         prompt_tokens=24,
@@ -61,15 +64,18 @@ def test_a_prompt_and_its_tokens_need_what_was_traced(
     answer = estimate(a_family(**config), workload, layout=Layout(), device=a_device())
 
     instants = {instant.name: instant.allocated_bytes for instant in answer.instants}
-    assert (instants["prefill"] - instants["load"], instants["decode"] - instants["load"]) == pytest.approx(
-        (prefill, decode), rel=0.01
-    )
+    assert (
+        instants["prefill"] - instants["load"],
+        instants["decode"] - instants["load"],
+    ) == pytest.approx((prefill, decode), rel=0.01)
     assert answer.serving is not None
     assert answer.serving.kv_cache_bytes == cache
 
 
 def test_states_have_a_component_of_their_own() -> None:
-    """Convolutions keep their last positions in bf16, scans their states in fp32, but the last, under way at prefill's peak."""
+    """Convolutions keep their last positions in bf16, scans their states in fp32, but the last,
+    under way at prefill's peak.
+    """
     workload = a_serving(num_sequences=1, prompt_tokens=24, output_tokens=2)
 
     answer = estimate(a_family(**_FALCON), workload, layout=Layout(), device=a_device())

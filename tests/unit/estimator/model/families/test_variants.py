@@ -1,4 +1,6 @@
-"""Dense variants, against counted parameters and live bytes of real models of their classes, and by hand."""
+"""Dense variants, against counted parameters and live bytes of real models of their classes, and by
+hand.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +9,17 @@ from typing import Any
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.memory.kv_cache import COUNTER_BYTES, decoding_bytes, held_bytes, prefilled_bytes
+from service.estimator.memory.kv_cache import (
+    COUNTER_BYTES,
+    decode_cache_bytes,
+    final_cache_bytes,
+    prefill_cache_bytes,
+)
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import architecture_from_config, architecture_from_spec
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+)
 from service.estimator.values.errors import EstimatorError, InvalidConfigError, NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
@@ -25,15 +35,19 @@ _SMALL: dict[str, object] = {
     "vocab_size": 3000,
 }
 _TOLERANCE_BYTES = 1024
-"""CPU's allocator rounds to 64 bytes, and a layer norm on a CPU keeps narrower statistics for 16-bit rows."""
+"""CPU's allocator rounds to 64 bytes, and a layer norm on a CPU keeps narrower statistics for
+16-bit rows.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """A model of transformers 5.23 built from ``changes``: its parameters, and the live bytes of its first step.
+    """A model of transformers 5.23 built from ``changes``: its parameters, and the live bytes of
+    its first step.
 
-    Two sequences of 64 tokens with eager attention, on a CPU, weights and gradients of earlier steps not counted: the peak of
-    forward and of the loss's backward, in fp32 without checkpointing and in bf16 with it.
+    Two sequences of 64 tokens with eager attention, on a CPU, weights and gradients of earlier
+    steps not counted: the peak of forward and of the loss's backward, in fp32 without checkpointing
+    and in bf16 with it.
     """
 
     changes: Mapping[str, object]
@@ -42,14 +56,23 @@ class Counted:
     checkpointed: tuple[int, int]
 
 
-def _counted(parameters: int, fp32: tuple[int, int], checkpointed: tuple[int, int], **changes: object) -> Counted:
+def _counted(
+    parameters: int, fp32: tuple[int, int], checkpointed: tuple[int, int], **changes: object
+) -> Counted:
     return Counted(changes=changes, parameters=parameters, fp32=fp32, checkpointed=checkpointed)
 
 
 _WINDOW = {"sliding_window": 16}
 _ROWS = (
     _counted(524608, (8704840, 11774776), (4049224, 5583160), model_type="gemma", head_dim=32),
-    _counted(525376, (11823032, 14892968), (4833720, 6367656), model_type="gemma2", head_dim=32, **_WINDOW),
+    _counted(
+        525376,
+        (11823032, 14892968),
+        (4833720, 6367656),
+        model_type="gemma2",
+        head_dim=32,
+        **_WINDOW,
+    ),
     _counted(
         525760,
         (10716488, 13786424),
@@ -59,7 +82,9 @@ _ROWS = (
         sliding_window_pattern=3,
         **_WINDOW,
     ),
-    _counted(451072, (8446544, 11516480), (4077904, 5611840), model_type="cohere", use_qk_norm=True),
+    _counted(
+        451072, (8446544, 11516480), (4077904, 5611840), model_type="cohere", use_qk_norm=True
+    ),
     _counted(450496, (7543376, 10613312), (4094288, 5628224), model_type="cohere2", **_WINDOW),
     _counted(
         642880,
@@ -89,7 +114,14 @@ _ROWS = (
         max_window_layers=4,
         **_WINDOW,
     ),
-    _counted(450880, (7906888, 10976824), (4044872, 5578808), model_type="smollm3", use_sliding_window=True, **_WINDOW),
+    _counted(
+        450880,
+        (7906888, 10976824),
+        (4044872, 5578808),
+        model_type="smollm3",
+        use_sliding_window=True,
+        **_WINDOW,
+    ),
     _counted(
         587384,
         (8014040, 11083976),
@@ -99,12 +131,29 @@ _ROWS = (
         resid_pdrop=0.1,
         embd_pdrop=0.1,
     ),
-    _counted(642880, (7902792, 10972728), (4026440, 5560376), model_type="phi3", partial_rotary_factor=0.5, **_WINDOW),
     _counted(
-        642944, (7131208, 10201144), (3992648, 5526584), model_type="stablelm", use_parallel_residual=True, hidden_dropout=0.1
+        642880,
+        (7902792, 10972728),
+        (4026440, 5560376),
+        model_type="phi3",
+        partial_rotary_factor=0.5,
+        **_WINDOW,
     ),
     _counted(
-        643520, (7413832, 10483768), (3992648, 5526584), model_type="stablelm", use_parallel_residual=True, qk_layernorm=True
+        642944,
+        (7131208, 10201144),
+        (3992648, 5526584),
+        model_type="stablelm",
+        use_parallel_residual=True,
+        hidden_dropout=0.1,
+    ),
+    _counted(
+        643520,
+        (7413832, 10483768),
+        (3992648, 5526584),
+        model_type="stablelm",
+        use_parallel_residual=True,
+        qk_layernorm=True,
     ),
     _counted(643712, (7481416, 10551352), (3992648, 5526584), model_type="stablelm"),
     _counted(643648, (7923272, 10993208), (4026440, 5560376), model_type="glm", head_dim=16),
@@ -113,7 +162,9 @@ _ROWS = (
     _counted(642048, (7487560, 10557496), (4016712, 5550648), model_type="olmo"),
     _counted(642048, (7880776, 10950712), (4016712, 5550648), model_type="olmo", clip_qkv=8.0),
     _counted(643456, (8502856, 11572792), (4048968, 5582904), model_type="olmo2"),
-    _counted(644032, (7907000, 10976936), (4028600, 5562536), model_type="granite", attention_bias=True),
+    _counted(
+        644032, (7907000, 10976936), (4028600, 5562536), model_type="granite", attention_bias=True
+    ),
     _counted(
         392768,
         (7594056, 10663992),
@@ -133,19 +184,32 @@ def _model(**changes: object) -> Architecture:
 
 
 def _alternating(**changes: object) -> Architecture:
-    """Return a gemma 3 of six layers, of which the third and the sixth read everything, with a window of 16."""
-    return _model(model_type="gemma3_text", head_dim=32, sliding_window=16, sliding_window_pattern=3, **changes)
+    """Return a gemma 3 of six layers, of which the third and the sixth read everything, with a
+    window of 16.
+    """
+    return _model(
+        model_type="gemma3_text",
+        head_dim=32,
+        sliding_window=16,
+        sliding_window_pattern=3,
+        **changes,
+    )
 
 
 def _step(model: Architecture, **changes: Any) -> Estimate:  # noqa: ANN401 - any field of a workload
-    workload = a_training(sequence_length=64, micro_batch_size=2, optimizer="sgd", keeps_logits=True, **changes)
+    workload = a_training(
+        sequence_length=64, micro_batch_size=2, optimizer="sgd", keeps_logits=True, **changes
+    )
     return estimate(model, workload, layout=Layout(), device=a_device())
 
 
 def _above_the_weights(answer: Estimate, model: Architecture, width: int) -> tuple[int, int]:
     buffers = answer.steady_bytes
     assert buffers >= model.parameter_counts().total * width
-    forward, loss = answer.phases[0].allocated_bytes, next(i for i in answer.instants if i.name == "loss").allocated_bytes
+    forward, loss = (
+        answer.phases[0].allocated_bytes,
+        next(i for i in answer.instants if i.name == "loss").allocated_bytes,
+    )
     return forward - buffers, loss - buffers
 
 
@@ -157,7 +221,9 @@ def test_parameters_are_those_of_the_built_model(row: Counted) -> None:
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row.changes["model_type"]))
 def test_a_step_holds_what_the_real_model_held(row: Counted) -> None:
-    """Both peaks at the loss, with every tensor that all six layers keep in fp32 under eager attention."""
+    """Both peaks at the loss, with every tensor that all six layers keep in fp32 under eager
+    attention.
+    """
     model = _model(**row.changes)
 
     answer = _step(model, precision="fp32", attention=Attention.EAGER)
@@ -170,9 +236,16 @@ def test_a_checkpointed_step_holds_what_the_real_model_held(row: Counted) -> Non
     """Only the layers' inputs, the shared tables and the masks are left at the loss, in bf16."""
     model = _model(**row.changes)
 
-    answer = _step(model, precision="bf16", attention=Attention.EAGER, activation_checkpointing=Checkpointing.FULL)
+    answer = _step(
+        model,
+        precision="bf16",
+        attention=Attention.EAGER,
+        activation_checkpointing=Checkpointing.FULL,
+    )
 
-    assert _above_the_weights(answer, model, 2) == pytest.approx(row.checkpointed, abs=_TOLERANCE_BYTES)
+    assert _above_the_weights(answer, model, 2) == pytest.approx(
+        row.checkpointed, abs=_TOLERANCE_BYTES
+    )
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row.changes["model_type"]))
@@ -188,11 +261,18 @@ def test_a_specification_is_read_back(row: Counted) -> None:
 
 def test_no_number_of_key_heads_is_as_many_as_heads() -> None:
     """A smollm3 whose config says null has no groups, although its default is four heads."""
-    assert _model(model_type="smollm3", num_attention_heads=8, num_key_value_heads=None).spec.num_key_value_heads == 8
+    assert (
+        _model(
+            model_type="smollm3", num_attention_heads=8, num_key_value_heads=None
+        ).spec.num_key_value_heads
+        == 8
+    )
 
 
 def test_a_cut_keeps_the_order_of_kinds() -> None:
-    """Four layers of a period of three are two windows, a full layer and a window; one layer is of one kind."""
+    """Four layers of a period of three are two windows, a full layer and a window; one layer is of
+    one kind.
+    """
     model = _alternating()
 
     assert [count for _, count in model.blocks] == [4, 2]
@@ -210,7 +290,9 @@ def test_periods_are_recorded_once() -> None:
 
 
 def test_a_full_window_costs_a_mask_and_a_bias_for_each_layer() -> None:
-    """At 16 tokens the window is filled: two bytes of bias per pair of positions of each sequence in each sliding layer."""
+    """At 16 tokens the window is filled: two bytes of bias per pair of positions of each sequence
+    in each sliding layer.
+    """
     windowed, wide = (
         estimate(
             _model(model_type="mistral", num_key_value_heads=4, sliding_window=size),
@@ -227,28 +309,38 @@ def test_a_full_window_costs_a_mask_and_a_bias_for_each_layer() -> None:
 
 
 def test_a_window_holds_the_prompt_first_and_a_window_later() -> None:
-    """Per sequence and layer: a view of all 40 tokens after prefill, of 16 in decode, 15 in the end; full layers hold all."""
+    """Per sequence and layer: a view of all 40 tokens after prefill, of 16 in decode, 15 in the
+    end; full layers hold all.
+    """
     model, workload = _alternating(), a_serving(num_sequences=2, prompt_tokens=40, output_tokens=8)
     token = 2 * 2 * 32 * 2 * 2
     counters = 4 * COUNTER_BYTES
 
-    assert prefilled_bytes(model, workload) == token * 6 * 40 + counters
-    assert decoding_bytes(model, workload) == token * (4 * 16 + 2 * 47) + counters
-    assert held_bytes(model, workload) == token * (4 * 15 + 2 * 48) + counters
+    assert prefill_cache_bytes(model, workload) == token * 6 * 40 + counters
+    assert decode_cache_bytes(model, workload) == token * (4 * 16 + 2 * 47) + counters
+    assert final_cache_bytes(model, workload) == token * (4 * 15 + 2 * 48) + counters
 
 
 def test_a_static_cache_is_as_long_as_the_window_where_there_is_one() -> None:
     """Sliding layers are made for 16 tokens, the others for all; every layer counts its tokens."""
-    model, workload = _alternating(), a_serving(num_sequences=1, prompt_tokens=40, output_tokens=8, cache=Cache.STATIC)
+    model, workload = (
+        _alternating(),
+        a_serving(num_sequences=1, prompt_tokens=40, output_tokens=8, cache=Cache.STATIC),
+    )
 
-    assert held_bytes(model, workload) == 2 * 2 * 32 * 2 * (4 * 16 + 2 * 48) + 6 * COUNTER_BYTES
+    assert (
+        final_cache_bytes(model, workload) == 2 * 2 * 32 * 2 * (4 * 16 + 2 * 48) + 6 * COUNTER_BYTES
+    )
 
 
 def test_capped_scores_fall_back_to_eager() -> None:
     """SDPA has no soft cap, so that asking for it is asking for eager."""
     model = _model(model_type="gemma2", head_dim=32)
 
-    answers = [_step(model, precision="bf16", attention=kernel) for kernel in (Attention.SDPA, Attention.EAGER)]
+    answers = [
+        _step(model, precision="bf16", attention=kernel)
+        for kernel in (Attention.SDPA, Attention.EAGER)
+    ]
 
     assert answers[0].allocated_bytes == answers[1].allocated_bytes
 
@@ -266,8 +358,14 @@ def test_a_kernel_without_a_cap_is_refused(kernel: Attention) -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"model_type": "gemma3_text", "head_dim": 32, "layer_types": ["chunked_attention"] * 6}, "layer_types"),
-        ({"model_type": "gemma3_text", "head_dim": 32, "layer_types": ["full_attention"] * 5}, "layer_types"),
+        (
+            {"model_type": "gemma3_text", "head_dim": 32, "layer_types": ["chunked_attention"] * 6},
+            "layer_types",
+        ),
+        (
+            {"model_type": "gemma3_text", "head_dim": 32, "layer_types": ["full_attention"] * 5},
+            "layer_types",
+        ),
         ({"model_type": "ministral"}, "head_dim"),
         ({"model_type": "gemma2", "head_dim": 32, "sliding_window": None}, "sliding_window"),
         ({"model_type": "qwen2", "layer_types": ["sliding_attention"] * 6}, "sliding_window"),

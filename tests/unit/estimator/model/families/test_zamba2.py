@@ -3,8 +3,8 @@
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.memory.states import trained_parameters
-from service.estimator.memory.training_pass import training_pass
+from service.estimator.memory.states import select_trained_parameters
+from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.model.modules.ssm.shared_block import HybridLayer
 from service.estimator.passes.recorder import log_training
@@ -12,7 +12,14 @@ from service.estimator.tape import sizes
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, Quantization, Workload
+from service.estimator.values.workload import (
+    Attention,
+    Checkpointing,
+    Lora,
+    Method,
+    Quantization,
+    Workload,
+)
 from tests.builders import a_device, a_serving, a_training
 from tests.unit.estimator.model.families.recorded_peaks import a_family
 from tests.unit.estimator.model.families.small_steps import SmallStep
@@ -46,10 +53,33 @@ _PLAIN = _CONFIG | {
 _STEPS = (
     SmallStep(name="one sequence", config=_CONFIG, forward=2_626_780, backward=2_675_732),
     SmallStep(name="two sequences", config=_CONFIG, batch=2, forward=5_247_300, backward=5_344_820),
-    SmallStep(name="padded", config=_CONFIG, batch=2, padded=True, forward=5_247_300, backward=5_344_820),
-    SmallStep(name="checkpointed", config=_CONFIG, batch=2, checkpointed=True, forward=624_160, backward=1_887_706),
-    SmallStep(name="fp32", config=_CONFIG, batch=2, precision="fp32", forward=5_969_220, backward=6_165_044),
-    SmallStep(name="autocast", config=_CONFIG, batch=2, precision="amp_bf16", forward=5_142_276, backward=5_225_204),
+    SmallStep(
+        name="padded", config=_CONFIG, batch=2, padded=True, forward=5_247_300, backward=5_344_820
+    ),
+    SmallStep(
+        name="checkpointed",
+        config=_CONFIG,
+        batch=2,
+        checkpointed=True,
+        forward=624_160,
+        backward=1_887_706,
+    ),
+    SmallStep(
+        name="fp32",
+        config=_CONFIG,
+        batch=2,
+        precision="fp32",
+        forward=5_969_220,
+        backward=6_165_044,
+    ),
+    SmallStep(
+        name="autocast",
+        config=_CONFIG,
+        batch=2,
+        precision="amp_bf16",
+        forward=5_142_276,
+        backward=5_225_204,
+    ),
     SmallStep(
         name="autocast, checkpointed",
         config=_CONFIG,
@@ -59,11 +89,26 @@ _STEPS = (
         forward=1_310_496,
         backward=2_571_450,
     ),
-    SmallStep(name="adapters", config=_CONFIG, batch=2, lora=4, forward=5_490_372, backward=5_581_748),
     SmallStep(
-        name="adapters, checkpointed", config=_CONFIG, batch=2, lora=4, checkpointed=True, forward=624_160, backward=1_514_874
+        name="adapters", config=_CONFIG, batch=2, lora=4, forward=5_490_372, backward=5_581_748
     ),
-    SmallStep(name="one transformer", config=_PLAIN, batch=2, sequence=40, forward=8_113_152, backward=8_003_144),
+    SmallStep(
+        name="adapters, checkpointed",
+        config=_CONFIG,
+        batch=2,
+        lora=4,
+        checkpointed=True,
+        forward=624_160,
+        backward=1_514_874,
+    ),
+    SmallStep(
+        name="one transformer",
+        config=_PLAIN,
+        batch=2,
+        sequence=40,
+        forward=8_113_152,
+        backward=8_003_144,
+    ),
     SmallStep(
         name="one transformer, checkpointed",
         config=_PLAIN,
@@ -75,7 +120,9 @@ _STEPS = (
     ),
 )
 _MIXER = 64 * (128 + 192 + 8) + 5 * 192 + 3 * 8 + 128 * 64
-"""Elements of one mixer: eight heads of sixteen, B and C in two groups of sixteen, four positions and a bias convolved."""
+"""Elements of one mixer: eight heads of sixteen, B and C in two groups of sixteen, four positions
+and a bias convolved.
+"""
 _TRANSFORMER_LINEARS = 3 * 128 * 128 + 128 * 64 + 64 * 192 + 96 * 64
 _SLOT = 3 * 8 * (128 + 128) + 8 * (64 + 192)
 
@@ -95,9 +142,16 @@ def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
     ],
 )
 def test_a_prompt_and_its_tokens_need_what_was_traced(
-    config: dict[str, object], sequences: int, prompt: int, dtype: DType, traced: tuple[int, int], cache: int
+    config: dict[str, object],
+    sequences: int,
+    prompt: int,
+    dtype: DType,
+    traced: tuple[int, int],
+    cache: int,
 ) -> None:
-    """Prefill, decode, and what the cache objects hold: states of every layer, keys and values of the hybrid ones."""
+    """Prefill, decode, and what the cache objects hold: states of every layer, keys and values of
+    the hybrid ones.
+    """
     workload = a_serving(
         num_sequences=sequences,
         prompt_tokens=prompt,
@@ -116,7 +170,9 @@ def test_a_prompt_and_its_tokens_need_what_was_traced(
 
 
 def test_a_checkpointed_step_leaves_nothing_behind() -> None:
-    """All but gradients is gone at its end, what inner checkpoints and the copy of the embeddings held too."""
+    """All but gradients is gone at its end, what inner checkpoints and the copy of the embeddings
+    held too.
+    """
     left = [_left(checkpointing) for checkpointing in (Checkpointing.NONE, Checkpointing.FULL)]
 
     assert left[0] == left[1]
@@ -124,24 +180,31 @@ def test_a_checkpointed_step_leaves_nothing_behind() -> None:
 
 def _left(checkpointing: Checkpointing) -> int:
     workload, model = a_training(activation_checkpointing=checkpointing), a_family(**_CONFIG)
-    events = log_training(model, training_pass(model, workload, Layout()))
-    values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
+    events = log_training(model, build_training_pass(model, workload, Layout()))
+    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
     each = [sizes.evaluate(events.sizes[kind], values) for kind in events.kinds]
     return sum(each[index] if index >= 0 else -each[~index] for index in events.order)
 
 
 def test_parameters_are_counted_once() -> None:
-    """Two transformers for three hybrid layers, each of which has a linear layer, a mixer and adapters of its own."""
+    """Two transformers for three hybrid layers, each of which has a linear layer, a mixer and
+    adapters of its own.
+    """
     counts = a_family(**_CONFIG).parameter_counts()
 
     assert counts.total == 403_792
     assert counts.by_module["ssm"] == 6 * _MIXER
-    assert counts.by_module["attention"] + counts.by_module["mlp"] == 2 * _TRANSFORMER_LINEARS + 3 * _SLOT
+    assert (
+        counts.by_module["attention"] + counts.by_module["mlp"]
+        == 2 * _TRANSFORMER_LINEARS + 3 * _SLOT
+    )
     assert counts.by_module["other"] == 3 * 64 * 64
 
 
 def test_the_defaults_are_those_of_the_library() -> None:
-    """A config without numbers is the 2.7B model of ``Zamba2Config()``; the 7B one has two transformers in turn."""
+    """A config without numbers is the 2.7B model of ``Zamba2Config()``; the 7B one has two
+    transformers in turn.
+    """
     kinds = (["linear_attention"] * 5 + ["hybrid"]) * 13 + ["linear_attention"] * 3
     larger = a_family(
         model_type="zamba2",
@@ -169,10 +232,12 @@ def test_a_cut_model_has_the_slots_of_its_own_layers() -> None:
 
 
 def test_adapters_on_the_slots_of_other_layers_are_idle() -> None:
-    """PEFT wraps every layer's copy of a transformer: eight layers of another's slot carry adapters that nothing reads."""
+    """PEFT wraps every layer's copy of a transformer: eight layers of another's slot carry adapters
+    that nothing reads.
+    """
     workload = a_training(method=Method.LORA, lora=Lora(rank=4))
 
-    trained = trained_parameters(a_family(**_CONFIG), workload)
+    trained = select_trained_parameters(a_family(**_CONFIG), workload)
 
     unread = 3 * (128 + 8 + 8 + 128) + (64 + 8 + 8 + 192)
     assert trained.idle == 2 * 4 * unread
@@ -202,14 +267,26 @@ def test_what_cannot_be_built_is_refused(change: dict[str, object], field: str) 
 @pytest.mark.parametrize(
     ("workload", "layout", "field"),
     [
-        (a_training(), Layout(sharding=Sharding.FSDP2, zero_stage=3, data_parallel=4), "layout.sharding"),
+        (
+            a_training(),
+            Layout(sharding=Sharding.FSDP2, zero_stage=3, data_parallel=4),
+            "layout.sharding",
+        ),
         (a_training(method=Method.QLORA, lora=Lora(rank=4)), Layout(), "workload.method"),
         (a_serving(quantization=Quantization.NF4), Layout(), "workload.quantization"),
-        (a_training(method=Method.LORA, lora=Lora(rank=4, targets=("0",))), Layout(), "workload.lora.target_modules"),
+        (
+            a_training(method=Method.LORA, lora=Lora(rank=4, targets=("0",))),
+            Layout(),
+            "workload.lora.target_modules",
+        ),
     ],
 )
-def test_what_parts_shared_weights_has_no_term(workload: Workload, layout: Layout, field: str) -> None:
-    """Sharding by layers and quantised weights are refused by the word that asks for them, and so is a place in a list."""
+def test_what_parts_shared_weights_has_no_term(
+    workload: Workload, layout: Layout, field: str
+) -> None:
+    """Sharding by layers and quantised weights are refused by the word that asks for them, and so
+    is a place in a list.
+    """
     with pytest.raises(EstimatorError) as refused:
         estimate(a_family(**_CONFIG), workload, layout=layout, device=a_device())
 

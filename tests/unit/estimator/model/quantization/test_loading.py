@@ -1,4 +1,6 @@
-"""What becomes of a checkpoint in mxfp4: packed where it is served by engines, unpacked where it is trained."""
+"""What becomes of a checkpoint in mxfp4: packed where it is served by engines, unpacked where it is
+trained.
+"""
 
 from typing import Any
 
@@ -11,9 +13,17 @@ from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Engine, Lora, Method, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.workload import (
+    Engine,
+    Lora,
+    Method,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 
-H100 = resolve_gpu("H100-SXM5-80GB").device()
+H100 = resolve_gpu("H100-SXM5-80GB").to_device()
 PACKED, PLAIN = 13_761_264_768, 41_829_514_368
 """``total_size`` of openai/gpt-oss-20b and two bytes for each of its 20,914,757,184 parameters."""
 
@@ -30,12 +40,19 @@ def weights(answer: Estimate) -> int:
 
 def serving(engine: Engine, **words: Any) -> ServeWorkload:  # noqa: ANN401 - words differ
     """Return a few short requests to an engine."""
-    return ServeWorkload(engine=engine, num_sequences=2, prompt_tokens=500, output_tokens=12, **words)
+    return ServeWorkload(
+        engine=engine, num_sequences=2, prompt_tokens=500, output_tokens=12, **words
+    )
 
 
-@pytest.mark.parametrize(("engine", "padding"), [(Engine.VLLM, 936_345_600), (Engine.SGLANG, 0), (Engine.TENSORRT_LLM, 0)])
+@pytest.mark.parametrize(
+    ("engine", "padding"),
+    [(Engine.VLLM, 936_345_600), (Engine.SGLANG, 0), (Engine.TENSORRT_LLM, 0)],
+)
 def test_engines_serve_experts_as_they_were_published(engine: Engine, padding: int) -> None:
-    """A rotary table in fp32 comes on top, and vLLM pads experts to whole tiles: 13.72 GiB in its log on an A100."""
+    """A rotary table in fp32 comes on top, and vLLM pads experts to whole tiles: 13.72 GiB in its
+    log on an A100.
+    """
     table = 131_072 * 64 * 4
 
     answer = ask(serving(engine))
@@ -45,7 +62,9 @@ def test_engines_serve_experts_as_they_were_published(engine: Engine, padding: i
 
 
 def test_the_large_one_fits_the_gpu_it_was_made_for() -> None:
-    """openai/gpt-oss-120b: on a single GPU of 80 GB (its model card); a log of vLLM on an H100 says 65.9651 GiB."""
+    """openai/gpt-oss-120b: on a single GPU of 80 GB (its model card); a log of vLLM on an H100 says
+    65.9651 GiB.
+    """
     answer = ask(serving(Engine.VLLM, max_model_len=8192), "openai/gpt-oss-120b")
 
     assert weights(answer) == pytest.approx(65.9651 * 2**30, rel=0.0005)
@@ -53,8 +72,13 @@ def test_the_large_one_fits_the_gpu_it_was_made_for() -> None:
 
 
 def test_transformers_unpacks_unless_it_has_the_kernels() -> None:
-    """``Mxfp4HfQuantizer.validate_environment``: without triton and kernels the model becomes bf16; the answer says so."""
-    plain, kernels = ask(serving(Engine.TRANSFORMERS)), ask(serving(Engine.TRANSFORMERS, quantization=Quantization.MXFP4))
+    """``Mxfp4HfQuantizer.validate_environment``: without triton and kernels the model becomes bf16;
+    the answer says so.
+    """
+    plain, kernels = (
+        ask(serving(Engine.TRANSFORMERS)),
+        ask(serving(Engine.TRANSFORMERS, quantization=Quantization.MXFP4)),
+    )
 
     assert weights(plain) == pytest.approx(PLAIN, abs=1024)
     assert any("kernels" in line for line in plain.warnings)
@@ -65,7 +89,9 @@ def test_transformers_unpacks_unless_it_has_the_kernels() -> None:
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 def test_training_is_that_of_the_unpacked_model(method: Method) -> None:
     """``Mxfp4HfQuantizer.is_trainable`` is false: training starts with ``dequantize=True``."""
-    workload = TrainWorkload(sequence_length=64, method=method, lora=None if method is Method.FULL else Lora(rank=8))
+    workload = TrainWorkload(
+        sequence_length=64, method=method, lora=None if method is Method.FULL else Lora(rank=8)
+    )
 
     packed, plain = ask(workload), ask(workload, "gpt-oss-20b-bf16")
 
@@ -83,8 +109,13 @@ def test_nf4_is_not_made_of_mxfp4() -> None:
 
 
 def test_files_keep_the_experts_of_the_checkpoint() -> None:
-    """``GptOssModel.dequant_model`` of ``convert_hf_to_gguf.py``: experts are copied, the rest is F16."""
-    plain, asked = ask(serving(Engine.LLAMA_CPP)), ask(serving(Engine.LLAMA_CPP, quantization=Quantization.MXFP4))
+    """``GptOssModel.dequant_model`` of ``convert_hf_to_gguf.py``: experts are copied, the rest is
+    F16.
+    """
+    plain, asked = (
+        ask(serving(Engine.LLAMA_CPP)),
+        ask(serving(Engine.LLAMA_CPP, quantization=Quantization.MXFP4)),
+    )
 
     assert weights(asked) < weights(plain) < PACKED
 
@@ -100,20 +131,37 @@ def test_other_formats_are_loaded_as_they_are(name: str) -> None:
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
 def test_engines_pack_experts_in_four_bits(engine: Engine) -> None:
-    """``BitsAndBytesMoEMethod``: 30.5 billion parameters, 4.127 bits each but for a table and a head of 311 million."""
+    """``BitsAndBytesMoEMethod``: 30.5 billion parameters, 4.127 bits each but for a table and a
+    head of 311 million.
+    """
     answer = ask(serving(engine, quantization=Quantization.NF4), "qwen3-30b-a3b")
 
-    assert weights(answer) == pytest.approx((30.532e9 - 2 * 0.311e9) * 4.127 / 8 + 2 * 0.622e9, rel=0.01)
+    assert weights(answer) == pytest.approx(
+        (30.532e9 - 2 * 0.311e9) * 4.127 / 8 + 2 * 0.622e9, rel=0.01
+    )
 
 
 def test_releases_before_five_packed_experts() -> None:
-    """They were linear layers then; since they are stacked, they stay in 16 bits, and the answer says why."""
+    """They were linear layers then; since they are stacked, they stay in 16 bits, and the answer
+    says why.
+    """
     old, new = (
-        ask(serving(Engine.TRANSFORMERS, quantization=Quantization.NF4, engine_version=version), "mixtral-8x7b")
+        ask(
+            serving(Engine.TRANSFORMERS, quantization=Quantization.NF4, engine_version=version),
+            "mixtral-8x7b",
+        )
         for version in ("4.46.0", None)
     )
-    trained = ask(TrainWorkload(sequence_length=64, method=Method.QLORA, lora=Lora(rank=8)), "mixtral-8x7b")
+    trained = ask(
+        TrainWorkload(sequence_length=64, method=Method.QLORA, lora=Lora(rank=8)), "mixtral-8x7b"
+    )
 
-    assert weights(old) == pytest.approx((46.70e9 - 2 * 0.131e9) * 4.127 / 8 + 2 * 0.262e9, rel=0.01)
+    assert weights(old) == pytest.approx(
+        (46.70e9 - 2 * 0.131e9) * 4.127 / 8 + 2 * 0.262e9, rel=0.01
+    )
     assert weights(new) > 90e9
-    assert ["experts" in " ".join(answer.warnings) for answer in (old, new, trained)] == [False, True, True]
+    assert ["experts" in " ".join(answer.warnings) for answer in (old, new, trained)] == [
+        False,
+        True,
+        True,
+    ]

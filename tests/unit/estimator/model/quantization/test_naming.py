@@ -6,12 +6,15 @@ import pytest
 
 from service.catalog.models import load_config, resolve_model
 from service.estimator.model.families.registry import architecture_from_config
-from service.estimator.model.quantization.weights import placements
+from service.estimator.model.quantization.weights import iter_placements
 
 
 def compressed(*ignored: str) -> Mapping[str, object]:
     """Return a quantization_config of 8-bit integers that leaves some modules alone."""
-    group = {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}
+    group = {
+        "targets": ["Linear"],
+        "weights": {"num_bits": 8, "type": "int", "strategy": "channel"},
+    }
     return {
         "quant_method": "compressed-tensors",
         "format": "int-quantized",
@@ -23,11 +26,27 @@ def compressed(*ignored: str) -> Mapping[str, object]:
 @pytest.mark.parametrize(
     ("model", "ignored", "kept"),
     [
-        ("llava-1.5-7b", "vision_tower.vision_model.encoder.layers.3.mlp.fc1", {"vision.3.mlp.fc1"}),
-        ("llava-1.5-7b", "model.vision_tower.vision_model.encoder.layers.3.mlp.fc1", {"vision.3.mlp.fc1"}),
-        ("gemma-3-4b", "re:.*vision_tower.*layers\\.0\\.mlp.*", {"vision.0.mlp.fc1", "vision.0.mlp.fc2"}),
+        (
+            "llava-1.5-7b",
+            "vision_tower.vision_model.encoder.layers.3.mlp.fc1",
+            {"vision.3.mlp.fc1"},
+        ),
+        (
+            "llava-1.5-7b",
+            "model.vision_tower.vision_model.encoder.layers.3.mlp.fc1",
+            {"vision.3.mlp.fc1"},
+        ),
+        (
+            "gemma-3-4b",
+            "re:.*vision_tower.*layers\\.0\\.mlp.*",
+            {"vision.0.mlp.fc1", "vision.0.mlp.fc2"},
+        ),
         ("qwen2.5-vl-7b", "visual.blocks.31.attn.qkv", {"visual.31.attn.qkv"}),
-        ("mistral-small-3.1-24b", "model.multi_modal_projector.linear_2", {"multi_modal_projector.linear_2"}),
+        (
+            "mistral-small-3.1-24b",
+            "model.multi_modal_projector.linear_2",
+            {"multi_modal_projector.linear_2"},
+        ),
         ("mistral-small-3.1-24b", "language_model.lm_head", {"lm_head"}),
         ("mistral-small-3.1-24b", "language_model.model.layers.7.mlp.up_proj", {"mlp.up_proj"}),
         ("mistral-small-3.1-24b", "model.language_model.layers.7.mlp.up_proj", {"mlp.up_proj"}),
@@ -35,10 +54,14 @@ def compressed(*ignored: str) -> Mapping[str, object]:
     ],
 )
 def test_a_list_of_either_generation_is_read(model: str, ignored: str, kept: set[str]) -> None:
-    """The same modules stay under the names of transformers 4 and 5, and a model of text alone has no others."""
+    """The same modules stay under the names of transformers 4 and 5, and a model of text alone has
+    no others.
+    """
     plain = load_config(resolve_model(model))
 
-    every, fewer = (_kept({**plain, "quantization_config": compressed(*names)}) for names in ((), (ignored,)))
+    every, fewer = (
+        _kept({**plain, "quantization_config": compressed(*names)}) for names in ((), (ignored,))
+    )
 
     assert fewer - every == {f"{name}.weight" for name in kept}
 
@@ -47,4 +70,8 @@ def _kept(config: Mapping[str, object]) -> set[str]:
     """Return the names of the weights that stay in some layer."""
     model = architecture_from_config(config)
     assert model.quantization is not None
-    return {placed.weight.name for placed in placements(model, model.quantization) if placed.kept}
+    return {
+        placed.weight.name
+        for placed in iter_placements(model, model.quantization)
+        if placed.num_unpacked
+    }

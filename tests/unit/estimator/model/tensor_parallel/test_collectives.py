@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.estimator.model.weights.collectives import shared_linear
+from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.model.weights.tensors import Linear, Split
 from service.estimator.rules.layouts import check_training_layout
 from service.estimator.tape import sizes
@@ -17,13 +17,17 @@ DTYPE_BYTES = 2
 
 
 def _peak(split: Split, *, ins: int, outs: int, taken: int) -> tuple[int, int]:
-    """Return peak and remaining elements per token of one forward layer that four ranks share, without its input."""
+    """Return peak and remaining elements per token of one forward layer that four ranks share,
+    without its input.
+    """
     tape = Tape(Section.FORWARD, Mode.INFERENCE)
     layer = Linear(name="x", kind="mlp", in_features=ins, out_features=outs, split=split, ranks=4)
     weight = Parameter("w", ins * outs, a_training().precision.compute_dtype, trainable=False)
     x = Value(tape.allocate(Category.ACTIVATIONS, sizes.ZERO), sizes.per_token(taken), weight.dtype)
-    shared_linear(tape, layer, x, weight, rows=sizes.per_token(1), bias=None, category=Category.ACTIVATIONS)
-    points = tape.ledger.highest()[Section.FORWARD]
+    apply_sharded_linear(
+        tape, layer, x, weight, rows=sizes.per_token(1), bias=None, category=Category.ACTIVATIONS
+    )
+    points = tape.ledger.find_peak_candidates()[Section.FORWARD]
     left = sizes.total(tape.ledger.live.values())
     return max(point.bytes[3] for point in points) // DTYPE_BYTES, left[3] // DTYPE_BYTES
 
@@ -55,10 +59,15 @@ def test_a_replicated_input_is_cut_into_columns() -> None:
         (Layout(context_parallel=2), "layout.context_parallel"),
         (Layout(tensor_parallel=2, sequence_parallel=True), "layout.sequence_parallel"),
         (Layout(tensor_parallel=2, data_parallel=2), "layout.sharding"),
-        (Layout(tensor_parallel=2, data_parallel=2, zero_stage=3, sharding=Sharding.DEEPSPEED), "layout.sharding"),
+        (
+            Layout(tensor_parallel=2, data_parallel=2, zero_stage=3, sharding=Sharding.DEEPSPEED),
+            "layout.sharding",
+        ),
     ],
 )
-def test_what_transformers_cannot_spread_is_refused_with_what_can(layout: Layout, field: str) -> None:
+def test_what_transformers_cannot_spread_is_refused_with_what_can(
+    layout: Layout, field: str
+) -> None:
     """Data parallel times tensor parallel is all that its training loop runs here."""
     with pytest.raises(NotModelledError) as refused:
         check_training_layout(a_model(), a_training(), layout)

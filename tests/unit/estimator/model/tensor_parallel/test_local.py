@@ -71,15 +71,23 @@ def test_key_and_value_heads_are_replicated_where_there_are_more_ranks() -> None
     assert block.cache_elements_per_token == 2 * 16
 
 
-@pytest.mark.parametrize(("ranks", "plan", "words"), [(3, ENGINE, "1, 2, 4"), (4, TRANSFORMERS, "possible: 1, 2")])
-def test_a_degree_that_does_not_divide_is_refused_with_those_that_do(ranks: int, plan: SplitPlan, words: str) -> None:
-    """The refusal names the divisors of attention heads, or of key and value heads where they are not replicated."""
+@pytest.mark.parametrize(
+    ("ranks", "plan", "words"), [(3, ENGINE, "1, 2, 4"), (4, TRANSFORMERS, "possible: 1, 2")]
+)
+def test_a_degree_that_does_not_divide_is_refused_with_those_that_do(
+    ranks: int, plan: SplitPlan, words: str
+) -> None:
+    """The refusal names the divisors of attention heads, or of key and value heads where they are
+    not replicated.
+    """
     with pytest.raises(InvalidInputError, match=words):
         local_architecture(a_model(), ranks, plan)
 
 
 def test_the_vocabulary_is_padded_to_its_multiple() -> None:
-    """A vocabulary that does not divide gets rows that no token has (Megatron-LM's make-vocab-size-divisible-by)."""
+    """A vocabulary that does not divide gets rows that no token has (Megatron-LM's
+    make-vocab-size-divisible-by).
+    """
     plan = SplitPlan(vocabulary=True, vocabulary_multiple=128)
 
     local = local_architecture(a_model(vocab_size=1000), 2, plan)
@@ -88,13 +96,19 @@ def test_the_vocabulary_is_padded_to_its_multiple() -> None:
 
 
 def test_latent_attention_keeps_its_small_projections_whole() -> None:
-    """The projections into the latents are on every rank; those out of them, and every expert, are split."""
+    """The projections into the latents are on every rank; those out of them, and every expert, are
+    split.
+    """
     model = architecture_from_config(_MLA)
 
     local = local_architecture(model, 2)
 
     whole, shared = (
-        {layer.target: (layer.in_features, layer.out_features) for block, _ in tree.blocks for layer in block.linears()}
+        {
+            layer.target: (layer.in_features, layer.out_features)
+            for block, _ in tree.blocks
+            for layer in block.linears()
+        }
         for tree in (model, local)
     )
     assert whole["q_a_proj"] == shared["q_a_proj"]
@@ -105,7 +119,9 @@ def test_latent_attention_keeps_its_small_projections_whole() -> None:
 
 def test_layers_with_a_state_are_refused() -> None:
     """State-space mixers have no plan here."""
-    model = architecture_from_config({"model_type": "mamba", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2})
+    model = architecture_from_config(
+        {"model_type": "mamba", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2}
+    )
 
     with pytest.raises(NotModelledError, match="mamba"):
         local_architecture(model, 2)
@@ -119,22 +135,33 @@ def test_a_single_rank_holds_the_model() -> None:
 
 
 def test_a_fused_projection_keeps_a_whole_head_of_each() -> None:
-    """Four ranks, two key and value heads in one projection: a quarter of the query, one head of the key, one of the value."""
+    """Four ranks, two key and value heads in one projection: a quarter of the query, one head of
+    the key, one of the value.
+    """
     model = architecture_from_config({"model_type": "phi3", "pad_token_id": 0, **_SHARED_HEADS})
 
     local = local_architecture(model, 4)
 
     (block, _), *_ = local.blocks
-    assert {layer.target: layer.out_features for layer in block.linears()}["qkv_proj"] == 16 + 16 + 16
+    assert {layer.target: layer.out_features for layer in block.linears()}[
+        "qkv_proj"
+    ] == 16 + 16 + 16
 
 
 def test_the_gate_of_a_shared_expert_has_one_output_on_every_rank() -> None:
     """Everything else of the shared expert is split by its inner features."""
-    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48}
+    experts = {
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 48,
+    }
     model = architecture_from_config({"model_type": "qwen2_moe", **_SHARED_HEADS, **experts})
 
     local = local_architecture(model, 2)
 
-    shared = {layer.name: layer.out_features for block, _ in local.blocks for layer in block.linears()}
+    shared = {
+        layer.name: layer.out_features for block, _ in local.blocks for layer in block.linears()
+    }
     assert shared["mlp.shared_expert_gate"] == 1
     assert shared["mlp.shared_expert.up_proj"] == 24

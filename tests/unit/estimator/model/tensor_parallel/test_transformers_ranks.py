@@ -1,7 +1,9 @@
-"""Two tensor-parallel ranks of transformers 5.23, against rank 0 run on CPU in a fake process group (torch 2.13).
+"""Two tensor-parallel ranks of transformers 5.23, against rank 0 run on CPU in a fake process group
+(torch 2.13).
 
-Each family's own ``base_model_tp_plan`` was applied to three small layers in bf16 with eager attention; the second step of two
-sequences of 256 tokens was recorded. What differs is a few kilobytes of the tracer's own: the loop's names and buffers.
+Each family's own ``base_model_tp_plan`` was applied to three small layers in bf16 with eager
+attention; the second step of two sequences of 256 tokens was recorded. What differs is a few
+kilobytes of the tracer's own: the loop's names and buffers.
 """
 
 from typing import Any
@@ -31,8 +33,19 @@ _DEVICE = Device(name="H100-SXM5-80GB", capacity_bytes=80 * GIB, usable_bytes=79
 _NEGLIGIBLE = 3e-4
 _WIDE_HEADS = {"head_dim": 32}
 _EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2}
-_SPARSE = {**_WIDE_HEADS, **_EXPERTS, "moe_intermediate_size": 128, "decoder_sparse_step": 1, "mlp_only_layers": []}
-_ROUTED = {**_WIDE_HEADS, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 128}
+_SPARSE = {
+    **_WIDE_HEADS,
+    **_EXPERTS,
+    "moe_intermediate_size": 128,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}
+_ROUTED = {
+    **_WIDE_HEADS,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 128,
+}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +59,12 @@ _ROUTED = {**_WIDE_HEADS, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_
         ("glm", _WIDE_HEADS, 49_822_800, 58_203_200),
         ("glm4", _WIDE_HEADS, 54_556_752, 62_937_152),
         ("gemma2", {**_WIDE_HEADS, "query_pre_attn_scalar": 32}, 62_940_850, 71_321_250),
-        ("gemma3_text", {**_WIDE_HEADS, "query_pre_attn_scalar": 32, "sliding_window": 512}, 57_998_066, 66_378_466),
+        (
+            "gemma3_text",
+            {**_WIDE_HEADS, "query_pre_attn_scalar": 32, "sliding_window": 512},
+            57_998_066,
+            66_378_466,
+        ),
         ("starcoder2", {}, 41_819_248, 50_199_648),
         ("gpt_neox", {}, 41_205_568, 49_585_968),
         ("phi", {}, 42_584_216, 50_964_616),
@@ -80,8 +98,17 @@ def test_a_rank_of_each_family_is_what_was_traced(
 
 
 def test_a_plan_that_leaves_parts_whole_is_refused() -> None:
-    """deepseek_v3's plan splits no attention, and qwen2_moe's no shared expert: their ranks are not those of ``local.py``."""
-    model = architecture_from_config({"model_type": "qwen2_moe", **_SIZES, **_SPARSE, "shared_expert_intermediate_size": 256})
+    """deepseek_v3's plan splits no attention, and qwen2_moe's no shared expert: their ranks are not
+    those of ``local.py``.
+    """
+    model = architecture_from_config(
+        {"model_type": "qwen2_moe", **_SIZES, **_SPARSE, "shared_expert_intermediate_size": 256}
+    )
 
     with pytest.raises(NotModelledError, match="qwen2_moe"):
-        estimate(model, TrainWorkload(sequence_length=256), layout=Layout(tensor_parallel=2), device=_DEVICE)
+        estimate(
+            model,
+            TrainWorkload(sequence_length=256),
+            layout=Layout(tensor_parallel=2),
+            device=_DEVICE,
+        )

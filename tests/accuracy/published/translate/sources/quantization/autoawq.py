@@ -7,7 +7,8 @@ from tests.accuracy.published.translate._generating import AWQ, case
 
 _RELEASES = {"0.1.6": "4.35.0"}
 _AUTUMN_2023 = "4.34.0"
-"""The releases that these versions of AutoAWQ asked for; prefill made logits of the whole prompt."""
+"""The releases that these versions of AutoAWQ asked for; prefill made logits of the whole prompt.
+"""
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -22,5 +23,8 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "attention": "eager",
         "weight_dtype": "fp16",
     }
-    # Its fused modules launch a fraction of the operations that transformers' own code does: its rates are not of that code.
-    yield case(row, row["model"]["hf_id"] or row["model"]["name"], workload, AWQ) | {"throughput": {}}
+    # Its fused modules launch a fraction of the operations that transformers' own code does: its
+    # rates are not of that code.
+    yield case(row, row["model"]["hf_id"] or row["model"]["name"], workload, AWQ) | {
+        "throughput": {}
+    }

@@ -1,4 +1,6 @@
-"""Optimum's GPTQ benchmark of August 2023: Llama-2-13B on an A100, the whole process as NVML shows it."""
+"""Optimum's GPTQ benchmark of August 2023: Llama-2-13B on an A100, the whole process as NVML shows
+it.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

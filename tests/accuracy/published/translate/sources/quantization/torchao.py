@@ -1,4 +1,6 @@
-"""torchao's generation logs with unquantised weights: a short prompt, 200 new tokens, a static cache, reserved bytes."""
+"""torchao's generation logs with unquantised weights: a short prompt, 200 new tokens, a static
+cache, reserved bytes.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -37,11 +39,15 @@ _STATES = {
     "torchtitan 6fc499f": "2025-08-15",
     "torchtitan PR 778": "2025-01",
 }
-"""When the code that a table ran was of its state: those of its nightly builds of torch (2.7.0a0, 2.9.0.dev20250811 and on)."""
+"""When the code that a table ran was of its state: those of its nightly builds of torch (2.7.0a0,
+2.9.0.dev20250811 and on).
+"""
 
 
 def _training(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a pre-training step of torchtitan; of the others the lengths of samples or the recomputation are not stated."""
+    """Yield a pre-training step of torchtitan; of the others the lengths of samples or the
+    recomputation are not stated.
+    """
     if row["software"]["framework"] not in _STATES:
         message = "training whose sequence lengths or recomputation are not stated"
         raise Untranslatable(message)

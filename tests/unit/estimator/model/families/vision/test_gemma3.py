@@ -1,4 +1,6 @@
-"""Gemma 3 with its vision tower: the weights are counted, text alone is served as by the text model."""
+"""Gemma 3 with its vision tower: the weights are counted, text alone is served as by the text
+model.
+"""
 
 from collections.abc import Mapping
 
@@ -36,8 +38,13 @@ def _text_alone() -> Architecture:
 
 
 def test_the_tower_stands_beside_the_text_model() -> None:
-    """27 layers, patches of 14 x 14 x 3, 4096 positions, a last norm, and a projection to the text model's width."""
-    both, text = architecture_from_config(_config()).parameter_counts(), _text_alone().parameter_counts()
+    """27 layers, patches of 14 x 14 x 3, 4096 positions, a last norm, and a projection to the text
+    model's width.
+    """
+    both, text = (
+        architecture_from_config(_config()).parameter_counts(),
+        _text_alone().parameter_counts(),
+    )
     patches = 14 * 14 * 3 * 1152 + 1152
 
     assert both.by_module["vision"] == 27 * _SIGLIP_LAYER + patches + 2 * 1152
@@ -47,12 +54,16 @@ def test_the_tower_stands_beside_the_text_model() -> None:
 
 
 def test_text_is_served_as_by_the_text_model() -> None:
-    """The tower adds its weights and the positions of its patches to every instant, and nothing else."""
+    """The tower adds its weights and the positions of its patches to every instant, and nothing
+    else.
+    """
     both, text = architecture_from_config(_config()), _text_alone()
     workload = a_serving(prompt_tokens=2048, output_tokens=8)
     tower = both.weight_bytes(DType.BF16) - text.weight_bytes(DType.BF16) + POSITION_BYTES * 4096
 
-    answers = [estimate(model, workload, layout=Layout(), device=a_device()) for model in (both, text)]
+    answers = [
+        estimate(model, workload, layout=Layout(), device=a_device()) for model in (both, text)
+    ]
 
     for with_tower, without in zip(answers[0].instants, answers[1].instants, strict=True):
         assert with_tower.allocated_bytes == without.allocated_bytes + tower
@@ -63,11 +74,17 @@ def test_text_is_served_as_by_the_text_model() -> None:
     [
         (_config() | {"text_config": None}, InvalidConfigError, "text_config"),
         (_config() | {"vision_config": "siglip"}, InvalidConfigError, "vision_config"),
-        (_changed("vision_config", model_type="clip_vision_model"), InvalidConfigError, "vision_config"),
+        (
+            _changed("vision_config", model_type="clip_vision_model"),
+            InvalidConfigError,
+            "vision_config",
+        ),
         (_changed("vision_config", vision_use_head=True), NotModelledError, "vision_config"),
     ],
 )
-def test_another_tower_is_refused(config: Mapping[str, object], kind: type[Exception], field: str) -> None:
+def test_another_tower_is_refused(
+    config: Mapping[str, object], kind: type[Exception], field: str
+) -> None:
     """Only SigLIP without its pooling head is the tower of a gemma 3."""
     with pytest.raises(kind) as refusal:
         architecture_from_config(config)

@@ -8,7 +8,7 @@ import pytest
 
 from service.catalog.models import load_architecture, load_config, resolve_model
 from service.estimator.estimate import estimate
-from service.estimator.memory.states import trained_parameters
+from service.estimator.memory.states import select_trained_parameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError, NotModelledError
@@ -30,7 +30,9 @@ _IMAGES: dict[str, dict[str, Any]] = {
     "qwen2_5_vl": {"num_images": 2, "image_tokens": 16},
 }
 _TOLERANCE_BYTES = 1024
-"""Copies of shifted labels differ by one sequence's; the tracer's scalars and grids are a few bytes more."""
+"""Copies of shifted labels differ by one sequence's; the tracer's scalars and grids are a few bytes
+more.
+"""
 _EAGER = {"attention": Attention.EAGER}
 _CHECKPOINTED = _EAGER | {"activation_checkpointing": Checkpointing.FULL}
 _ADAPTED = _EAGER | {"method": Method.LORA, "lora": Lora(rank=8, targets=("q_proj", "v_proj"))}
@@ -38,7 +40,9 @@ _ADAPTED = _EAGER | {"method": Method.LORA, "lora": Lora(rank=8, targets=("q_pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """Live bytes above weights and buffers of a model of transformers 5.23: the peaks of forward and of backward."""
+    """Live bytes above weights and buffers of a model of transformers 5.23: the peaks of forward
+    and of backward.
+    """
 
     family: str
     precision: str
@@ -57,7 +61,9 @@ _ROWS = (
     Traced(family="clip", precision="bf16", peaks=(5971968, 6089860), words=_ADAPTED),
     Traced(family="llava", precision="bf16", peaks=(3461960, 3374264), idle=445248),
     Traced(family="llava", precision="amp_bf16", peaks=(8148552, 7119032), idle=445248),
-    Traced(family="llava", precision="fp32", peaks=(1095264, 6700200), words=_CHECKPOINTED, idle=445248),
+    Traced(
+        family="llava", precision="fp32", peaks=(1095264, 6700200), words=_CHECKPOINTED, idle=445248
+    ),
     Traced(family="llava", precision="bf16", peaks=(3612896, 3523400), words=_ADAPTED, idle=6144),
     Traced(family="llava_whole", precision="bf16", peaks=(3750240, 4234048), idle=384),
     Traced(family="gemma3", precision="bf16", peaks=(5655968, 5807504)),
@@ -95,9 +101,13 @@ def test_parameters_are_those_of_the_built_model(family: str) -> None:
     assert _model(family).parameter_counts().total == _PARAMETERS[family]
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: f"{row.family}-{row.precision}-{len(row.words)}")
+@pytest.mark.parametrize(
+    "row", _ROWS, ids=lambda row: f"{row.family}-{row.precision}-{len(row.words)}"
+)
 def test_a_step_holds_what_the_real_model_held(row: Traced) -> None:
-    """Patches, towers, projections, scattered features, contrasts and classes, each with what autograd keeps of it."""
+    """Patches, towers, projections, scattered features, contrasts and classes, each with what
+    autograd keeps of it.
+    """
     answer = _ask(
         _model(row.family),
         precision=row.precision,
@@ -113,14 +123,18 @@ def test_a_step_holds_what_the_real_model_held(row: Traced) -> None:
     assert peaks == pytest.approx(row.peaks, abs=_TOLERANCE_BYTES)
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: f"{row.family}-{row.precision}-{len(row.words)}")
+@pytest.mark.parametrize(
+    "row", _ROWS, ids=lambda row: f"{row.family}-{row.precision}-{len(row.words)}"
+)
 def test_layers_that_nothing_reads_get_no_states(row: Traced) -> None:
-    """LLaVA reads the last but one hidden state of its tower: the last layer and norm get no gradient."""
+    """LLaVA reads the last but one hidden state of its tower: the last layer and norm get no
+    gradient.
+    """
     model = _model(row.family)
     workload = a_training(**_IMAGES[row.family], **row.words)
     every = model.counts.total if workload.lora is None else _adapter_elements(model)
 
-    assert every - trained_parameters(model, workload).trained == row.idle
+    assert every - select_trained_parameters(model, workload).trained == row.idle
 
 
 def _adapter_elements(model: Architecture) -> int:
@@ -133,9 +147,15 @@ def _adapter_elements(model: Architecture) -> int:
 @pytest.mark.parametrize("family", SMALL)
 def test_a_loop_that_drops_the_outputs_holds_less(family: str) -> None:
     """Features, embeddings and hidden states that outputs hold go with them, before backward."""
-    words = {"sequence_length": _TOKENS.get(family, 64), "precision": "bf16", "optimizer": "sgd"} | _IMAGES[family]
+    words = {
+        "sequence_length": _TOKENS.get(family, 64),
+        "precision": "bf16",
+        "optimizer": "sgd",
+    } | _IMAGES[family]
 
-    kept, dropped = (_ask(_model(family), keeps_logits=keeps, **words).phases for keeps in (True, False))
+    kept, dropped = (
+        _ask(_model(family), keeps_logits=keeps, **words).phases for keeps in (True, False)
+    )
 
     assert kept[0] == dropped[0]
     assert kept[1].allocated_bytes > dropped[1].allocated_bytes
@@ -143,16 +163,22 @@ def test_a_loop_that_drops_the_outputs_holds_less(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["llava", "gemma3"])
 def test_text_alone_leaves_the_tower_idle(family: str) -> None:
-    """Without images tower and projection are weights only: no gradients, no states, nothing of them is run."""
+    """Without images tower and projection are weights only: no gradients, no states, nothing of
+    them is run.
+    """
     model = _model(family)
     assert model.images is not None
     idle = sum(weight.numel for weight in model.images.weights)
 
-    text, both = (_ask(model, precision="bf16", sequence_length=64, num_images=images) for images in (None, 1))
+    text, both = (
+        _ask(model, precision="bf16", sequence_length=64, num_images=images) for images in (None, 1)
+    )
 
-    assert model.counts.total - trained_parameters(model, a_training()).trained == idle
+    assert model.counts.total - select_trained_parameters(model, a_training()).trained == idle
     assert text.phases[0].allocated_bytes < both.phases[0].allocated_bytes
-    assert both.steady_bytes - text.steady_bytes == 2 * 2 * (idle - sum(weight.numel for weight in model.images.unread_weights))
+    assert both.steady_bytes - text.steady_bytes == 2 * 2 * (
+        idle - sum(weight.numel for weight in model.images.unread_weights)
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +193,9 @@ def test_text_alone_leaves_the_tower_idle(family: str) -> None:
         ("vit", {"sequence_length": 66}, "sequence_length", "learned positions for 65"),
     ],
 )
-def test_images_that_cannot_be_are_refused(family: str, words: Mapping[str, Any], field: str, match: str) -> None:
+def test_images_that_cannot_be_are_refused(
+    family: str, words: Mapping[str, Any], field: str, match: str
+) -> None:
     """The refusal names the word, and what would be right."""
     with pytest.raises(InvalidInputError, match=match) as refusal:
         _ask(_model(family), **words)
@@ -204,12 +232,24 @@ def test_fsdp2_refuses_a_scalar_parameter() -> None:
         ("llava", {"vision_feature_layer": 0}, NotModelledError, "vision_feature_layer"),
         ("llava", {"vision_config": 7}, InvalidConfigError, "vision_config"),
         ("qwen2_vl", {"vision_config": None}, InvalidConfigError, "vision_config"),
-        ("qwen2_5_vl", {"vision_config": {"fullatt_block_indexes": "all"}}, InvalidConfigError, "fullatt_block_indexes"),
+        (
+            "qwen2_5_vl",
+            {"vision_config": {"fullatt_block_indexes": "all"}},
+            InvalidConfigError,
+            "fullatt_block_indexes",
+        ),
         ("llava", {"text_config": {"model_type": "gemma"}}, NotModelledError, "text_config"),
-        ("llava", {"vision_config": {"model_type": "siglip_vision_model"}}, NotModelledError, "vision_config"),
+        (
+            "llava",
+            {"vision_config": {"model_type": "siglip_vision_model"}},
+            NotModelledError,
+            "vision_config",
+        ),
     ],
 )
-def test_other_towers_and_heads_are_refused(family: str, changes: dict[str, object], kind: type[Exception], field: str) -> None:
+def test_other_towers_and_heads_are_refused(
+    family: str, changes: dict[str, object], kind: type[Exception], field: str
+) -> None:
     """What has other weights or another loss is named."""
     with pytest.raises(kind) as refusal:
         architecture_from_config(SMALL[family] | changes)
@@ -218,14 +258,18 @@ def test_other_towers_and_heads_are_refused(family: str, changes: dict[str, obje
 
 
 def test_text_is_served_as_by_the_text_model() -> None:
-    """The tower adds its weights and the positions of its patches to every instant, and nothing else."""
+    """The tower adds its weights and the positions of its patches to every instant, and nothing
+    else.
+    """
     config = load_config(resolve_model("llava-1.5-7b"))
     text_config = config["text_config"]
     assert isinstance(text_config, Mapping)
     both, text = architecture_from_config(config), architecture_from_config(text_config)
     workload = a_serving(prompt_tokens=512, output_tokens=8)
 
-    answers = [estimate(model, workload, layout=Layout(), device=a_device()) for model in (both, text)]
+    answers = [
+        estimate(model, workload, layout=Layout(), device=a_device()) for model in (both, text)
+    ]
 
     tower = 2 * (both.counts.total - text.counts.total) + 8 * 577
     for with_tower, without in zip(answers[0].instants, answers[1].instants, strict=True):

@@ -1,4 +1,6 @@
-"""Images in what is served: prompts of language models, and one forward pass of models without a cache."""
+"""Images in what is served: prompts of language models, and one forward pass of models without a
+cache.
+"""
 
 from typing import Any
 
@@ -24,7 +26,9 @@ _ROWS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("qwen2_vl", _TILES, 2394208, 2394208),
     ("qwen2_5_vl", _TILES, 2394720, 2394720),
 )
-"""Live bytes above weights and buffers of models of transformers 5.23 at their highest in prefill: SDPA, and eager."""
+"""Live bytes above weights and buffers of models of transformers 5.23 at their highest in prefill:
+SDPA, and eager.
+"""
 _GRIDS_BYTES = 6144
 """Masks of placeholders and positions of patches, which the estimate drops as it makes them."""
 
@@ -38,12 +42,20 @@ def _prefill(model: Architecture, **words: Any) -> int:  # noqa: ANN401 - any fi
     return instants["prefill"] - instants["load"]
 
 
-@pytest.mark.parametrize(("family", "words", "fused", "eager"), _ROWS, ids=[row[0] for row in _ROWS])
-def test_prefill_holds_what_the_real_model_held(family: str, words: dict[str, Any], fused: int, eager: int) -> None:
-    """The tower runs before the language model, layer by layer; nothing of it is kept but the features."""
+@pytest.mark.parametrize(
+    ("family", "words", "fused", "eager"), _ROWS, ids=[row[0] for row in _ROWS]
+)
+def test_prefill_holds_what_the_real_model_held(
+    family: str, words: dict[str, Any], fused: int, eager: int
+) -> None:
+    """The tower runs before the language model, layer by layer; nothing of it is kept but the
+    features.
+    """
     model = architecture_from_config(SMALL[family])
 
-    held = [_prefill(model, attention=kernel, **words) for kernel in (Attention.SDPA, Attention.EAGER)]
+    held = [
+        _prefill(model, attention=kernel, **words) for kernel in (Attention.SDPA, Attention.EAGER)
+    ]
 
     assert held == pytest.approx([fused, eager], abs=_GRIDS_BYTES)
 
@@ -57,7 +69,9 @@ def test_decode_runs_no_tower() -> None:
         for images in ({}, {"num_images": 1})
     ]
 
-    prefill, decode = ([instant.allocated_bytes for instant in answer.instants[1:]] for answer in answers)
+    prefill, decode = (
+        [instant.allocated_bytes for instant in answer.instants[1:]] for answer in answers
+    )
     assert prefill[0] <= decode[0]
     assert prefill[1] == decode[1]
 
@@ -71,11 +85,15 @@ def test_decode_runs_no_tower() -> None:
         ("clip-vit-base-patch32", {"prompt_tokens": 30}, None),
     ],
 )
-def test_an_answer_says_what_it_took_of_images(name: str, words: dict[str, Any], said: str | None) -> None:
+def test_an_answer_says_what_it_took_of_images(
+    name: str, words: dict[str, Any], said: str | None
+) -> None:
     """A tower that is left out, and a length that the image decides, are named."""
     model = load_architecture(resolve_model(name))
 
-    answer = estimate(model, a_serving(**({"output_tokens": 0} | words)), layout=Layout(), device=a_device())
+    answer = estimate(
+        model, a_serving(**({"output_tokens": 0} | words)), layout=Layout(), device=a_device()
+    )
 
     told = " ".join(answer.warnings)
     assert (said in told) if said is not None else ("image" not in told)
@@ -84,11 +102,26 @@ def test_an_answer_says_what_it_took_of_images(name: str, words: dict[str, Any],
 @pytest.mark.parametrize(
     ("name", "words", "kind", "match"),
     [
-        ("llava-1.5-7b", {"num_images": 1, "prompt_tokens": 512}, InvalidInputError, "prompt_tokens is 512"),
+        (
+            "llava-1.5-7b",
+            {"num_images": 1, "prompt_tokens": 512},
+            InvalidInputError,
+            "prompt_tokens is 512",
+        ),
         ("llama-3.2-1b", {"num_images": 1}, InvalidInputError, "takes no images"),
-        ("llava-1.5-7b", {"num_images": 1, "prompt_tokens": 1024, "engine": Engine.VLLM}, NotModelledError, "prompts of vllm"),
+        (
+            "llava-1.5-7b",
+            {"num_images": 1, "prompt_tokens": 1024, "engine": Engine.VLLM},
+            NotModelledError,
+            "prompts of vllm",
+        ),
         ("vit-base-patch16-224", {"output_tokens": 1}, InvalidInputError, "generates nothing"),
-        ("clip-vit-base-patch32", {"num_images": 2, "prompt_tokens": 77}, InvalidInputError, "one image per sequence"),
+        (
+            "clip-vit-base-patch32",
+            {"num_images": 2, "prompt_tokens": 77},
+            InvalidInputError,
+            "one image per sequence",
+        ),
     ],
 )
 def test_images_that_cannot_be_served_are_refused(
@@ -98,4 +131,6 @@ def test_images_that_cannot_be_served_are_refused(
     model = load_architecture(resolve_model(name))
 
     with pytest.raises(kind, match=match):
-        estimate(model, a_serving(**({"output_tokens": 0} | words)), layout=Layout(), device=a_device())
+        estimate(
+            model, a_serving(**({"output_tokens": 0} | words)), layout=Layout(), device=a_device()
+        )

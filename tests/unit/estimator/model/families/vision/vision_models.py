@@ -1,7 +1,13 @@
 """Small models that read images, whose classes of transformers were built and traced."""
 
 _VISION = {"hidden_size": 192, "intermediate_size": 768, "num_attention_heads": 4, "patch_size": 8}
-_TEXT = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 300}
+_TEXT = {
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "vocab_size": 300,
+}
 SMALL: dict[str, dict[str, object]] = {
     "vit": {
         "model_type": "vit",
@@ -43,7 +49,12 @@ SMALL: dict[str, dict[str, object]] = {
             "sliding_window_pattern": 3,
             "tie_word_embeddings": False,
         },
-        "vision_config": {**_VISION, "num_hidden_layers": 3, "image_size": 64, "vision_use_head": False},
+        "vision_config": {
+            **_VISION,
+            "num_hidden_layers": 3,
+            "image_size": 64,
+            "vision_use_head": False,
+        },
     },
     "qwen2_vl": {
         "model_type": "qwen2_vl",
