@@ -65,4 +65,4 @@ class StackRecording(Recording):
     def __init__(self, ctx: Recording, shared_inputs: SharedInputs) -> None:
         """Continue the recording ``ctx``, with its weights, in one stack."""
         self.__dict__.update(ctx.__dict__)
-        self.extent, self.shared_inputs = shared_inputs.own, shared_inputs
+        self.shape, self.shared_inputs = shared_inputs.own, shared_inputs
