@@ -99,7 +99,7 @@ class Pool:
     def remove(self, block: Block) -> None:
         """Take a known block out of the list."""
         if COMPILED:
-            del self.blocks[self.find(block.size, block.address)]
+            self.blocks.pop(self.find(block.size, block.address))
         else:
             index = bisect_left(self._keys, block.size << _ADDRESS_BITS | block.address)
             del self._keys[index]
