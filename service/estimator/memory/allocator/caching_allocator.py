@@ -4,10 +4,9 @@ The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its d
 one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
 counted in blocks of 512 bytes, the smallest that there are.
 
-This is the one module of the estimator that mypyc may compile (``setup.py``): a training step is
-tens of thousands of requests, whose places depend on each other, so that none can be left out. Both
-forms are the same code, but for the search of a pool's list: interpreted, the standard library's
-search in C over packed keys is faster than a loop; compiled, the loop is.
+mypyc may compile this module (``setup.py``): a step is tens of thousands of requests whose places
+depend on each other, so that none can be left out. Both forms are the same code, but for the search
+of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop is.
 """
 
 from __future__ import annotations
@@ -22,21 +21,14 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 COMPILED: Final = not __file__.endswith(".py")
-"""Whether this is machine code."""
 BLOCK_BYTES: Final = 512
-_SMALL: Final = 2048
-"""Requests up to 1 MiB come from the pool of small blocks (kSmallSize)."""
-_SMALL_SEGMENT: Final = 4096
-"""Small segments have 2 MiB (kSmallBuffer)."""
-_LARGE: Final = 20480
-"""Requests from 10 MiB on get a segment of their own size (kMinLargeAlloc)."""
-_LARGE_SEGMENT: Final = 40960
-"""Requests between 1 and 10 MiB get a segment of 20 MiB (kLargeBuffer)."""
-_ROUND_SIZE: Final = 4096
-"""Larger segments are rounded up to 2 MiB (kRoundLarge)."""
+_SMALL: Final = 2048  # kSmallSize: requests up to 1 MiB come from the pool of small blocks
+_SMALL_SEGMENT: Final = 4096  # kSmallBuffer: its segments have 2 MiB
+_LARGE: Final = 20480  # kMinLargeAlloc: requests from 10 MiB on get a segment of their own size
+_LARGE_SEGMENT: Final = 40960  # kLargeBuffer: requests between get a segment of 20 MiB
+_ROUND_SIZE: Final = 4096  # kRoundLarge: larger segments are rounded up to 2 MiB
 _ADDRESS_BITS: Final = 40
-_EVENTS_PER_CHECK: Final = 2048
-"""Events of a pass that are run at once: a millisecond or two of an interpreter's time."""
+_EVENTS_PER_CHECK: Final = 2048  # a millisecond or two of an interpreter's time
 
 CancelCheck = Callable[[], None]
 """Raises once nobody waits any more for what is computed."""
@@ -59,8 +51,7 @@ class Block:
 class Pool:
     """The free blocks of one kind, sorted by size and address.
 
-    ``max_unsplit`` is the largest remainder that stays with its block; ``end`` stands where a
-    segment that grows ends, and is never free.
+    Remainders up to ``max_unsplit`` stay with their block; ``end`` ends a segment that can grow.
     """
 
     __slots__ = ("_keys", "_spares", "blocks", "end", "is_small", "max_unsplit")
@@ -90,20 +81,11 @@ class Pool:
                 high = middle
         return low
 
-    def pop(self, index: i64) -> Block:
+    def pop(self, index: i64) -> None:
         """Take a block out of the list."""
         if not COMPILED:
             del self._keys[index]
-        return self.blocks.pop(index)
-
-    def remove(self, block: Block) -> None:
-        """Take a known block out of the list."""
-        if COMPILED:
-            self.blocks.pop(self.find(block.size, block.address))
-        else:
-            index = bisect_left(self._keys, block.size << _ADDRESS_BITS | block.address)
-            del self._keys[index]
-            del self.blocks[index]
+        self.blocks.pop(index)
 
     def insert(self, block: Block) -> None:
         """Add a block that is free and has no free neighbour."""
@@ -116,8 +98,29 @@ class Pool:
             self._keys.insert(index, key)
             self.blocks.insert(index, block)
 
-    def split(self, block: Block, size: i64) -> None:
-        """Cut a block down to a size; what remains of it is free."""
+    def replace(self, index: i64, block: Block) -> None:
+        """Add a block instead of another one, which mostly has its neighbours in the list."""
+        blocks, keys = self.blocks, self._keys
+        if COMPILED:
+            stays = (index == 0 or _is_below(blocks[index - 1], block)) and (
+                index + 1 == len(blocks) or _is_below(block, blocks[index + 1])
+            )
+        else:
+            key = block.size << _ADDRESS_BITS | block.address
+            stays = (index == 0 or keys[index - 1] < key) and (
+                index + 1 == len(keys) or key < keys[index + 1]
+            )
+            keys[index] = key
+        if stays:
+            blocks[index] = block
+            block.is_free = True
+        else:
+            self.pop(index)
+            self.insert(block)
+
+    def split(self, index: i64, size: i64) -> None:
+        """Take a block out of the list, cut down to a size; what remains of it is free."""
+        block = self.blocks[index]
         after = block.after
         remainder = self._spares.pop() if self._spares else Block(0, 0)
         remainder.address = block.address + size
@@ -128,20 +131,25 @@ class Pool:
             after.before = remainder
         block.after = remainder
         block.size = size
-        self.insert(remainder)
+        self.replace(index, remainder)
 
     def merge(self, block: Block) -> None:
         """Add a block together with its free neighbours."""
+        before = block.before
         after = block.after
         if after is not None and after.is_free:
-            self.remove(after)
+            index = self.find(after.size, after.address)
             self._absorb(block, after)
-        before = block.before
+            if before is None or not before.is_free:
+                self.replace(index, block)
+                return
+            self.pop(index)
         if before is not None and before.is_free:
-            self.remove(before)
+            index = self.find(before.size, before.address)
             self._absorb(before, block)
-            block = before
-        self.insert(block)
+            self.replace(index, before)
+        else:
+            self.insert(block)
 
     def _absorb(self, block: Block, following: Block) -> None:
         after = following.after
@@ -150,6 +158,10 @@ class Pool:
         if after is not None:
             after.before = block
         self._spares.append(following)
+
+
+def _is_below(block: Block, other: Block) -> bool:
+    return block.size < other.size or (block.size == other.size and block.address < other.address)
 
 
 class CachingAllocator:
@@ -172,9 +184,14 @@ class CachingAllocator:
         """Return the smallest free block of at least ``size``, or a part of a new segment."""
         pool = self.small if size <= _SMALL else self.large
         index = self._find_best_fit(pool, size)
-        block = pool.pop(index) if index < len(pool.blocks) else self._reserve(pool, size)
+        if index == len(pool.blocks):
+            self._reserve(pool, size)
+            index = self._find_best_fit(pool, size)
+        block = pool.blocks[index]
         if block.size - size > pool.max_unsplit:
-            pool.split(block, size)
+            pool.split(index, size)
+        else:
+            pool.pop(index)
         block.is_free = False
         allocated = self.allocated + block.size
         self.allocated = allocated
@@ -184,9 +201,8 @@ class CachingAllocator:
 
     def free(self, block: Block) -> None:
         """Take a block back, and merge it with its neighbours; it is no longer the caller's."""
-        size = block.size
-        self.allocated -= size
-        pool = self.small if size <= _SMALL else self.large
+        self.allocated -= block.size
+        pool = self.small if block.size <= _SMALL else self.large
         pool.merge(block)
 
     def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
@@ -201,10 +217,9 @@ class CachingAllocator:
     def run(
         self, order: tuple[int, ...], sizes: list[int], check: CancelCheck | None = None
     ) -> dict[int, Block]:
-        """Allocate ``sizes[i]`` where an event is ``i``, free it where one is ``~i``.
+        """Allocate ``sizes[i]`` for each event ``i``, free it for ``~i``; return what stays.
 
-        Return what stays, in the order of its numbers. What has no size, and what is freed and not
-        there, is passed over. ``check`` is called now and then, and may raise.
+        Events without a size are skipped. ``check`` is called now and then, and may raise.
         """
         live: list[Block | None] = [None] * len(sizes)
         for begin in range(0, len(order), _EVENTS_PER_CHECK):
@@ -216,8 +231,7 @@ class CachingAllocator:
     def _run(self, events: tuple[int, ...], sizes: list[int], live: list[Block | None]) -> None:
         for event in events:
             if event >= 0:
-                size: i64 = sizes[event]
-                if size:
+                if size := sizes[event]:
                     live[event] = self.allocate(size)
             else:
                 block = live[~event]
@@ -228,8 +242,8 @@ class CachingAllocator:
     def _find_best_fit(self, pool: Pool, size: i64) -> i64:
         return pool.find(size, 0)
 
-    def _reserve(self, pool: Pool, size: i64) -> Block:
-        """Return a new segment; none touches another, so that blocks merge within one only."""
+    def _reserve(self, pool: Pool, size: i64) -> None:
+        """Add a new segment; none touches another, so that blocks merge within one only."""
         segment: i64 = (
             _LARGE_SEGMENT
             if size < _LARGE
@@ -237,10 +251,9 @@ class CachingAllocator:
         )
         if pool.is_small:
             segment = _SMALL_SEGMENT
-        block = Block(self._next_address, segment)
+        pool.insert(Block(self._next_address, segment))
         self._next_address += segment + 1
         self.reserved += segment
-        return block
 
 
 class ExpandableAllocator(CachingAllocator):
@@ -260,32 +273,26 @@ class ExpandableAllocator(CachingAllocator):
             index += 1
         return index
 
-    def _reserve(self, pool: Pool, size: i64) -> Block:
+    def _reserve(self, pool: Pool, size: i64) -> None:
         """Grow the segment by whole pages, from its last block on when that is free."""
         end = pool.end
         assert end is not None  # noqa: S101 - both pools of this allocator were made with one
-        block = end.before
-        if block is not None and block.is_free:
-            pool.remove(block)
+        last = end.before
+        block = last if last is not None and last.is_free else Block(end.address, 0)
+        if block is last:
+            pool.pop(pool.find(block.size, block.address))
         else:
-            block = _append(end)
+            block.before = last
+            block.after = end
+            end.before = block
+            if last is not None:
+                last.after = block
         page: i64 = _SMALL_SEGMENT if pool.is_small else _LARGE_SEGMENT
         growth = (size - block.size + page - 1) // page * page
         block.size += growth
         end.address += growth
         self.reserved += growth
-        return block
-
-
-def _append(end: Block) -> Block:
-    """Return a block without memory at the end of a segment."""
-    block = Block(end.address, 0)
-    block.before = end.before
-    block.after = end
-    if block.before is not None:
-        block.before.after = block
-    end.before = block
-    return block
+        pool.insert(block)
 
 
 def make_allocator(kind: Allocator) -> CachingAllocator:
