@@ -21,7 +21,12 @@ from service.contract.schemas.batch import QuestionParts
 from service.contract.schemas.fit import FitRequest, GpuReference, ModelReference
 from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
 from service.contract.to_answer.fits import build_fit_answer
-from service.contract.to_question.fits import ResolvedModel, read_device, read_fit
+from service.contract.to_question.fits import (
+    ResolvedModel,
+    read_device,
+    read_fit,
+    read_parts,
+)
 from service.contract.to_question.workloads import read_layout, read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
@@ -30,15 +35,14 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.fit.confidence import check_confidence, list_confidence_notes
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.fit import FitReport, assess_fit, fit
+from service.planner.fit.fit import add_remedies, assess_fit
 from service.planner.fit.hardware import lacks_bf16
-from service.usecases.questions.batch import compute_fit_numbers
+from service.planner.fit.parts import NO_PARTS, FitPart
 from service.usecases.questions.fit import make_calibrated_evaluator
 
 T = TypeVar("T")
-EvaluateFit = Callable[[Evaluator, Workload, Layout], FitReport]
-_Question = tuple[Evaluator, Workload, Layout, tuple[str, ...], bool]
-"""What is asked, which defaults it uses, and whether remedies are wanted."""
+_Question = tuple[Evaluator, Workload, Layout, tuple[str, ...], frozenset[FitPart]]
+"""What is asked, which defaults it uses, and which parts of the answer are wanted."""
 _MODEL: "msgspec.json.Decoder[ModelReference]" = get_decoder(ModelReference)
 _WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = get_decoder(WorkloadRequest)
 _GPU: "msgspec.json.Decoder[GpuReference]" = get_decoder(GpuReference)
@@ -62,8 +66,7 @@ class BatchItems:
     def __init__(self, deps: Dependencies, *, full: bool, path: str, request_id: str) -> None:
         """Start with empty caches."""
         self._deps, self._path, self._request_id = deps, path, request_id
-        self._evaluate: EvaluateFit = fit if full else compute_fit_numbers
-        self._evaluate_without_remedies: EvaluateFit = assess_fit if full else compute_fit_numbers
+        self._full = full
         self._answers: dict[bytes, _Fit | dict[str, object]] = {}
         self._models: dict[bytes, ResolvedModel] = {}
         self._workloads: dict[bytes, tuple[Workload, list[str]]] = {}
@@ -97,11 +100,13 @@ class BatchItems:
             )
 
     def _answer_item(self, item: bytes) -> _Fit:
-        evaluator, workload, layout, assumptions, is_helped = self._read_question(item)
-        report = (self._evaluate if is_helped else self._evaluate_without_remedies)(
-            evaluator, workload, layout
-        )
-        return _Fit(report.verdict.value, encode(build_fit_answer(report, assumptions=assumptions)))
+        evaluator, workload, layout, assumptions, wanted = self._read_question(item)
+        parts = wanted if self._full else NO_PARTS
+        report = assess_fit(evaluator, workload, layout, parts)
+        if FitPart.REMEDIES in parts:
+            report = add_remedies(report, evaluator, workload, layout)
+        answer = build_fit_answer(report, assumptions=assumptions, parts=parts)
+        return _Fit(report.verdict.value, encode(answer))
 
     def _read_question(self, item: bytes) -> _Question:
         """Return the question of an item.
@@ -132,13 +137,19 @@ class BatchItems:
             return self._read_full(item)
         if lacks_bf16(evaluator.device):
             return self._read_full(item)  # what nobody says is another format there
-        return evaluator, workload, layout, notes, pieces.remedies
+        return (
+            evaluator,
+            workload,
+            layout,
+            notes,
+            read_parts(pieces.include, remedies=pieces.remedies),
+        )
 
     def _read_full(self, item: bytes) -> _Question:
         request = read_json(item, FitRequest)
         question = read_fit(request, resolve_model(self._deps.specs, request.model))
         evaluator = self._make_evaluator(question.architecture, question.device, question.level)
-        return evaluator, question.workload, question.layout, question.assumptions, request.remedies
+        return evaluator, question.workload, question.layout, question.assumptions, question.parts
 
     def _get_evaluator(self, pieces: QuestionParts) -> Evaluator:
         cache_key = bytes(pieces.model), bytes(pieces.gpu), pieces.confidence

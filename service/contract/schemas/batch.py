@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from service.contract.schemas.fields import Answer, Confidence, Strict
 from service.contract.schemas.fit import FitRequest
+from service.planner.fit.parts import FitPart
 
 MAX_ITEMS = 10_000
 _REFERENCE = "#/components/schemas/"
@@ -73,3 +74,4 @@ class QuestionParts(Strict, frozen=True, kw_only=True):
     layout: Raw = Raw(b"{}")
     confidence: Confidence = 0.95
     remedies: bool = True
+    include: list[FitPart] | UnsetType = UNSET

@@ -3,7 +3,7 @@
 Names are resolved and defaults filled; nothing is guessed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,11 +30,13 @@ from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
 from service.planner.fit.confidence import check_confidence, list_confidence_notes
-from service.planner.fit.hardware import select_format
+from service.planner.fit.hardware import lacks_bf16, select_format
+from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.stored_specs.model_sources import read_source
 
 INLINE = ("hf_config", "architecture", "num_parameters")
+_REMEDIES = frozenset({FitPart.REMEDIES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class ResolvedModel:
     revision: int | None = None
     hf_config: Mapping[str, object] | None = None
     checkpoints: tuple[str, ...] = ()
+    version: str | None = None
+    """Id of the revision, by which caches tell that the model has changed."""
 
 
 def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
@@ -60,9 +64,10 @@ def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
     )
     check_confidence(request.confidence, requested)
     device = read_device(request.gpu)
-    workload = select_format(
-        device, model.architecture, requested, layout, fixed=list_set_fields(request.workload)
-    )
+    workload: Workload = requested
+    if lacks_bf16(device):
+        fixed = list_set_fields(request.workload)
+        workload = select_format(device, model.architecture, requested, layout, fixed=fixed)
     if workload is not requested:
         workload_defaults = restate_defaults(workload_defaults, workload)
     return FitQuestion(
@@ -76,7 +81,14 @@ def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
             *layout_defaults,
             *list_confidence_notes(request.confidence, workload),
         ),
+        parts=read_parts(request.include, remedies=request.remedies),
     )
+
+
+def read_parts(include: Iterable[FitPart] | UnsetType, *, remedies: bool) -> frozenset[FitPart]:
+    """Return the parts that a request asks for: all of them where it does not say."""
+    parts = ALL_PARTS if isinstance(include, UnsetType) else frozenset(include)
+    return parts if remedies else parts - _REMEDIES
 
 
 def list_set_fields(request: Struct | UnsetType) -> frozenset[str]:
