@@ -22,7 +22,13 @@ from service.api.http.responses import bytes_response, encode, not_modified
 from service.api.resources.resolving import resolve_model
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer
-from service.contract.to_question.fits import ResolvedModel, read_fit
+from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
+from service.contract.to_question.pieces import (
+    UNREADABLE,
+    decode_model,
+    decode_pieces,
+    is_plain,
+)
 from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import FitPart
 from service.planner.fit.verdict import Verdict
@@ -43,14 +49,13 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         deps.metrics.count_fit(answer.verdict)
         deps.metrics.count_cached_fit()
         return _respond(scope, answer)
-    payload = read_json(body, FitRequest)
-    model = await _resolve_model(deps, payload.model)
+    question, model = await _read_question(deps, body)
     job = _Job(
         deps=deps,
         scope=scope,
         body=body,
         model=model,
-        question=read_fit(payload, model),
+        question=question,
         calibrations=calibrations,
     )
     if not deps.answered_questions.has_answered(job.question):
@@ -127,6 +132,25 @@ def _respond(scope: HTTPScope, answer: FinishedAnswer) -> ASGIApp:
     if is_not_modified(read_header(scope, b"if-none-match"), answer.etag):
         return not_modified(headers)
     return bytes_response(answer.body, JSON, headers)
+
+
+async def _read_question(deps: Dependencies, body: bytes) -> tuple[FitQuestion, ResolvedModel]:
+    """Return the question of a request, and its model.
+
+    It is read piece by piece where that is enough, and in full where something is to be refused.
+    """
+    if is_plain(body):
+        try:
+            raw_model, pieces = decode_pieces(body)
+            reference = decode_model(raw_model)
+        except UNREADABLE:
+            pass
+        else:
+            model = await _resolve_model(deps, reference)
+            return build_question(pieces, model), model
+    request = read_json(body, FitRequest)
+    model = await _resolve_model(deps, request.model)
+    return read_fit(request, model), model
 
 
 async def _resolve_model(deps: Dependencies, reference: ModelReference) -> ResolvedModel:

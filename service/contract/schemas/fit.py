@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from service.contract.schemas.fields import (
     Answer,
@@ -78,6 +78,18 @@ class FitRequest(Strict, frozen=True, kw_only=True):
         ),
     ] = True
     include: Annotated[list[FitPart] | UnsetType, Meta(description=_INCLUDE)] = UNSET
+
+
+class FitEnvelope(Strict, frozen=True, kw_only=True):
+    """The same with pieces that are not read yet: equal ones of many questions are read once."""
+
+    model: Raw
+    workload: Raw
+    gpu: Raw
+    layout: Raw = Raw(b"{}")
+    confidence: FitConfidence = 0.95
+    remedies: bool = True
+    include: list[FitPart] | UnsetType = UNSET
 
 
 class IntervalsAnswer(Answer, frozen=True, kw_only=True):
