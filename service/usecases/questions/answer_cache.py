@@ -13,6 +13,8 @@ bytes and text, the answer's own, its place in the order.
 """
 _MAX_SHARE = 8
 """An answer beyond this part of all bytes is not kept: it would displace too many others."""
+MAX_ASKED = 8192
+"""Questions of which is remembered, twice over, that they were asked once."""
 _ETAG_CHARS = 32
 
 GetModelVersion = Callable[[str], str | None]
@@ -44,6 +46,8 @@ class AnswerCache:
         self._max_bytes = max_bytes
         self._answers: OrderedDict[bytes, FinishedAnswer] = OrderedDict()
         self._calibrations = -1
+        self._asked: set[int] = set()
+        self._asked_before: set[int] = set()
         self.num_bytes = 0
 
     def find(
@@ -65,18 +69,33 @@ class AnswerCache:
         return answer
 
     def store(self, question: bytes, answer: FinishedAnswer, *, calibrations: int) -> None:
-        """Keep an answer that was worked out with a version of what was learnt.
+        """Keep an answer from the second time on that its question is asked.
 
-        That version is to be read before the work begins: a later one may be in the answer or not.
+        ``calibrations`` is to be read before the work begins: what is learnt meanwhile may be in
+        the answer or not.
         """
         size = _count_bytes(question, answer)
         if calibrations != self._calibrations or size * _MAX_SHARE > self._max_bytes:
+            return
+        if not self._was_asked(hash(question)):
             return
         self._drop(question)
         self._answers[question] = answer
         self.num_bytes += size
         while self.num_bytes > self._max_bytes:
             self._drop(next(iter(self._answers)))
+
+    def _was_asked(self, question: int) -> bool:
+        """Return whether a question was asked lately, and remember it.
+
+        A sweep asks each question once: its answers would displace those that somebody repeats.
+        """
+        if question in self._asked or question in self._asked_before:
+            return True
+        if len(self._asked) >= MAX_ASKED:
+            self._asked_before, self._asked = self._asked, set()
+        self._asked.add(question)
+        return False
 
     def _drop(self, question: bytes) -> None:
         answer = self._answers.pop(question, None)
