@@ -164,7 +164,10 @@ def create_app(settings: Settings) -> ASGIApp:
         # An issuer that hangs must not keep the keys from being read.
         refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))
     return make_application(
-        deps, handlers=ROUTERS, lifespan=(_make_lifespan(refreshers, notifier, engine),)
+        deps,
+        handlers=ROUTERS,
+        fast_route=fit.FAST_ROUTE,
+        lifespan=(_make_lifespan(refreshers, notifier, engine),),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -59,6 +59,15 @@ class Metrics:
             "refused_requests", "Requests that keys or their limits did not let in.", "reason"
         )
         self._fits = self._make_counter("fits", "Fit questions by verdict.", "verdict")
+        self._cached_fits = self._make_counter(
+            "cached_fits", "Of these, those whose answer was finished before."
+        )
+        self._answer_cache = Gauge(
+            "headroom_answer_cache_bytes",
+            "Bytes of finished answers that are kept.",
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
         self._layouts = self._make_counter(
             "searched_layouts", "Layouts that searches considered.", "question"
         )
@@ -95,6 +104,14 @@ class Metrics:
         if child is None:
             child = self._verdicts[verdict] = self._fits.labels(verdict)
         child.inc(number)
+
+    def count_cached_fit(self) -> None:
+        """Count a fit question whose answer was finished before."""
+        self._cached_fits.inc()
+
+    def set_answer_cache_bytes(self, num_bytes: int) -> None:
+        """Set the bytes of finished answers that this process keeps."""
+        self._answer_cache.set(num_bytes)
 
     def count_search(self, question: str, *, layouts: int, estimated: int) -> None:
         """Count the layouts of one search.

@@ -10,6 +10,7 @@ from sqlalchemy import create_engine
 from service.api.application import make_application
 from service.api.http.dependencies import Dependencies
 from service.api.metrics.registry import Metrics
+from service.api.resources.fit import FAST_ROUTE
 from service.app import ROUTERS
 from service.catalog.models import list_model_names
 from service.db.session import make_sessions
@@ -54,7 +55,8 @@ def parts(readiness: Readiness | None = None) -> Dependencies:
 def served(with_parts: Dependencies | None = None) -> Iterator[TestClient[Any]]:
     """Serve the whole API over fakes."""
     with TestClient(
-        make_application(with_parts or parts(), handlers=ROUTERS), raise_server_exceptions=False
+        make_application(with_parts or parts(), handlers=ROUTERS, fast_route=FAST_ROUTE),
+        raise_server_exceptions=False,
     ) as client:
         yield client
 
