@@ -22,13 +22,9 @@ from service.estimator.memory.training_pass import (
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS, SplitPlan
-from service.estimator.passes.recorder import (
-    PeakCandidates,
-    ServingPass,
-    TrainingPass,
-    record_serving,
-    record_training,
-)
+from service.estimator.passes.config import PeakCandidates, ServingPass, TrainingPass
+from service.estimator.passes.recorder import record_training
+from service.estimator.passes.serving import record_serving
 from service.estimator.rules.training import check_shape, check_training
 from service.estimator.rules.warnings import list_effect_warnings
 from service.estimator.speed.throughput import WorkCache

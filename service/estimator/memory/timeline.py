@@ -18,7 +18,8 @@ from service.estimator.memory.states import TrainedParameters, TrainStates
 from service.estimator.memory.static import StaticMemory, build_static_memory
 from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.architecture import Architecture
-from service.estimator.passes.recorder import PeakCandidates, TrainingPass, record_training
+from service.estimator.passes.config import PeakCandidates, TrainingPass
+from service.estimator.passes.recorder import record_training
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Point, Section, find_highest_point
 from service.estimator.tape.sizes import Size

@@ -15,8 +15,8 @@ from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.model.weights.tensors import count_padded_elements
+from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
-from service.estimator.passes.recorder import TrainingPass, is_batch_dependent
 from service.estimator.tape.ops.fused_losses import liger_chunk_tokens
 from service.estimator.tape.units import FsdpConfig, ShardPadding
 from service.estimator.values.layout import Layout, Sharding

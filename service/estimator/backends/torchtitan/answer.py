@@ -26,8 +26,9 @@ from service.estimator.memory.training_pass import (
     resolve_batch_shape,
 )
 from service.estimator.model.architecture import Architecture
+from service.estimator.passes.config import PeakCandidates
 from service.estimator.passes.losses import LossPass
-from service.estimator.passes.recorder import PeakCandidates, record_training
+from service.estimator.passes.recorder import record_training
 from service.estimator.rules.training import check_shape, check_training
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device

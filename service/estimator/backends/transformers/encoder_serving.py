@@ -13,7 +13,7 @@ from service.estimator.memory.lengths import count_source_positions, count_start
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
-from service.estimator.passes.recorder import PeakCandidates, ServingPass
+from service.estimator.passes.config import PeakCandidates, ServingPass
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState

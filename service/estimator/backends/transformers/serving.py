@@ -34,7 +34,7 @@ from service.estimator.model.quantization.loading import (
 from service.estimator.model.quantization.weights import select_scheme, weight_bytes
 from service.estimator.model.weights.packing import packed_bytes
 from service.estimator.model.weights.scheme import Packing, Scheme
-from service.estimator.passes.recorder import PeakCandidates, ServingPass, is_batch_dependent
+from service.estimator.passes.config import PeakCandidates, ServingPass, is_batch_dependent
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState

@@ -13,7 +13,8 @@ from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import build_training_pass, get_fixed_fields
 from service.estimator.model.architecture import Architecture
-from service.estimator.passes.recorder import TrainingPass, log_training
+from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.recorder import log_training
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.values.layout import Layout
