@@ -42,7 +42,7 @@ from service.base.errors import StartupError
 from service.catalog import models as catalogue
 from service.db.migrate import get_head_revision
 from service.db.session import make_engine, make_sessions
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
 from service.runtime.settings import Settings
 from service.telemetry import spans

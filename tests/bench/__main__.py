@@ -18,7 +18,8 @@ from rich.table import Table
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import (

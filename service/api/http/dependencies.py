@@ -10,7 +10,7 @@ from litestar import Request
 from service.access.keys import Principal
 from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
 from service.usecases.access.keys import AuditEvent

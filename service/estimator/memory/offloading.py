@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.states import (
-    GRADIENT_STAGE,
-    SUB_GROUP_ELEMENTS,
-    TrainedParameters,
-    TrainStates,
-)
+from service.estimator.memory.setup import TrainSetup
+from service.estimator.memory.states import SUB_GROUP_ELEMENTS, TrainStates
+from service.estimator.memory.trained import GRADIENT_STAGE, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.layout import Layout, Sharding
@@ -43,19 +40,17 @@ def round_up_pinned(size: int) -> int:
     return 1 << (size - 1).bit_length() if size else 0
 
 
-def apply_offload(
-    states: TrainStates, workload: TrainWorkload, layout: Layout, trained: TrainedParameters
-) -> tuple[TrainStates, HostParts]:
+def apply_offload(states: TrainStates, setup: TrainSetup) -> tuple[TrainStates, HostParts]:
     """Return the states that stay on the GPU, and the host's bytes.
 
     Activations are counted by ``count_host_activation_bytes``.
     """
-    offload = workload.offload
+    offload, layout = setup.workload.offload, setup.layout
     host = HostParts(optimizer=states.managed_states)
     if offload.parameters is not OffloadTarget.NONE and layout.sharding is Sharding.FSDP2:
-        return _offload_fsdp(states, host, trained, layout)
+        return _offload_fsdp(states, host, setup.trained, layout)
     if offload.optimizer is not OffloadTarget.NONE:
-        states, host = _offload_optimizer(states, host, workload, layout, trained)
+        states, host = _offload_optimizer(states, host, offload.optimizer, layout, setup.trained)
     if offload.parameters is not OffloadTarget.NONE:
         in_memory = offload.parameters is OffloadTarget.CPU
         host_bytes, nvme_bytes = (states.weights, 0) if in_memory else (0, states.weights)
@@ -104,7 +99,7 @@ def _count_shard_elements(weight: Weight, shards: int) -> int:
 def _offload_optimizer(
     states: TrainStates,
     host: HostParts,
-    workload: TrainWorkload,
+    target: OffloadTarget,
     layout: Layout,
     trained: TrainedParameters,
 ) -> tuple[TrainStates, HostParts]:
@@ -118,7 +113,7 @@ def _offload_optimizer(
     elements = ceil_div(trained.trained, layout.shards)
     gradients = elements * FP32_BYTES
     stepped, swapped = states.master_weights + states.optimizer_states, 0
-    if workload.offload.optimizer is OffloadTarget.NVME:
+    if target is OffloadTarget.NVME:
         swapped = stepped
         stepped = SWAP_BUFFERS * round_up_pinned(min(elements, SUB_GROUP_ELEMENTS) * FP32_BYTES)
     leaves_gpu = layout.zero_stage >= GRADIENT_STAGE

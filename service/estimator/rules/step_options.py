@@ -4,7 +4,7 @@ They are optimizer, loss, recomputation and frozen modules.
 """
 
 from service.estimator.memory.optimizers.table import get_optimizer
-from service.estimator.memory.states import Shards
+from service.estimator.memory.trained import Shards
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout

@@ -6,7 +6,7 @@ No database and no thread.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.memory.allocator.replay_cache import MAX_REPLAYS
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture

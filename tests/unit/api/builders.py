@@ -14,7 +14,7 @@ from service.api.resources.fit import FAST_ROUTE
 from service.app import ROUTERS
 from service.catalog.models import list_model_names
 from service.db.session import make_sessions
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.jobs.notify import skip_notification
 from service.runtime.settings import Settings
 from service.usecases.learning.corrections import CorrectionCache

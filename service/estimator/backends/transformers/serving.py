@@ -3,10 +3,8 @@
 Prompts are prefilled, and decode is that with the full cache.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
 
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
 from service.estimator.memory.answer.assemble import PartialEstimate
@@ -22,7 +20,9 @@ from service.estimator.memory.kv_cache import (
     recurrent_state_bytes,
 )
 from service.estimator.memory.model_limits import list_attention_warnings
+from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
 from service.estimator.model.quantization.loading import (
@@ -38,14 +38,9 @@ from service.estimator.passes.config import PeakCandidates, ServingPass, is_batc
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
-from service.estimator.values.corrections import Corrections
-from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
-from service.estimator.values.layout import Layout
 from service.estimator.values.result import Instant, Serving
 from service.estimator.values.workload import Attention, Cache, Quantization, ServeWorkload
-
-Recorder = Callable[[Architecture, ServingPass], PeakCandidates]
 
 _MIN_ROWS_MATERIALIZED = {
     Packing.BLOCKS_4BIT: 2,
@@ -59,62 +54,42 @@ its own for it.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaSetup:
-    """Layout and device of a replica, with its corrections."""
-
-    layout: Layout
-    device: Device
-    corrections: Corrections | None = None
-
-
-Explainer = Callable[[Architecture, ServeWorkload, ReplicaSetup, Recorder], PartialEstimate]
-
-
-def explain(
-    model: Architecture, workload: ServeWorkload, setup: ReplicaSetup, record: Recorder
-) -> PartialEstimate:
-    """Return the partial estimate of one replica.
+def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
+    """Return the partial estimate of one replica of a decoder, a rank's shard of it.
 
     Corrections that were measured are added to its instants.
     """
-    if not model.shifts_labels:
-        encoding: Explainer = import_module(
-            "service.estimator.backends.transformers.encoder_serving"
-        ).explain_encoding
-        return encoding(model, workload, setup, record)
-    workload = expand_beams(workload)
+    model, workload = question.model, expand_beams(question.workload)
+    layout = question.layout
     release = resolve_release(workload.engine_version)
     scheme = adapt_to_release(select_scheme(workload.quantization, model), workload.engine_version)
-    candidates = record(
+    candidates = cache.get_serving(
         model,
-        build_serving_pass(model, workload, release, scheme, ranks=setup.layout.tensor_parallel),
+        build_serving_pass(model, workload, release, scheme, ranks=layout.tensor_parallel),
     )
     draft_parts = count_draft_bytes(workload, release)
     parts = _collect_phase_parts(model, workload, candidates, release, scheme)
     for name, of in parts.items():
         for part, size in draft_parts.items():
             of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
-    cache, states = (
-        final_cache_bytes(model, workload) + draft_parts["kv_cache"],
-        recurrent_state_bytes(model, workload),
-    )
+    cache_bytes = final_cache_bytes(model, workload) + draft_parts["kv_cache"]
+    states = recurrent_state_bytes(model, workload)
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
     analytic = [
         PhasePeak(name=name, allocated_bytes=sum(of.values()), parts=of)
         for name, of in parts.items()
     ]
-    peaks = correct_phase_peaks(analytic, setup.corrections, tokens)
+    peaks = correct_phase_peaks(analytic, question.corrections, tokens)
     peak = max(peaks, key=lambda moment: moment.allocated_bytes)
     return PartialEstimate(
-        num_gpus=setup.layout.num_gpus,
+        num_gpus=layout.num_gpus,
         # Replicas never talk to each other.
-        linked_gpus=setup.layout.num_gpus // setup.layout.data_parallel,
+        linked_gpus=layout.num_gpus // layout.data_parallel,
         instants=tuple(
             Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in peaks
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
-        steady_bytes=parts["load"]["weights"] + cache + states,
+        steady_bytes=parts["load"]["weights"] + cache_bytes + states,
         components=partial(build_serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         kind="inference",
@@ -126,9 +101,9 @@ def explain(
         ),
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),
-            kv_cache_bytes=cache + states,
+            kv_cache_bytes=cache_bytes + states,
             required_bytes=peak.allocated_bytes,
-            budget_bytes=setup.device.usable_bytes,
+            budget_bytes=question.device.usable_bytes,
         ),
     )
 

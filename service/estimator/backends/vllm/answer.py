@@ -31,6 +31,8 @@ from service.estimator.backends.vllm.release import (
     resolve_release,
 )
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
+from service.estimator.memory.pass_cache import PassCache
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
@@ -40,7 +42,7 @@ from service.estimator.rules.engines import check_engine, resolve_max_model_len
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
-from service.estimator.values.result import Detail, Estimate
+from service.estimator.values.result import Estimate
 from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
 
@@ -61,13 +63,13 @@ class VllmSettings:
     paging: Paging
 
 
-def answer(
-    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
-) -> Estimate:
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
     """Return the estimate of one vLLM replica.
 
     The rank whose pool is smallest decides for all.
     """
+    model, workload = question.model, question.workload
+    layout, device = question.layout, question.device
     check_engine(model, workload, layout)
     if model.family in _UNSUPPORTED_FAMILIES:
         message = f"vLLM has no model of {model.family}: ask for engine transformers"
@@ -90,7 +92,7 @@ def answer(
     )
     return build_pool_estimate(
         build_engine_memory(memories, workload, layout, limits),
-        detail=detail,
+        detail=question.detail,
         warnings=device.list_warnings(workload.weight_dtype),
     )
 

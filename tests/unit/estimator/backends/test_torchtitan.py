@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from service.estimator.backends.torchtitan.model import FAMILIES
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.dtypes import DType

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Detail
