@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 # The one module that mypyc compiles, and when it last did; without a C compiler it runs as it is.
 TYPED := service/estimator/memory/allocator/caching_allocator.py
 NATIVE := $(VENV)/.native
+BUILDER := deploy/release/native/build_native.py
 # One more than there are cores, up to four: tests of processes wait a good deal.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
@@ -24,9 +25,9 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(NATIVE): setup.py $(TYPED) | $(STAMP)
+$(NATIVE): $(BUILDER) $(TYPED) | $(STAMP)
 	rm -f $(TYPED:.py=*.so)
-	-$(BIN)/python setup.py --quiet build_ext --inplace
+	-$(BIN)/python $(BUILDER)
 	@touch $@
 
 run: $(STAMP) $(NATIVE) ## start everything embedded on http://127.0.0.1:8000

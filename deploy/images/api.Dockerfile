@@ -3,7 +3,8 @@ FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 # The replay of the allocator is compiled: five times as fast. The image that runs has no compiler.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
-COPY pyproject.toml setup.py README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
+COPY deploy/release/native ./deploy/release/native
 COPY service ./service
 COPY worker ./worker
 COPY migrations ./migrations

@@ -134,6 +134,7 @@ def _warm_up(port: int) -> str:
         {**configuration, "gpu": gpu}
         for configuration, gpu in itertools.product(iter_configurations(), GPUS)
     ]
+    tag = ""
     for question in (*questions, QUESTION):
         body = json.dumps(question).encode()
         connection.request("POST", "/v1/fit", body, {"content-type": "application/json"})
@@ -143,4 +144,5 @@ def _warm_up(port: int) -> str:
             # What does not fit is asked about remedies as well, which is another figure.
             message = f"{question} is answered with {verdict or answer.status}"
             raise RuntimeError(message)
-    return answer.headers["etag"]
+        tag = answer.headers["etag"]
+    return tag

@@ -4,9 +4,10 @@ The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its d
 one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
 counted in blocks of 512 bytes, the smallest that there are.
 
-mypyc may compile this module (``setup.py``): a step is tens of thousands of requests whose places
-depend on each other, so that none can be left out. Both forms are the same code, but for the search
-of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop is.
+mypyc may compile this module (``build_native.py``): a step is tens of thousands of requests whose
+places depend on each other, so that none can be left out. Both forms are the same code, but for the
+search of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop
+is.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Send
@@ -19,7 +19,7 @@ from service.api.metrics.registry import Metrics
 from service.api.resources.fit import FAST_ROUTE
 from service.app import ROUTERS
 from service.base.errors import TooManyRequestsError, UnauthorizedError
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.usecases.operations.metrics_snapshot import NO_READING
 from tests.unit.api.builders import changed, parts
 
@@ -37,7 +37,7 @@ NOBODY = Principal(name="nobody", scopes=frozenset())
 class BrokenPlans(PlanCache):
     """Recordings that fail."""
 
-    def with_cancellation(self, _check: object) -> PlanCache:
+    def with_cancellation(self, check: object) -> Self:  # noqa: ARG002 - the same words
         """Fail."""
         message = "broken"
         raise RuntimeError(message)
