@@ -130,17 +130,19 @@ def _encode(question: Mapping[str, object], headers: Mapping[str, str] | None = 
 def _warm_up(port: int) -> str:
     """Ask about every configuration once; return the tag of the question that is repeated."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    questions = [
-        {**configuration, "gpu": gpu}
-        for configuration, gpu in itertools.product(iter_configurations(), GPUS)
-    ]
-    for question in (*questions, QUESTION):
-        body = json.dumps(question).encode()
-        connection.request("POST", "/v1/fit", body, {"content-type": "application/json"})
-        answer = connection.getresponse()
-        verdict = json.load(answer).get("verdict")
-        if verdict != "fits":
-            # What does not fit is asked about remedies as well, which is another figure.
-            message = f"{question} is answered with {verdict or answer.status}"
-            raise RuntimeError(message)
+    for configuration, gpu in itertools.product(iter_configurations(), GPUS):
+        _ask(connection, {**configuration, "gpu": gpu})
+    return _ask(connection, QUESTION)
+
+
+def _ask(connection: http.client.HTTPConnection, question: Mapping[str, object]) -> str:
+    """Return the tag of the answer to a question that fits."""
+    body = json.dumps(question).encode()
+    connection.request("POST", "/v1/fit", body, {"content-type": "application/json"})
+    answer = connection.getresponse()
+    verdict = json.load(answer).get("verdict")
+    if verdict != "fits":
+        # What does not fit is asked about remedies as well, which is another figure.
+        message = f"{question} is answered with {verdict or answer.status}"
+        raise RuntimeError(message)
     return answer.headers["etag"]
