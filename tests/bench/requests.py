@@ -20,44 +20,53 @@ QUESTION: dict[str, Any] = {
     "gpu": "A100-SXM4-80GB",
     "layout": {"data_parallel": 8, "zero_stage": 3},
 }
-GPUS = ("A100-SXM4-80GB", "H100-SXM", "H200", "B200", "MI300X")
+GPUS = (
+    "A100-SXM4-80GB",
+    "A100-PCIE-80GB",
+    "H100-SXM",
+    "H100-PCIE",
+    "H100-NVL",
+    "H200",
+    "B200",
+    "B300",
+    "GH200-96GB",
+    "MI300X",
+    "MI325X",
+    "MI355X",
+)
+LEVELS = tuple(round(0.5 + step / 50, 2) for step in range(24))
 _ROUNDS = 3
 _SECONDS = 3.0
-_NUM_DISTINCT = 60_000
-"""More than are asked in all rounds, so that none is asked twice."""
 _FLOOR = "raw ASGI, constant body"
 
 
 def iter_configurations() -> Iterator[dict[str, Any]]:
     """Yield what is recorded and replayed once: it fits, and what follows asks about it."""
-    for batch, length, ranks in itertools.product((1, 2), (1024, 2048, 4096), (8, 16, 32, 64)):
+    lengths = range(512, 4097, 512)
+    for batch, length, ranks in itertools.product((1, 2, 3, 4), lengths, (8, 16, 32, 64)):
         workload = {"micro_batch_size": batch, "sequence_length": length}
         yield {
             "model": "llama-2-7b",
             "workload": {"task": "train", "activation_checkpointing": "full", **workload},
             "layout": {"data_parallel": ranks, "zero_stage": 3},
         }
-    for model, length in itertools.product(("mistral-7b-v0.1", "llama-2-7b"), (512, 1024, 2048)):
+    for model, length in itertools.product(("mistral-7b-v0.1", "llama-2-7b"), lengths):
         lora = {"task": "train", "method": "lora", "activation_checkpointing": "full"}
         yield {"model": model, "workload": {**lora, "sequence_length": length}}
-    for sequences, prompt in itertools.product((1, 4, 8), (512, 1024)):
+    for sequences, prompt in itertools.product((1, 2, 4, 8), lengths[:4]):
         serving = {"task": "serve", "num_sequences": sequences, "prompt_tokens": prompt}
         yield {"model": "llama-2-7b", "workload": serving}
 
 
 def iter_distinct_questions() -> Iterator[dict[str, Any]]:
-    """Yield questions without an end of which no two are alike, in an order that is no grid's.
+    """Yield questions of which no two are alike, in an order that is no grid's.
 
-    Each asks about a recorded configuration, on one of several GPUs, at a level of its own.
+    Each asks about a recorded configuration, on one of some GPUs, at one of some levels.
     """
-    chosen, configurations = random.Random(0), list(iter_configurations())  # noqa: S311 - an order, no secret
-    for number in itertools.count():
-        confidence = round(0.5 + number * 4e-6, 6)
-        yield {
-            **chosen.choice(configurations),
-            "gpu": chosen.choice(GPUS),
-            "confidence": confidence,
-        }
+    grid = list(itertools.product(iter_configurations(), GPUS, LEVELS))
+    random.Random(0).shuffle(grid)  # noqa: S311 - an order, no secret
+    for configuration, gpu, level in grid:
+        yield {**configuration, "gpu": gpu, "confidence": level}
 
 
 def measure_requests() -> Table:
@@ -118,9 +127,11 @@ def _tabulate(rows: Mapping[str, Iterable[Load]]) -> Table:
 
 
 def _draw(said: Mapping[str, object]) -> Iterator[bytes]:
-    """Return encoded questions, made before the run."""
-    questions = itertools.islice(iter_distinct_questions(), _NUM_DISTINCT)
-    return iter([_encode({**question, **said}) for question in questions])
+    """Return encoded questions, made before the run, without an end.
+
+    Who comes to the end has asked more than a server remembers, and begins anew.
+    """
+    return itertools.cycle([_encode({**one, **said}) for one in iter_distinct_questions()])
 
 
 def _encode(question: Mapping[str, object], headers: Mapping[str, str] | None = None) -> bytes:
@@ -130,19 +141,19 @@ def _encode(question: Mapping[str, object], headers: Mapping[str, str] | None = 
 def _warm_up(port: int) -> str:
     """Ask about every configuration once; return the tag of the question that is repeated."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    questions = [
-        {**configuration, "gpu": gpu}
-        for configuration, gpu in itertools.product(iter_configurations(), GPUS)
-    ]
-    tag = ""
-    for question in (*questions, QUESTION):
-        body = json.dumps(question).encode()
-        connection.request("POST", "/v1/fit", body, {"content-type": "application/json"})
-        answer = connection.getresponse()
-        verdict = json.load(answer).get("verdict")
-        if verdict != "fits":
-            # What does not fit is asked about remedies as well, which is another figure.
-            message = f"{question} is answered with {verdict or answer.status}"
-            raise RuntimeError(message)
-        tag = answer.headers["etag"]
-    return tag
+    for configuration, gpu in itertools.product(iter_configurations(), GPUS):
+        _ask(connection, {**configuration, "gpu": gpu})
+    return _ask(connection, QUESTION)
+
+
+def _ask(connection: http.client.HTTPConnection, question: Mapping[str, object]) -> str:
+    """Return the tag of the answer to a question that fits."""
+    body = json.dumps(question).encode()
+    connection.request("POST", "/v1/fit", body, {"content-type": "application/json"})
+    answer = connection.getresponse()
+    verdict = json.load(answer).get("verdict")
+    if verdict != "fits":
+        # What does not fit is asked about remedies as well, which is another figure.
+        message = f"{question} is answered with {verdict or answer.status}"
+        raise RuntimeError(message)
+    return answer.headers["etag"]

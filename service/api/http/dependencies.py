@@ -18,6 +18,7 @@ from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
 from service.usecases.operations.metrics_snapshot import NO_READING, MetricsReading
 from service.usecases.questions.answer_cache import AnswerCache
+from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import AnsweredQuestions
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs.spec_cache import SpecCache
@@ -38,6 +39,7 @@ class Dependencies:
     readiness: Callable[[], Readiness]
     answered_questions: AnsweredQuestions = field(default_factory=AnsweredQuestions)
     answers: AnswerCache = field(default_factory=AnswerCache)
+    evaluators: EvaluatorCache = field(default_factory=EvaluatorCache)
     first_answer_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
     """Limit of computing first answers: one at a time. Threads only take turns, and each more makes
     the event loop wait.

@@ -5,6 +5,7 @@ With several processes the library keeps their counters in files that all of the
 counter ever seems to go back.
 """
 
+import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
 from service.api.metrics.learning import collect_learning_metrics
@@ -134,6 +135,7 @@ class Metrics:
         if self._shared_dir is not None:
             # Made anew for each scrape, as the library says: it reads the files of processes that
             # came meanwhile.
+            _remove_dead_gauges(self._shared_dir)
             counter_registry = CollectorRegistry()
             MultiProcessCollector(counter_registry, path=str(self._shared_dir))  # type: ignore[no-untyped-call]  # half annotated
         snapshot_registry = CollectorRegistry()
@@ -142,6 +144,16 @@ class Metrics:
 
     def _make_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"headroom_{name}", text, labels, registry=self._registry)
+
+
+def _remove_dead_gauges(shared_dir: Path) -> None:
+    """Remove what processes that have ended said of themselves: it is over with them."""
+    for file in shared_dir.glob("gauge_live*_*.db"):
+        number = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(number, 0)
+        except ProcessLookupError:
+            mark_process_dead(number, str(shared_dir))  # type: ignore[no-untyped-call]  # half annotated
 
 
 class _SnapshotCollector(Collector):

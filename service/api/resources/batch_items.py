@@ -82,8 +82,12 @@ class BatchItems:
             )
 
     def _answer_item(self, item: bytes) -> _Fit:
-        evaluator, workload, layout, assumptions, wanted = self._read_question(item)
-        parts = wanted if self._full else NO_PARTS
+        evaluator, workload, layout, assumptions, parts = self._read_question(item)
+        if not self._full:
+            # What an engine explains for nothing is shown.
+            report = assess_fit(evaluator, workload, layout, NO_PARTS)
+            answer = build_fit_answer(report, assumptions=assumptions)
+            return _Fit(report.verdict.value, encode(answer))
         report = assess_fit(evaluator, workload, layout, parts)
         if FitPart.REMEDIES in parts:
             report = add_remedies(report, evaluator, workload, layout)

@@ -35,7 +35,12 @@ from service.planner.fit.verdict import Verdict
 from service.telemetry.spans import span
 from service.usecases.preconditions import is_not_modified
 from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
-from service.usecases.questions.fit import FitQuestion, add_fit_remedies, judge_fit
+from service.usecases.questions.fit import (
+    FitQuestion,
+    add_fit_remedies,
+    judge_fit,
+    judge_with,
+)
 
 
 async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:
@@ -61,7 +66,7 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
     if not deps.answered_questions.has_answered(job.question):
         return await run_until_disconnect(receive, job.answer_first)
     with span("fit.judge"):
-        report = judge_fit(job.question, plans=deps.plans, find_corrections=deps.corrections.find)
+        report = job.judge()
     if job.needs_remedies(report):
         return await run_until_disconnect(
             receive, partial(job.answer_with_remedies, report, deps.remedy_limiter)
@@ -83,6 +88,16 @@ class _Job:
     def needs_remedies(self, report: FitReport) -> bool:
         """Return whether remedies are asked for and there is something to remedy."""
         return FitPart.REMEDIES in self.question.parts and report.verdict is not Verdict.FITS
+
+    def judge(self) -> FitReport:
+        """Answer from memory, but for remedies."""
+        deps, question = self.deps, self.question
+        if self.model.name is not None and question.architecture is self.model.architecture:
+            evaluator = deps.evaluators.get(
+                question, plans=deps.plans, find_corrections=deps.corrections.find
+            )
+            return judge_with(evaluator, question)
+        return judge_fit(question, plans=deps.plans, find_corrections=deps.corrections.find)
 
     async def answer_first(self) -> ASGIApp:
         """Answer a configuration that this process never answered, beside the event loop."""

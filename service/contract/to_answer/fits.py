@@ -136,7 +136,7 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
                 allocated_bytes=stage.allocated_bytes,
                 steady_bytes=stage.steady_bytes,
             )
-            for stage in (estimate.stages if shows_instants else ())
+            for stage in estimate.stages
         ],
     )
 

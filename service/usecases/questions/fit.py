@@ -106,7 +106,11 @@ def judge_fit(
 
     It is quick enough for an event loop where the configuration was answered before.
     """
-    evaluator = _make_question_evaluator(question, plans, find_corrections)
+    return judge_with(make_question_evaluator(question, plans, find_corrections), question)
+
+
+def judge_with(evaluator: Evaluator, question: FitQuestion) -> FitReport:
+    """Return the fit without remedies, by an evaluator that was made before."""
     return assess_fit(evaluator, question.workload, question.layout, question.parts)
 
 
@@ -116,14 +120,17 @@ def add_fit_remedies(
     plans: PlanCache,
     find_corrections: FindCorrections | None = None,
 ) -> FitReport:
-    """Add remedies to a fit that does not fit."""
-    evaluator = _make_question_evaluator(question, plans, find_corrections)
+    """Add remedies to a fit that does not fit, where they are asked for."""
+    if FitPart.REMEDIES not in question.parts:
+        return report
+    evaluator = make_question_evaluator(question, plans, find_corrections)
     return add_remedies(report, evaluator, question.workload, question.layout)
 
 
-def _make_question_evaluator(
+def make_question_evaluator(
     question: FitQuestion, plans: PlanCache, find: FindCorrections | None
 ) -> Evaluator:
+    """Return the evaluator of a question, with what was learnt."""
     return make_calibrated_evaluator(
         question.architecture,
         question.device,
