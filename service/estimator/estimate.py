@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 
 from service.estimator.backends.registry import select_backend
@@ -54,17 +55,19 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         detail=detail,
         level=level,
     )
-    cache = plans if plans is not None else PlanCache()
+    answer_question = _load_answer(backend.answers[question.task])
+    plans = plans if plans is not None else PlanCache()
     try:
-        answer = _answer(question, cache)
+        answer = answer_question(question, plans)
     except ImplausibleCorrectionError as error:
         # A wrong measurement must not take the analytic answer away.
-        answer = _answer(replace(question, corrections=None), cache)
+        answer = answer_question(replace(question, corrections=None), plans)
         warnings = (*warnings, str(error))
     return replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
 
 
-def _answer(question: Question, cache: PassCache) -> Estimate:
-    """Return the answer of the backend that a question is for, loaded on demand."""
-    answer: Answer = import_module(question.backend.answers[question.task]).answer
-    return answer(question, cache)
+@cache
+def _load_answer(module: str) -> Answer:
+    """Return the answer of a backend, whose module is loaded for its first question."""
+    answer: Answer = import_module(module).answer
+    return answer

@@ -1,6 +1,7 @@
 """Registry of backends, by the names that requests have for them."""
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 
@@ -23,7 +24,12 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
 
 def get_backend(name: Framework | Engine) -> Backend:
     """Return a backend by its name in requests."""
-    backend: Backend = import_module(BACKENDS[name.value]).BACKEND
+    return _load_backend(BACKENDS[name.value])
+
+
+@cache
+def _load_backend(module: str) -> Backend:
+    backend: Backend = import_module(module).BACKEND
     return backend
 
 

@@ -1,8 +1,9 @@
 """Prices of the points of a recorded step on one rank."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import ge
 
+from service.estimator.memory.deciding_prices import select_deciding
 from service.estimator.memory.phase_peaks import Parts
 from service.estimator.memory.static import StaticMemory
 from service.estimator.passes.config import PeakCandidates
@@ -11,6 +12,14 @@ from service.estimator.tape.ledger import Point, Section
 from service.estimator.tape.sizes import Size
 from service.estimator.values.units import ceil_div
 
+INSTANTS = {
+    "forward": (Section.FORWARD,),
+    "loss": (Section.LOSS_FORWARD, Section.LOSS_BACKWARD),
+    "backward": (Section.BACKWARD,),
+}
+SECTION_INSTANTS = tuple(
+    (section, instant) for instant, members in INSTANTS.items() for section in members
+)
 _BACKWARD = frozenset({Section.LOSS_BACKWARD, Section.BACKWARD})
 
 
@@ -89,17 +98,43 @@ class StepPrices:
 
     static_memory: StaticMemory
     sections: dict[Section, SectionPrices]
+    peaks: tuple[Size, ...]
+    """Prices one of which is the highest at any batch and sequence; empty where rounding tells."""
+    peak_instants: tuple[str, ...]
+    """The instant of each of them."""
 
 
 def price_step(static_memory: StaticMemory, candidates: PeakCandidates) -> StepPrices:
     """Return the prices of a recorded step on a rank."""
+    sections = {
+        section: _price_section(static_memory, section, points)
+        for section, points in candidates.items()
+    }
+    peaks = list(_iter_peaks(static_memory, sections))
+    if any(any(sections[section].roundings) for section, _ in SECTION_INSTANTS):
+        # Points of a section are compared by gradients rounded down: one loop would not be equal.
+        peaks = []
+    deciding = select_deciding([price for _, price in peaks])
     return StepPrices(
         static_memory=static_memory,
-        sections={
-            section: _price_section(static_memory, section, points)
-            for section, points in candidates.items()
-        },
+        sections=sections,
+        peaks=tuple(peaks[index][1] for index in deciding),
+        peak_instants=tuple(peaks[index][0] for index in deciding),
     )
+
+
+def _iter_peaks(
+    static_memory: StaticMemory, sections: dict[Section, SectionPrices]
+) -> Iterator[tuple[str, Size]]:
+    """Yield the price of everything that could be the peak, by instant and in their order."""
+    yield "load", sizes.constant(static_memory.loaded_bytes)
+    for section, instant in SECTION_INSTANTS:
+        resident = sizes.constant(sections[section].resident_bytes)
+        if not sections[section].prices:
+            yield instant, resident
+        for price in sections[section].prices:
+            yield instant, sizes.add(price, resident)
+    yield "optimizer_step", sizes.constant(static_memory.step_bytes)
 
 
 def _price_section(
@@ -114,7 +149,7 @@ def _price_section(
         sizes.add(point.bytes, sizes.constant(bytes_ // shards))
         for point, bytes_ in zip(points, gradients, strict=True)
     ]
-    deciding = _select_deciding(prices)
+    deciding = select_deciding(prices)
     return SectionPrices(
         resident=resident,
         resident_bytes=static_memory.resident_bytes + backward_bytes,
@@ -125,21 +160,3 @@ def _price_section(
             ceil_div(gradients[index], shards) - gradients[index] // shards for index in deciding
         ),
     )
-
-
-def _select_deciding(prices: list[Size]) -> list[int]:
-    """Return the indices of prices that decide some batch and sequence, in order.
-
-    A price is left out where one before it is never below it, or one behind it is always above.
-    """
-    bounds = [sizes.expand_at_one(price) for price in prices]
-
-    def is_decided(index: int) -> bool:
-        own = bounds[index]
-        for other, bound in enumerate(bounds):
-            covers = other != index and all(map(ge, bound, own))
-            if covers and (other < index or bound[-1] > own[-1]):
-                return True
-        return False
-
-    return [index for index in range(len(prices)) if not is_decided(index)]

@@ -12,7 +12,7 @@ from service.estimator.memory.phase_peaks import PhasePeak, PhasePeakBytes, corr
 from service.estimator.memory.setup import resolve_setup
 from service.estimator.memory.states import TrainStates
 from service.estimator.memory.static import StaticMemory, build_static_memory
-from service.estimator.memory.step_prices import StepPrices, price_step
+from service.estimator.memory.step_prices import INSTANTS, SECTION_INSTANTS, StepPrices, price_step
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.memory.training_pass import build_setup_pass, resolve_batch_shape
 from service.estimator.model.architecture import Architecture
@@ -24,14 +24,6 @@ from service.estimator.values.corrections import Corrections
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload
 
-_INSTANTS = {
-    "forward": (Section.FORWARD,),
-    "loss": (Section.LOSS_FORWARD, Section.LOSS_BACKWARD),
-    "backward": (Section.BACKWARD,),
-}
-_INSTANT_OF = tuple(
-    (section, instant) for instant, members in _INSTANTS.items() for section in members
-)
 _PHASES = (
     ("forward_pass", Section.FORWARD, Section.LOSS_FORWARD),
     ("backward_pass", Section.LOSS_BACKWARD, Section.BACKWARD),
@@ -98,7 +90,7 @@ def build_timeline(prices: StepPrices, values: Size, host_bytes: int) -> Timelin
     highest = {section: part.find_highest(values) for section, part in sections.items()}
     loaded_bytes = static_memory.loaded_bytes
     peaks = [PhasePeak("load", loaded_bytes, {"weights": loaded_bytes})]
-    for name, members in _INSTANTS.items():
+    for name, members in INSTANTS.items():
         section = members[0]
         for member in members[1:]:
             if highest[member][0] > highest[section][0]:
@@ -131,14 +123,29 @@ def find_peak(
     if corrections is not None:
         peaks = correct_phase_peaks(list_phase_peaks(prices, values), corrections, num_tokens)
         return select_peak(static_memory, host_bytes, peaks)
+    name, highest = _find_highest(prices, values)
+    return _build_peak(static_memory, host_bytes, name, highest)
+
+
+def _find_highest(prices: StepPrices, values: Size) -> tuple[str, int]:
+    """Return the instant of the peak and its bytes."""
+    if prices.peaks:
+        _, g, h, i, j, k = values
+        highest, index = -1, 0
+        for place, (a, b, c, d, e, f) in enumerate(prices.peaks):
+            price = a + b * g + c * h + d * i + e * j + f * k
+            if price > highest:
+                highest, index = price, place
+        return prices.peak_instants[index], highest
+    static_memory = prices.static_memory
     name, highest = "load", static_memory.loaded_bytes
-    for section, instant in _INSTANT_OF:
+    for section, instant in SECTION_INSTANTS:
         bytes_, _ = prices.sections[section].find_highest(values)
         if bytes_ > highest:
             name, highest = instant, bytes_
     if static_memory.step_bytes > highest:
         name, highest = "optimizer_step", static_memory.step_bytes
-    return _build_peak(static_memory, host_bytes, name, highest)
+    return name, highest
 
 
 def select_peak(
@@ -163,7 +170,7 @@ def list_phase_peaks(prices: StepPrices, values: Size) -> tuple[PhasePeakBytes, 
     static_memory, sections = prices.static_memory, prices.sections
     resident_gradients = static_memory.resident["gradients"]
     peaks = [PhasePeakBytes("load", static_memory.loaded_bytes, 0, 0)]
-    for name, members in _INSTANTS.items():
+    for name, members in INSTANTS.items():
         section_peaks = [(*sections[section].find_highest(values), section) for section in members]
         bytes_, index, section = max(section_peaks, key=itemgetter(0))
         gradients = resident_gradients + sections[section].get_gradient_bytes(index)
