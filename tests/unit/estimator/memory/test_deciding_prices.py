@@ -24,7 +24,7 @@ def test_the_first_highest_price_is_kept(prices: list[Size], batch: int, sequenc
 
 
 def test_layers_in_between_decide_nothing() -> None:
-    """Backward gives up activations layer by layer and keeps a gradient for each: its ends decide."""
+    """Backward drops activations layer by layer and keeps gradients: its ends decide."""
     layers = [(100 + 10 * done, 0, 0, 64 - 8 * done, 0, 0) for done in range(8)]
 
     assert select_deciding(layers) == [0, 7]
