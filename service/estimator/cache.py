@@ -1,6 +1,6 @@
 """Cache of everything that answers rest on, which its owner keeps."""
 
-from service.estimator.memory.pass_cache import MAX_PASSES, PassCache
+from service.estimator.backends.pass_cache import MAX_PASSES, PassCache
 from service.estimator.speed.throughput import WorkCache
 
 

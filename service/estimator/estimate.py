@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.registry import select_backend
 from service.estimator.cache import PlanCache
 from service.estimator.memory.intervals.ends import LEVEL
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.question import Question, resolve_question
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded

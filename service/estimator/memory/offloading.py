@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from service.estimator.memory.setup import TrainSetup
 from service.estimator.memory.states import SUB_GROUP_ELEMENTS, TrainStates
 from service.estimator.memory.trained import GRADIENT_STAGE, TrainedParameters
-from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import OffloadTarget, TrainWorkload
+from service.estimator.values.workload import OffloadTarget
 
 FP32_BYTES = 4
 SWAP_BUFFERS = 4
@@ -131,19 +130,18 @@ def _offload_optimizer(
     )
 
 
-def count_host_activation_bytes(model: Architecture, workload: TrainWorkload) -> int:
-    """Return the bytes of layer inputs on the host.
+def count_host_activation_bytes(setup: TrainSetup, num_tokens: int) -> int:
+    """Return the bytes of the inputs of layers on the host, for the tokens of a micro batch.
 
     Checkpoints keep the inputs of all layers in pinned memory until backward needs them.
     """
-    if workload.offload.activations is OffloadTarget.NONE:
+    if setup.workload.offload.activations is OffloadTarget.NONE:
         return 0
-    precision = workload.precision
+    model, precision = setup.model, setup.workload.precision
     width = (
         precision.param_dtype if precision.autocast else precision.compute_dtype
     ).bytes_per_element
-    tokens = workload.micro_batch_size * workload.sequence_length
-    return model.num_hidden_layers * round_up_pinned(tokens * model.spec.hidden_size * width)
+    return model.num_hidden_layers * round_up_pinned(num_tokens * model.spec.hidden_size * width)
 
 
 def count_ranks_per_node(layout: Layout) -> int:

@@ -78,7 +78,8 @@ def build_train_timeline(model: Architecture, workload: TrainWorkload, layout: L
     config = build_setup_pass(setup, resolve_batch_shape(model, workload))
     prices = price_step(build_static_memory(setup), record_training(model, config))
     values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
-    return build_timeline(prices, values, count_host_activation_bytes(model, workload))
+    num_tokens = workload.micro_batch_size * workload.sequence_length
+    return build_timeline(prices, values, count_host_activation_bytes(setup, num_tokens))
 
 
 def build_timeline(prices: StepPrices, values: Size, host_bytes: int) -> Timeline:

@@ -7,8 +7,14 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from service.estimator.memory.image_inputs import resolve_images
-from service.estimator.memory.lengths import resolve_decoder_length
+from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
+from service.estimator.memory.lengths import (
+    Stack,
+    list_length_assumptions,
+    list_stacks,
+    resolve_decoder_length,
+)
+from service.estimator.memory.model_limits import list_attention_warnings
 from service.estimator.memory.setup import TrainSetup, resolve_setup
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
@@ -53,6 +59,27 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
         build_loss_pass(model, workload),
         resolve_decoder_length(model, workload),
         resolve_images(model, workload),
+    )
+
+
+class BatchNotes(NamedTuple):
+    """What an explained answer says of a batch and a sequence."""
+
+    batch_size: int
+    stacks: tuple[Stack, ...]
+    warnings: tuple[str, ...]
+
+
+def describe_batch(model: Architecture, workload: TrainWorkload) -> BatchNotes:
+    """Return the stacks that sequences go through, and what is to be said of them."""
+    return BatchNotes(
+        workload.micro_batch_size,
+        list_stacks(model, workload),
+        (
+            *list_attention_warnings(model, workload.attention),
+            *list_image_warnings(model, workload),
+            *list_length_assumptions(model, workload),
+        ),
     )
 
 

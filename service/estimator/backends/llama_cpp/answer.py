@@ -7,8 +7,8 @@ It has a GGUF file's tensors, a cache made at the start, and one buffer for the 
 from service.estimator.backends.llama_cpp.gguf import CONVERTED, MIXTURES, GgufBytes, file_bytes
 from service.estimator.backends.llama_cpp.parts import Totals, build_parts_estimate
 from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart, make_exact_part
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
@@ -46,7 +46,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
     tensors = file_bytes(model, workload.quantization, workload.weight_dtype)
     kv_bytes, graph = cache_bytes(model, workload), graph_bytes(model, workload)
     weights = tensors.layers + tensors.head
-    draft = get_draft_model(workload)
+    draft = get_draft_model(workload.speculative)
     if draft is not None:
         draft_tensors = file_bytes(draft, workload.quantization, workload.weight_dtype)
         weights += draft_tensors.layers + draft_tensors.head
@@ -102,7 +102,8 @@ def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
     """
     full_cells = (
         ceil_div(
-            workload.num_sequences * (_get_max_model_len(workload) + count_draft_tokens(workload)),
+            workload.num_sequences
+            * (_get_max_model_len(workload) + count_draft_tokens(workload.speculative)),
             _CELLS,
         )
         * _CELLS

@@ -16,9 +16,9 @@ from service.estimator.backends.megatron.timeline import (
     build_stage_timelines,
     compute_stage_peaks,
 )
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.answer.assemble import PartialEstimate, assemble
 from service.estimator.memory.answer.explain import sort_parts
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.model.architecture import Architecture

@@ -21,11 +21,11 @@ from service.estimator.backends.paged_pool.pool import (
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
 from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.backends.vllm.overheads import communicator_bytes
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import get_draft_model
@@ -77,7 +77,9 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
     settings = _resolve_settings(model, workload, layout, device)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
-    ranks = add_draft(target_ranks, get_draft_model(workload), layout, workload.weight_dtype)
+    ranks = add_draft(
+        target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
+    )
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, settings, device)
     )

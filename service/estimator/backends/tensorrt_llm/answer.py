@@ -18,10 +18,10 @@ from service.estimator.backends.paged_pool.pool import (
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.tensorrt_llm.backend import NEWEST, OLDEST
 from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
@@ -55,7 +55,9 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
     _check_attention(layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
-    ranks = add_draft(target_ranks, get_draft_model(workload), layout, workload.weight_dtype)
+    ranks = add_draft(
+        target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
+    )
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, device)
     )

@@ -5,6 +5,7 @@ Its own blocks on FSDP2, and the pools of FSDP2's streams.
 
 from dataclasses import replace
 
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.torchtitan.model import build_torchtitan_model
 from service.estimator.backends.torchtitan.support import (
     check_torchtitan,
@@ -18,7 +19,6 @@ from service.estimator.backends.transformers.training import (
 )
 from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.offloading import count_host_activation_bytes
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.phase_peaks import PhasePeakBytes, correct_phase_peaks
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.memory.setup import resolve_setup
@@ -27,6 +27,7 @@ from service.estimator.memory.step_prices import StepPrices, price_step
 from service.estimator.memory.timeline import build_timeline, list_phase_peaks, select_peak
 from service.estimator.memory.training_pass import (
     build_setup_pass,
+    describe_batch,
     get_fixed_fields,
     resolve_batch_shape,
 )
@@ -55,13 +56,18 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     prices = _get_prices(local, context_ranks, job, cache)
     values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
     peaks = list_phase_peaks(prices, values)
-    host_bytes = count_host_activation_bytes(job.static_memory.model, workload)
+    host_bytes = count_host_activation_bytes(job.static_memory.setup, local.num_tokens)
     if question.detail is Detail.NUMBERS:
         corrected = correct_phase_peaks(peaks, question.corrections, local.num_tokens)
         peak = select_peak(job.static_memory, host_bytes, corrected)
         partial_estimate = outline_training(job, peak)
     else:
-        partial_estimate = explain_training(local, job, build_timeline(prices, values, host_bytes))
+        timeline = build_timeline(prices, values, host_bytes)
+        notes = describe_batch(job.static_memory.model, workload)
+        corrected_peaks = correct_phase_peaks(
+            timeline.peaks, question.corrections, local.num_tokens
+        )
+        partial_estimate = explain_training(job, timeline, notes, corrected_peaks)
     return assemble(
         replace(
             partial_estimate,

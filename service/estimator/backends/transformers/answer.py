@@ -5,10 +5,10 @@ A question is checked, sharded over ranks and walked.
 
 from dataclasses import replace
 
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.encoder_serving import explain_encoding
 from service.estimator.backends.transformers.serving import explain
 from service.estimator.memory.answer.assemble import assemble
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.rules.serving import check_serving

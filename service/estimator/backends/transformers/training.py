@@ -3,19 +3,17 @@
 They have corrected phase peaks, components of the peak, checkpoint and warnings.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.allocator.replay_cache import make_minimal_replay
 from service.estimator.memory.answer.assemble import PartialEstimate, assemble
 from service.estimator.memory.answer.explain import TrainFormulas
-from service.estimator.memory.image_inputs import list_image_warnings
-from service.estimator.memory.lengths import list_length_assumptions
-from service.estimator.memory.model_limits import list_attention_warnings
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
-from service.estimator.memory.pass_cache import PassCache
-from service.estimator.memory.phase_peaks import correct_phase_peaks
+from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.memory.setup import TrainSetup, resolve_setup
 from service.estimator.memory.states import count_saved_state_bytes
@@ -23,10 +21,14 @@ from service.estimator.memory.static import StaticMemory, build_static_memory
 from service.estimator.memory.step_prices import StepPrices, price_step
 from service.estimator.memory.timeline import Peak, Timeline, build_timeline, find_peak
 from service.estimator.memory.training_pass import (
+    BatchNotes,
+    BatchShape,
     build_setup_pass,
+    describe_batch,
     get_fixed_fields,
     resolve_batch_shape,
 )
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.rules.training import check_shape, check_training
 from service.estimator.tape import sizes
@@ -37,11 +39,29 @@ from service.estimator.values.result import CheckpointBytes, Detail, Estimate, I
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of the library's own model code."""
     job = _get_job(question, cache)
+    model, workload = job.static_memory.model, question.workload
+    shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
+    prices = _get_prices(job, shape, cache)
+    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+    host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
+    if question.detail is Detail.NUMBERS:
+        peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)
+        partial_estimate = outline_training(job, peak)
+    else:
+        notes = describe_batch(model, workload)
+        timeline = build_timeline(prices, values, host_bytes)
+        partial_estimate = explain_training(
+            job,
+            timeline,
+            notes,
+            correct_phase_peaks(timeline.peaks, question.corrections, num_tokens),
+            _replay(question, model, timeline, cache),
+        )
     return assemble(
-        _estimate(question, job, _get_prices(question, job, cache), cache),
+        partial_estimate,
         corrections=question.corrections,
         device=question.device,
-        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
+        warnings=question.device.list_warnings(workload.precision.compute_dtype),
         detail=question.detail,
         level=question.level,
     )
@@ -80,34 +100,26 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
     return jobs.store(key, TrainJob(build_static_memory(resolve_setup(shard, workload, layout))))
 
 
-def _get_prices(question: TrainQuestion, job: TrainJob, cache: PassCache) -> StepPrices:
-    """Return the prices of the recording that answers a question."""
-    setup = job.static_memory.setup
-    shape = resolve_batch_shape(setup.model, question.workload)
+def _get_prices(job: TrainJob, shape: BatchShape, cache: PassCache) -> StepPrices:
+    """Return the prices of the recording that answers questions of a shape."""
     memo: Memo[StepPrices] = cache.get_memo("training prices")
     prices = memo.get((job, shape))
     if prices is not None:
         return prices
+    setup = job.static_memory.setup
     candidates = cache.get_training(setup.model, build_setup_pass(setup, shape))
     return memo.store((job, shape), price_step(job.static_memory, candidates))
 
 
-def _estimate(
-    question: TrainQuestion, job: TrainJob, prices: StepPrices, cache: PassCache
-) -> PartialEstimate:
-    workload, model = question.workload, job.static_memory.model
-    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
-    host_bytes = count_host_activation_bytes(model, workload)
-    if question.detail is Detail.NUMBERS:
-        peak = find_peak(prices, values, host_bytes, question.num_tokens, question.corrections)
-        return outline_training(job, peak)
-    timeline = build_timeline(prices, values, host_bytes)
-    replayed = None
+def _replay(
+    question: TrainQuestion, model: Architecture, timeline: Timeline, cache: PassCache
+) -> ReplayResult | None:
+    """Return what the allocator makes of a step, where the question wants it to be known."""
     if question.detail is Detail.REPLAYED:
-        replayed = cache.replays.replay_training(model, workload, question.layout, timeline)
-    elif question.detail is Detail.LEAST:
-        replayed = make_minimal_replay(workload.allocator, timeline)
-    return explain_training(question, job, timeline, replayed)
+        return cache.replays.replay_training(model, question.workload, question.layout, timeline)
+    if question.detail is Detail.LEAST:
+        return make_minimal_replay(question.workload.allocator, timeline)
+    return None
 
 
 def outline_training(job: TrainJob, peak: Peak) -> PartialEstimate:
@@ -132,18 +144,18 @@ def outline_training(job: TrainJob, peak: Peak) -> PartialEstimate:
 
 
 def explain_training(
-    question: TrainQuestion,
     job: TrainJob,
     timeline: Timeline,
+    notes: BatchNotes,
+    peaks: Sequence[PhasePeak],
     replayed: ReplayResult | None = None,
 ) -> PartialEstimate:
     """Return the partial estimate of one rank's timeline.
 
-    Corrections that were measured are added to its instants.
+    ``peaks`` are its own with what was measured of them.
     """
-    workload, static_memory = question.workload, job.static_memory
-    model, layout = static_memory.model, static_memory.setup.layout
-    peaks = correct_phase_peaks(timeline.peaks, question.corrections, question.num_tokens)
+    static_memory, setup = job.static_memory, job.static_memory.setup
+    layout = setup.layout
     peak = max(peaks, key=attrgetter("allocated_bytes"))
     return PartialEstimate(
         num_gpus=job.num_gpus,
@@ -153,24 +165,19 @@ def explain_training(
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
-        components=partial(job.formulas.build_components, workload, peak),
+        components=partial(job.formulas.build_components, notes, peak),
         phases=tuple([Instant(name, bytes_) for name, bytes_ in timeline.phases]),
         checkpoint=job.checkpoint,
-        approximate=model.spec.approximate,
+        approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
         kind=job.kind,
-        allocator=workload.allocator,
+        allocator=setup.workload.allocator,
         replayed=replayed,
         host_bytes_per_node=timeline.host_bytes * job.ranks_per_node,
         host_memory_bytes=layout.host_memory_bytes,
         nvme_bytes_per_node=static_memory.nvme_bytes * job.ranks_per_node,
         nvme_bytes=layout.nvme_bytes,
-        warnings=(
-            *_list_warnings(static_memory.setup),
-            *list_attention_warnings(model, workload.attention),
-            *list_image_warnings(model, workload),
-            *list_length_assumptions(model, workload),
-        ),
+        warnings=(*_list_warnings(setup), *notes.warnings),
     )
 
 

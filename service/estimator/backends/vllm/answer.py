@@ -16,6 +16,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
 )
 from service.estimator.backends.paged_pool.pool import build_pool_estimate, make_exact_part
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.vllm.overheads import (
     communicator_bytes,
     estimate_context,
@@ -31,7 +32,6 @@ from service.estimator.backends.vllm.release import (
     resolve_release,
 )
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
-from service.estimator.memory.pass_cache import PassCache
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
@@ -75,7 +75,9 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
         message = f"vLLM has no model of {model.family}: ask for engine transformers"
         raise InvalidInputError(message, field="workload.engine")
     _check_whole_experts(layout)
-    settings = _resolve_settings(model, workload, device)
+    release = resolve_release(workload.engine_version, get_gpu_properties(device))
+    max_model_len = resolve_max_model_len(model, workload)
+    settings = _resolve_settings(question, release, max_model_len)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(
         model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True
@@ -119,7 +121,7 @@ def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture
 
     vLLM refuses one of another vocabulary (``verify_equal_vocab_size_if_draft_model``).
     """
-    draft = get_draft_model(workload)
+    draft = get_draft_model(workload.speculative)
     if draft is not None and draft.vocab_size != model.vocab_size:
         message = (
             f"vLLM verifies drafts of its model's vocabulary: it has {model.vocab_size} tokens, "
@@ -129,9 +131,10 @@ def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture
     return draft
 
 
-def _resolve_settings(model: Architecture, workload: ServeWorkload, device: Device) -> VllmSettings:
-    release = resolve_release(workload.engine_version, get_gpu_properties(device))
-    max_model_len = resolve_max_model_len(model, workload)
+def _resolve_settings(
+    question: ServeQuestion, release: VllmRelease, max_model_len: int
+) -> VllmSettings:
+    model, workload, device = question.model, question.workload, question.device
     tokens = workload.max_num_batched_tokens or release.get_batched_tokens(device, max_model_len)
     # Asked sequences run at once only if the engine may schedule so many.
     default = max(release.get_max_num_sequences(device), workload.num_sequences)
@@ -220,7 +223,9 @@ def format_weights_formula(rank: Rank, workload: ServeWorkload) -> str:
         format_bytes(rank.table_bytes),
         format_count(rank.model.parameter_counts().total),
     )
-    draft = "" if get_draft_model(workload) is None else "; and those of the draft model"
+    draft = (
+        "" if get_draft_model(workload.speculative) is None else "; and those of the draft model"
+    )
     scheme = rank.model.quantization
     weight_format = (
         quantization

@@ -11,7 +11,11 @@ from service.estimator.memory.allocator.caching_allocator import CancelCheck
 from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
-from service.estimator.memory.training_pass import build_training_pass, get_fixed_fields
+from service.estimator.memory.training_pass import (
+    build_setup_pass,
+    get_fixed_fields,
+    resolve_batch_shape,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.recorder import log_training
@@ -83,7 +87,8 @@ class ReplayCache:
         peak = _find_peak(timeline)
         if peak > MAX_BYTES:
             return None
-        config = build_training_pass(model, workload, layout)
+        setup = timeline.static_memory.setup
+        config = build_setup_pass(setup, resolve_batch_shape(model, workload))
         first = replace(config, accumulating=False)
         passes = (
             [first, config]

@@ -1,9 +1,9 @@
 """Components of the peak, with their formulas in numbers and sources."""
 
 from service.estimator.memory.adapter_bases import BaseWeights
-from service.estimator.memory.lengths import list_stacks
 from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.static import StaticMemory
+from service.estimator.memory.training_pass import BatchNotes
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import weight_bytes
 from service.estimator.values.result import Basis, Component
@@ -11,11 +11,9 @@ from service.estimator.values.units import format_count
 from service.estimator.values.workload import (
     Checkpointing,
     OffloadTarget,
-    ServeWorkload,
-    TrainWorkload,
 )
 
-_TRACED = (
+TRACED = (
     "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on "
     "torch 2.13"
 )
@@ -62,20 +60,18 @@ class TrainFormulas:
         self._precision = self._setup.workload.precision
         self._known: dict[str, tuple[Basis, str, str]] = {}
 
-    def build_components(self, workload: TrainWorkload, peak: PhasePeak) -> list[Component]:
+    def build_components(self, notes: BatchNotes, peak: PhasePeak) -> list[Component]:
         """Return the components of the peak of a batch and a sequence."""
         steps = peak.name == "optimizer_step"
         return [
-            Component(name, bytes_, *self._describe(name, workload, steps=steps))
+            Component(name, bytes_, *self._describe(name, notes, steps=steps))
             for name, bytes_ in sort_parts(peak.parts)
         ]
 
-    def _describe(
-        self, name: str, workload: TrainWorkload, *, steps: bool
-    ) -> tuple[Basis, str, str]:
+    def _describe(self, name: str, notes: BatchNotes, *, steps: bool) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component."""
         if name in _OF_TOKENS and not (steps and name == "temporaries"):
-            return Basis.EXACT, self._describe_tokens(name, workload), _TRACED
+            return Basis.EXACT, self._describe_tokens(name, notes), TRACED
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = self._describe_fixed(name)
@@ -154,18 +150,17 @@ class TrainFormulas:
         )
         return _format_per_rank(states, self._shards.optimizer)
 
-    def _describe_tokens(self, name: str, workload: TrainWorkload) -> str:
-        model = self._setup.model
-        stacks = list_stacks(model, workload)
+    def _describe_tokens(self, name: str, notes: BatchNotes) -> str:
+        workload, stacks = self._setup.workload, notes.stacks
         if name == "logits":
-            tokens = f"{workload.micro_batch_size} x {stacks[-1].length} tokens"
+            tokens = f"{notes.batch_size} x {stacks[-1].length} tokens"
             return (
-                f"{tokens} x {model.vocab_size} vocabulary: logits, their fp32 copies and "
-                "gradients alive at this instant"
+                f"{tokens} x {self._setup.model.vocab_size} vocabulary: logits, their fp32 copies "
+                "and gradients alive at this instant"
             )
         retained = _KEPT[workload.activation_checkpointing]
         passes = (
-            f"{workload.micro_batch_size} x {stack.length} tokens through {stack.layers} layers"
+            f"{notes.batch_size} x {stack.length} tokens through {stack.layers} layers"
             for stack in stacks
         )
         return f"{' + '.join(passes)}, {retained}, {workload.attention.value} attention"
@@ -192,43 +187,3 @@ def _describe_packed_weights(model: Architecture, base: BaseWeights, shards: int
 
 def _format_per_rank(formula: str, shards: int) -> str:
     return f"{formula} / {shards} ranks" if shards > 1 else formula
-
-
-def _describe_served_weights(model: Architecture, workload: ServeWorkload, width: int) -> str:
-    total, quantization = format_count(model.parameter_counts().total), workload.quantization.value
-    scheme = (
-        quantization
-        if quantization != "none"
-        else model.quantization.packing.value
-        if model.quantization is not None
-        else None
-    )
-    return (
-        f"{total} params x {width} B"
-        if scheme is None
-        else f"{total} params, linear layers in {scheme}, others x {width} B"
-    )
-
-
-def build_serving_components(
-    model: Architecture, workload: ServeWorkload, parts: dict[str, int]
-) -> list[Component]:
-    """Return the components of a serving peak."""
-    width = workload.weight_dtype.bytes_per_element
-    batch = f"{workload.num_sequences} sequences"
-    tokens = f"{batch} x {workload.prompt_tokens} + {workload.output_tokens} tokens"
-    cached = sum(block.cache_elements_per_token * count for block, count in model.blocks)
-    formulas = {
-        "weights": _describe_served_weights(model, workload, width),
-        "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",
-        "logits": f"{batch} x {model.vocab_size} vocabulary",
-        "recurrent_state": (
-            f"{batch} x the last positions of convolutions in {width} B and the states of scans in "
-            "4 B"
-        ),
-    }
-    other = f"{batch} through one layer, {workload.attention.value} attention"
-    return [
-        Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _TRACED)
-        for name, bytes_ in sort_parts(parts)
-    ]
