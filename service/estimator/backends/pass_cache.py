@@ -1,17 +1,18 @@
 """Cache of recordings, and of what they are priced with."""
 
+from collections.abc import Callable
 from copy import copy
-from typing import Any, Self
+from importlib import import_module
+from typing import Any, Self, TypeVar
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
 from service.estimator.memory.allocator.replay_cache import ReplayCache
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.tensor_parallel.local import local_architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 from service.estimator.passes.config import PeakCandidates, ServingPass, TrainingPass
-from service.estimator.passes.recorder import record_training
-from service.estimator.passes.serving import record_serving
 from service.estimator.values.memo import Memo
+
+P = TypeVar("P", TrainingPass, ServingPass)
 
 MAX_PASSES = 256
 
@@ -58,21 +59,15 @@ class PassCache:
         self._models.store(id(model), (model, key))
         return key
 
-    def get_training(self, model: Architecture, config: TrainingPass) -> PeakCandidates:
-        """Return the recording of a training pass, made once."""
+    def get_recording(
+        self, model: Architecture, config: P, record: Callable[[Architecture, P], PeakCandidates]
+    ) -> PeakCandidates:
+        """Return the recording of a pass, made once."""
         key = (model.spec, config)
         candidates = self._passes.get(key)
         if candidates is not None:
             return candidates
-        return self._passes.store(key, record_training(model, config))
-
-    def get_serving(self, model: Architecture, config: ServingPass) -> PeakCandidates:
-        """Return the recording of prefill and decode, made once."""
-        key = (model.spec, config)
-        candidates = self._passes.get(key)
-        if candidates is not None:
-            return candidates
-        return self._passes.store(key, record_serving(model, config))
+        return self._passes.store(key, record(model, config))
 
     def get_shard(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
         """Return one tensor-parallel rank's shard of a model, made once."""
@@ -82,4 +77,6 @@ class PassCache:
         shard = self._shards.get(key)
         if shard is not None:
             return shard
-        return self._shards.store(key, local_architecture(model, tensor_parallel, plan))
+        # Modules of every kind are loaded to split a model, for more than one rank alone.
+        split = import_module("service.estimator.model.tensor_parallel.local").local_architecture
+        return self._shards.store(key, split(model, tensor_parallel, plan))

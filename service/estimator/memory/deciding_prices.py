@@ -1,7 +1,6 @@
 """Prices that can be the highest of some at one batch and sequence or another."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 from operator import ge
 
@@ -58,16 +57,17 @@ def _is_between(bounds: Sequence[Size], index: int, hull: Sequence[int]) -> bool
 
 
 def _has_mixture(left: Size, right: Size, bound: Size) -> bool:
-    """Return whether some share of one price and the rest of another is at least a third."""
-    lowest, highest = Fraction(0), Fraction(1)
+    """Return whether some share of one price and the rest of another is at least a third.
+
+    Shares are kept as numerator and denominator: they are compared exactly.
+    """
+    (lowest, below), (highest, above) = (0, 1), (1, 1)
     for one, other, least in zip(left, right, bound, strict=True):
-        if one == other:
-            if least > other:
-                return False
-            continue
-        share = Fraction(least - other, one - other)
-        if one > other:
-            lowest = max(lowest, share)
-        else:
-            highest = min(highest, share)
-    return lowest <= highest and lowest < 1 and highest > 0
+        missing, gained = least - other, one - other
+        if gained > 0 and missing * below > lowest * gained:
+            lowest, below = missing, gained
+        elif gained < 0 and missing * above > highest * gained:
+            highest, above = -missing, -gained
+        elif not gained and missing > 0:
+            return False
+    return lowest * above <= highest * below and lowest < below and highest > 0

@@ -15,6 +15,7 @@ from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.passes.config import PeakCandidates, ServingPass
+from service.estimator.passes.serving import record_serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
@@ -34,7 +35,7 @@ def explain_encoding(question: ServeQuestion, cache: PassCache) -> PartialEstima
     Corrections that were measured are added to its instants.
     """
     model, workload, layout = question.model, question.workload, question.layout
-    candidates = cache.get_serving(model, _build_pass(model, workload))
+    candidates = cache.get_recording(model, _build_pass(model, workload), record_serving)
     weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes_in(
         workload.weight_dtype
     )

@@ -32,6 +32,7 @@ from service.estimator.model.quantization.weights import select_scheme, weight_b
 from service.estimator.model.weights.packing import packed_bytes
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.passes.config import PeakCandidates, ServingPass, is_batch_dependent
+from service.estimator.passes.serving import record_serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
@@ -60,9 +61,10 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     layout, caches = question.layout, count_cache_bytes(model, workload)
     release = resolve_release(workload.engine_version)
     scheme = adapt_to_release(select_scheme(workload.quantization, model), workload.engine_version)
-    candidates = cache.get_serving(
+    candidates = cache.get_recording(
         model,
         build_serving_pass(model, workload, release, scheme, ranks=layout.tensor_parallel),
+        record_serving,
     )
     draft_parts = count_draft_bytes(workload, release)
     parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
