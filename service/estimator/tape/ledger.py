@@ -89,13 +89,6 @@ class Point:
         """Return the bytes of one part, 0 where it is absent."""
         return next((sizes.evaluate(size, values) for name, size in self.parts if name == part), 0)
 
-    def covers(self, other: "Point") -> bool:
-        """Return whether this point is never below another.
-
-        That is for every batch, sequence and price of a gradient.
-        """
-        return self.gradients >= other.gradients and sizes.covers(self.bytes, other.bytes)
-
 
 def find_highest_point(
     points: Iterable[Point], values: Size, *, gradient_bytes: int = 0, shards: int = 1
@@ -234,19 +227,24 @@ def _raise_live(live: Live, growth: Live, factor: int) -> Live:
     return raised
 
 
-def _build_point(live: Live) -> Point:
+def _build_point(live: Live, total: Size, gradients: int) -> Point:
     nonzero = tuple((key, size) for key, size in live.items() if size != sizes.ZERO)
-    gradients = live.get(Category.GRADIENTS, sizes.ZERO)[0]
     parts = tuple((key.value, size) for key, size in nonzero if key is not Category.GRADIENTS)
-    return Point(nonzero, sizes.total(size for _, size in parts), gradients, parts)
+    return Point(nonzero, total, gradients, parts)
 
 
 def _find_frontier(lives: list[Live]) -> tuple[Point, ...]:
-    frontier: list[Point] = []
-    points = sorted(
-        (_build_point(live) for live in lives), key=lambda point: sum(point.bytes), reverse=True
-    )
-    for point in points:
-        if not any(other.covers(point) for other in frontier):
-            frontier.append(point)
-    return tuple(frontier)
+    """Return the points that no other covers, the first of those that are equal."""
+    distinct: dict[tuple[Size, int], Live] = {}
+    for live in lives:
+        gradients = live.get(Category.GRADIENTS, sizes.ZERO)
+        total = sizes.subtract(sizes.total(live.values()), gradients)
+        distinct.setdefault((total, gradients[0]), live)
+    frontier: list[tuple[Size, int]] = []
+    for total, gradients_ in sorted(distinct, key=lambda heights: sum(heights[0]), reverse=True):
+        for other, other_gradients in frontier:
+            if other_gradients >= gradients_ and sizes.covers(other, total):
+                break
+        else:
+            frontier.append((total, gradients_))
+    return tuple(_build_point(distinct[heights], *heights) for heights in frontier)
