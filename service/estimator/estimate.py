@@ -27,8 +27,8 @@ from service.estimator.passes.recorder import (
     ServingPass,
     TrainingPass,
     record_serving,
-    record_training,
 )
+from service.estimator.passes.stored_recordings import RecordingStore, load_training
 from service.estimator.rules.training import check_shape, check_training
 from service.estimator.rules.warnings import list_effect_warnings
 from service.estimator.speed.throughput import WorkCache
@@ -57,11 +57,11 @@ class PlanCache:
     Its owner keeps it; the oldest recordings are dropped first.
     """
 
-    def __init__(self, capacity: int = MAX_PLANS) -> None:
-        """Keep at most ``capacity`` recordings."""
-        self._capacity = capacity
+    def __init__(self, capacity: int = MAX_PLANS, *, store: RecordingStore | None = None) -> None:
+        """Keep at most ``capacity`` recordings; those of training are kept in ``store`` too."""
+        self._capacity, self._store = capacity, store
         self.works = WorkCache(capacity)
-        self.replays = ReplayCache()
+        self.replays = ReplayCache(store)
         self._plans: dict[object, PeakCandidates] = {}
         self._static_memory: dict[object, StaticMemory] = {}
         self._shapes: dict[object, PeakCandidates] = {}
@@ -86,7 +86,7 @@ class PlanCache:
         return (
             candidates
             if candidates is not None
-            else _store(self._plans, key, record_training(model, config), self._capacity)
+            else _store(self._plans, key, load_training(model, config, self._store), self._capacity)
         )
 
     def get_static_memory(

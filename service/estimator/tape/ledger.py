@@ -227,7 +227,8 @@ def _raise_live(live: Live, growth: Live, factor: int) -> Live:
     return raised
 
 
-def _build_point(live: Live, total: Size, gradients: int) -> Point:
+def build_point(live: Live, total: Size, gradients: int) -> Point:
+    """Return the point of a moment, whose bytes are ``total`` without gradients."""
     nonzero = tuple((key, size) for key, size in live.items() if size != sizes.ZERO)
     parts = tuple((key.value, size) for key, size in nonzero if key is not Category.GRADIENTS)
     return Point(nonzero, total, gradients, parts)
@@ -247,4 +248,4 @@ def _find_frontier(lives: list[Live]) -> tuple[Point, ...]:
                 break
         else:
             frontier.append((total, gradients_))
-    return tuple(_build_point(distinct[heights], *heights) for heights in frontier)
+    return tuple(build_point(distinct[heights], *heights) for heights in frontier)
