@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from service.base.errors import ServiceError
@@ -45,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Record what is missing, unless another process is at it or has been through."""
     (directory,) = sys.argv[1:] if arguments is None else arguments
     os.nice(_NICEST)
+    with suppress(OSError):  # a container may forbid it
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     record_catalogue(Path(directory), rest=time.sleep)
     return 0
 
