@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import anyio.to_thread
 from litestar import Litestar, Router
@@ -44,6 +45,8 @@ from service.db.migrate import get_head_revision
 from service.db.session import make_engine, make_sessions
 from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
+from service.runtime.background_program import BackgroundProgram
+from service.runtime.recording_files import make_recording_store
 from service.runtime.settings import Settings
 from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
@@ -134,7 +137,7 @@ def create_app(settings: Settings) -> ASGIApp:
         notify=skip_notification if notifier is None else notifier.notify,
         specs=specs,
         corrections=corrections,
-        plans=PlanCache(),
+        plans=PlanCache(store=make_recording_store(settings.cache_dir)),
         metrics=metrics,
         read_snapshot=MetricsCache(
             partial(
@@ -167,7 +170,10 @@ def create_app(settings: Settings) -> ASGIApp:
         deps,
         handlers=ROUTERS,
         fast_route=fit.FAST_ROUTE,
-        lifespan=(_make_lifespan(refreshers, notifier, engine),),
+        lifespan=(
+            _make_lifespan(refreshers, notifier, engine),
+            *_make_recording_lifespans(settings.cache_dir),
+        ),
     )
 
 
@@ -203,6 +209,23 @@ def _make_specs(sessions: Sessions) -> SpecCache:
         read_versions=partial(stored_models.read_versions, sessions),
         known_names=catalogue.list_model_names,
     )
+
+
+def _make_recording_lifespans(cache_dir: Path | None) -> tuple[Lifespan, ...]:
+    """Return what records the catalogue's models beside the server, where they are kept."""
+    if cache_dir is None:
+        return ()
+    program = BackgroundProgram("service.cli.offline.record", [str(cache_dir)])
+
+    @asynccontextmanager
+    async def lifespan(_app: Litestar) -> AsyncIterator[None]:
+        await anyio.to_thread.run_sync(program.start)
+        try:
+            yield
+        finally:
+            await anyio.to_thread.run_sync(program.stop)
+
+    return (lifespan,)
 
 
 def _make_lifespan(

@@ -37,6 +37,8 @@ class Settings:
     """
     port: int = 8000
     data_dir: Path = field(default_factory=lambda: get_default_data_dir({}))
+    cache_dir: Path | None = None
+    """Where recordings of models are kept between processes; None keeps none."""
     log_level: str = "info"
     log_format: str = "console"
     access_log: bool = False
@@ -284,6 +286,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "access": ("HEADROOM_ACCESS", _make_choice_parser(ACCESS_WORDS)),
     "port": ("HEADROOM_PORT", _parse_port),
     "data_dir": ("HEADROOM_DATA_DIR", _parse_path),
+    "cache_dir": ("HEADROOM_CACHE_DIR", _parse_path),
     "log_level": ("HEADROOM_LOG_LEVEL", _make_choice_parser(LOG_LEVELS)),
     "log_format": ("HEADROOM_LOG_FORMAT", _make_choice_parser(LOG_FORMATS)),
     "access_log": ("HEADROOM_ACCESS_LOG", _parse_flag),

@@ -275,7 +275,9 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
     known = {name for room in _ROOMS for name in room.members()}
     roots = (
         "service.base.errors",
+        "service.runtime.background_program",
         "service.runtime.logs",
+        "service.runtime.recording_files",
         "service.runtime.settings",
         "service.cli",
         "service.__main__",

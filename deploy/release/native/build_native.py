@@ -54,7 +54,7 @@ def list_extensions() -> list[setuptools.Extension]:
     return extensions
 
 
-class SourceArchive(sdist):  # type: ignore[misc, unused-ignore] # setuptools has types in some releases
+class SourceArchive(sdist):  # type: ignore[misc] # setuptools brings no types
     """Source archive that holds the backend which builds it."""
 
     def add_defaults(self) -> None:
@@ -81,20 +81,23 @@ def build_wheel(
 ) -> str:
     """Build a wheel (PEP 517) and return its name."""
     with _with_extensions():
-        return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+        name: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return name
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     """Build a source archive (PEP 517) and return its name."""
     with _with_extensions():
-        return build_meta.build_sdist(sdist_directory, config_settings)
+        name: str = build_meta.build_sdist(sdist_directory, config_settings)
+    return name
 
 
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Build an editable wheel (PEP 660), whose sources stay where they are, and return its name."""
-    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    return name
 
 
 if __name__ == "__main__":

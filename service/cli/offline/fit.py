@@ -5,11 +5,10 @@ Estimator and planner run in this process, by the code that HTTP goes through.
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, resolve_offline_model
+from service.cli.offline.inline import Document, decode, make_plan_cache, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.fits import read_fit
-from service.estimator.cache import PlanCache
 from service.usecases.questions.fit import answer_fit, judge_fit
 
 
@@ -18,6 +17,6 @@ def fit(document: Document, _server: None) -> Document:
     request = decode(document, FitRequest)
     question = read_fit(request, resolve_offline_model(request.model))
     ask = answer_fit if request.remedies else judge_fit
-    report = ask(question, plans=PlanCache())
+    report = ask(question, plans=make_plan_cache())
     answer: Document = to_builtins(build_fit_answer(report, assumptions=question.assumptions))
     return answer

@@ -7,11 +7,10 @@ from time import perf_counter
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, resolve_offline_model
+from service.cli.offline.inline import Document, decode, make_plan_cache, resolve_offline_model
 from service.contract.schemas.how_many import HowManyRequest
 from service.contract.to_answer.how_many import build_how_many_answer
 from service.contract.to_question.searches import read_how_many
-from service.estimator.cache import PlanCache
 from service.usecases.questions.how_many import answer_how_many
 
 
@@ -20,7 +19,7 @@ def how_many(document: Document, _server: None) -> Document:
     started_s = perf_counter()
     request = decode(document, HowManyRequest)
     question = read_how_many(request, resolve_offline_model(request.model))
-    plans = answer_how_many(question, plans=PlanCache())
+    plans = answer_how_many(question, plans=make_plan_cache())
     answer: Document = to_builtins(
         build_how_many_answer(
             plans, assumptions=question.assumptions, elapsed_s=perf_counter() - started_s

@@ -3,7 +3,9 @@
 Decoded by the contract's schemas; models come from the catalogue or a file.
 """
 
+import os
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
@@ -19,9 +21,19 @@ from service.catalog.models import (
 from service.contract.schemas.fit import InlineModel, ModelReference
 from service.contract.to_question.fits import ResolvedModel, read_inline
 from service.contract.to_question.validation_errors import explain
+from service.estimator.cache import PlanCache
+from service.runtime.recording_files import make_recording_store
 
 T = TypeVar("T")
 Document = dict[str, Any]
+
+
+def make_plan_cache() -> PlanCache:
+    """Return an empty cache, with the recordings that are kept in HEADROOM_CACHE_DIR."""
+    cache_dir = os.environ.get("HEADROOM_CACHE_DIR")
+    return PlanCache(
+        store=make_recording_store(Path(cache_dir).expanduser() if cache_dir else None)
+    )
 
 
 def decode(document: object, kind: type[T]) -> T:

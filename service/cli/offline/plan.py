@@ -7,11 +7,10 @@ from time import perf_counter
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, resolve_offline_model
+from service.cli.offline.inline import Document, decode, make_plan_cache, resolve_offline_model
 from service.contract.schemas.plans import PlanRequest
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
-from service.estimator.cache import PlanCache
 from service.usecases.questions.plans import answer_plans
 
 
@@ -22,7 +21,7 @@ def plan(document: Document, _server: None) -> Document:
     read_cluster(request)
     prices = read_prices(request)
     question = read_plan(request, resolve_offline_model(request.model), prices)
-    report = answer_plans(question, plans=PlanCache())
+    report = answer_plans(question, plans=make_plan_cache())
     answer: Document = to_builtins(
         build_plan_answer(report, question, prices, elapsed_s=perf_counter() - started_s)
     )

@@ -10,6 +10,7 @@ from service.estimator.memory.allocator.replay_cache import ReplayCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 from service.estimator.passes.config import PeakCandidates, ServingPass, TrainingPass
+from service.estimator.passes.stored_recordings import RecordingStore
 from service.estimator.values.memo import Memo
 
 P = TypeVar("P", TrainingPass, ServingPass)
@@ -20,10 +21,10 @@ MAX_PASSES = 256
 class PassCache:
     """Recordings of passes, one per model and kind of pass, and what backends keep beside them."""
 
-    def __init__(self, capacity: int = MAX_PASSES) -> None:
-        """Keep at most ``capacity`` values of each kind."""
-        self.capacity = capacity
-        self.replays = ReplayCache()
+    def __init__(self, capacity: int = MAX_PASSES, *, store: RecordingStore | None = None) -> None:
+        """Keep at most ``capacity`` values of each kind; ``store`` keeps recordings of training."""
+        self.capacity, self.store = capacity, store
+        self.replays = ReplayCache(store)
         self._passes: Memo[PeakCandidates] = Memo(capacity)
         self._shards: Memo[Architecture] = Memo(capacity)
         self._models: Memo[tuple[Architecture, object]] = Memo(capacity)

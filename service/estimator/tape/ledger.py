@@ -228,7 +228,8 @@ def _raise_live(live: Live, growth: Live, factor: int) -> Live:
     return raised
 
 
-def _build_point(live: Live) -> Point:
+def build_point(live: Live) -> Point:
+    """Return the point of what is alive: parts without a byte are left out."""
     nonzero = tuple((key, size) for key, size in live.items() if size != sizes.ZERO)
     gradients = live.get(Category.GRADIENTS, sizes.ZERO)[0]
     parts = tuple((key.value, size) for key, size in nonzero if key is not Category.GRADIENTS)
@@ -254,7 +255,7 @@ def _find_frontier(lives: list[Live]) -> tuple[Point, ...]:
         elif rank:
             # A point that covers one mostly covers its neighbours as well: it is tried first.
             covering.insert(0, covering.pop(rank))
-    return tuple([_build_point(lives[index]) for index in frontier])
+    return tuple([build_point(lives[index]) for index in frontier])
 
 
 _Bounds = tuple[int, int, int, int, int, int, int]

@@ -60,7 +60,7 @@ class SearchSpace:
         self._ranks_matter: dict[str, bool] = {}
         self._batches: dict[tuple[str, int, int], tuple[Batch, ...]] = {}
         self._batches_by_option: dict[LayoutOption, tuple[Batch, ...]] = {}
-        self._workloads: dict[tuple[str, Offload, Batch], Workload] = {}
+        self._workloads: dict[tuple[str, int, Batch], Workload] = {}
         base_layout = question.layout
         if offer.gpus_per_node is not None:
             base_layout = replace(base_layout, gpus_per_node=offer.gpus_per_node)
@@ -228,7 +228,8 @@ class SearchSpace:
             return workload if quantization is workload.quantization else replace(
                 workload, quantization=quantization
             ), option.layout
-        key = (option.strategy.name, option.offload, batch)
+        # The workload that is kept holds the offload, so that no other one takes its identity.
+        key = (option.strategy.name, id(option.offload), batch)
         filled = self._workloads.get(key)
         if filled is None:
             filled = self._workloads[key] = _build_workload(workload, option, batch)

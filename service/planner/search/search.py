@@ -306,7 +306,10 @@ class Search:
         return self._find_tried(option, batch) or self._try_batch(option, batch)
 
     def _find_tried(self, option: LayoutOption, batch: Batch) -> TriedBatch | None:
-        return next((tried for tried in self._tried.get(option, ()) if tried.batch == batch), None)
+        for tried in self._tried.get(option, ()):
+            if tried.batch == batch:
+                return tried
+        return None
 
     def _fits(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch of an option fits.

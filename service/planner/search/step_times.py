@@ -415,14 +415,11 @@ def _format_figures(value: float) -> str:
 
 def _rank_complexity(option: LayoutOption, batch: Batch) -> tuple[int, int, int, int]:
     layout = option.layout
-    degrees = (
-        layout.tensor_parallel,
-        layout.pipeline_parallel,
-        layout.context_parallel,
-        layout.expert_parallel,
-    )
     return (
-        sum(degree > 1 for degree in degrees),
+        (layout.tensor_parallel > 1)
+        + (layout.pipeline_parallel > 1)
+        + (layout.context_parallel > 1)
+        + (layout.expert_parallel > 1),
         2 - batch.checkpointing_index,
         layout.zero_stage,
         batch.micro_batch_size,

@@ -30,7 +30,7 @@ from service.estimator.memory.training_pass import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
-from service.estimator.passes.recorder import record_training
+from service.estimator.passes.stored_recordings import load_training
 from service.estimator.rules.training import check_shape, check_training
 from service.estimator.tape import sizes
 from service.estimator.values.memo import Memo
@@ -108,7 +108,8 @@ def _get_prices(job: TrainJob, shape: BatchShape, cache: PassCache) -> StepPrice
     if prices is not None:
         return prices
     setup = job.static_memory.setup
-    candidates = cache.get_recording(setup.model, build_setup_pass(setup, shape), record_training)
+    record = partial(load_training, store=cache.store)
+    candidates = cache.get_recording(setup.model, build_setup_pass(setup, shape), record)
     return memo.store((job, shape), price_step(job.static_memory, candidates))
 
 

@@ -18,7 +18,7 @@ from service.estimator.memory.training_pass import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import TrainingPass
-from service.estimator.passes.recorder import log_training
+from service.estimator.passes.stored_recordings import RecordingStore, load_training_log
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.values.layout import Layout
@@ -52,8 +52,9 @@ class ReplayCache:
     The oldest are dropped first.
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, store: RecordingStore | None = None) -> None:
+        """Start empty; ``store`` keeps logs between processes."""
+        self._store = store
         self._logs: dict[object, Events] = {}
         self._tensors: dict[object, JobTensors] = {}
         self._replays: dict[object, ReplayResult | None] = {}
@@ -124,7 +125,7 @@ class ReplayCache:
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)
         if key not in self._logs:
-            _store(self._logs, key, log_training(model, config), MAX_LOGS)
+            _store(self._logs, key, load_training_log(model, config, self._store), MAX_LOGS)
         return self._logs[key]
 
 

@@ -1,0 +1,71 @@
+"""Recordings as bytes, and back: data only, so that nothing is run that was read."""
+
+import json
+import zlib
+from array import array
+
+from service.estimator.passes.config import PeakCandidates
+from service.estimator.tape.event_log import Events
+from service.estimator.tape.ledger import Category, Section, build_point
+from service.estimator.tape.sizes import Size
+
+_LEVEL = 1
+"""Of compression: blocks repeat, so that more effort gains little."""
+_INTEGERS = "i"
+"""C ints of this machine: files do not move between machines, see ``recording_files``."""
+
+
+def encode_candidates(candidates: PeakCandidates) -> bytes:
+    """Return the highest points of a pass as bytes."""
+    document = [
+        [
+            section.value,
+            [point.live for point in points],
+        ]
+        for section, points in candidates.items()
+    ]
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode_candidates(data: bytes) -> PeakCandidates:
+    """Return the highest points of a pass."""
+    return {
+        Section(section): tuple(
+            build_point({Category(category): _to_size(size) for category, size in live})
+            for live in points
+        )
+        for section, points in json.loads(data)
+    }
+
+
+def encode_events(events: Events) -> bytes:
+    """Return the events of a pass as bytes: a line of JSON, then two arrays."""
+    header = {
+        "sizes": events.sizes,
+        "gradients": sorted(events.gradients),
+        "shards": events.shards,
+        "storages": len(events.kinds),
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    arrays = array(_INTEGERS, events.kinds).tobytes() + array(_INTEGERS, events.order).tobytes()
+    return zlib.compress(text + b"\n" + arrays, _LEVEL)
+
+
+def decode_events(data: bytes) -> Events:
+    """Return the events of a pass."""
+    text, _, arrays = zlib.decompress(data).partition(b"\n")
+    header, numbers = json.loads(text), array(_INTEGERS)
+    numbers.frombytes(arrays)
+    storages = header["storages"]
+    return Events(
+        sizes=tuple(map(_to_size, header["sizes"])),
+        kinds=tuple(numbers[:storages]),
+        order=tuple(numbers[storages:]),
+        gradients=frozenset(header["gradients"]),
+        shards=tuple((index, elements) for index, elements in header["shards"]),
+    )
+
+
+def _to_size(coefficients: list[int]) -> Size:
+    a, b, c, d, e, f = coefficients
+    return (a, b, c, d, e, f)
