@@ -17,7 +17,7 @@ from service.catalog.models import list_models
 from service.cli.offline.inline import Document, decode, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.runtime.recording_files import RecordingFiles, compute_source_digest
 from service.usecases.questions.fit import judge_fit

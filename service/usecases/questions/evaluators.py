@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.planner.fit.evaluator import Evaluator
 from service.usecases.questions.fit import (
     FindCorrections,

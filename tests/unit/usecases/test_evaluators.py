@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload, Workload
