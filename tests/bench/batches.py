@@ -10,6 +10,7 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.table import Table
@@ -21,6 +22,7 @@ NUM_ITEMS = 10_000
 _BATCHES = 5
 _SINGLES = 4
 """Connections that ask single fits, one after another, while batches run."""
+_NUM_SINGLES = 40_000
 _SECONDS = 6.0
 
 
@@ -66,9 +68,7 @@ def measure_batches() -> Table:
         title=f"POST /v1/fit/batch, {NUM_ITEMS:,} distinct items, numbers only",
     )
     body = json.dumps({"items": build_distinct_items(), "detail": "numbers"}).encode()
-    single = encode_request(
-        "POST", "/v1/fit", json.dumps(build_question(1, 4096, "full", 8, 3)).encode()
-    )
+    single = itertools.cycle(list(_iter_singles()))
     with (
         tempfile.TemporaryDirectory(prefix="headroom-bench-") as data_dir,
         run_service(Path(data_dir)) as port,
@@ -92,7 +92,20 @@ def measure_batches() -> Table:
     return table
 
 
-def _measure_during_batches(port: int, body: bytes, single: bytes) -> tuple[Load, list[float]]:
+def _iter_singles() -> Iterator[bytes]:
+    """Yield single fits about one configuration, each at a level of its own.
+
+    A repeated one would be answered with a kept answer.
+    """
+    question = build_question(1, 4096, "full", 8, 3)
+    for number in range(_NUM_SINGLES):
+        body = json.dumps({**question, "confidence": round(0.5 + number * 1e-5, 5)}).encode()
+        yield encode_request("POST", "/v1/fit", body)
+
+
+def _measure_during_batches(
+    port: int, body: bytes, single: Iterator[bytes]
+) -> tuple[Load, list[float]]:
     """Measure single fits while one batch follows another.
 
     Returns their load and the seconds of those batches.

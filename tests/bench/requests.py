@@ -20,21 +20,8 @@ QUESTION: dict[str, Any] = {
     "gpu": "A100-SXM4-80GB",
     "layout": {"data_parallel": 8, "zero_stage": 3},
 }
-GPUS = (
-    "A100-SXM4-80GB",
-    "A100-PCIE-80GB",
-    "H100-SXM",
-    "H100-PCIE",
-    "H100-NVL",
-    "H200",
-    "B200",
-    "B300",
-    "GH200-96GB",
-    "MI300X",
-    "MI325X",
-    "MI355X",
-)
-LEVELS = tuple(round(0.5 + step / 50, 2) for step in range(24))
+GPUS = ("A100-SXM4-80GB", "H100-SXM", "H200", "B200", "MI300X")
+LEVELS = tuple(round(0.5 + step / 100, 2) for step in range(46))
 _ROUNDS = 3
 _SECONDS = 3.0
 _FLOOR = "raw ASGI, constant body"

@@ -41,6 +41,7 @@ MAX_PIECES = 1024
 MAX_PIECE_BYTES = 1024
 """Longer ones are read each time, so that what is kept is bounded by bytes as well."""
 _MEMBERS = (b'"model"', b'"workload"', b'"gpu"', b'"layout"')
+_FREE_MEMBERS = (b'"hf_config"', b'"architecture"')
 _ENVELOPE: "msgspec.json.Decoder[FitEnvelope]" = get_decoder(FitEnvelope)
 _MODEL: "msgspec.json.Decoder[ModelReference]" = get_decoder(ModelReference)
 _WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = get_decoder(WorkloadRequest)
@@ -52,11 +53,11 @@ def is_plain(body: bytes) -> bool:
     """Return whether the pieces of a question are all that is to be checked of it.
 
     They are not where a member comes twice, since the decoder of the whole checks both, nor where a
-    config.json is brought along, which no schema bounds. Escapes could hide either.
+    model is brought along, which no schema bounds. Escapes could hide either.
     """
     return (
         b"\\" not in body
-        and b'"hf_config"' not in body
+        and not any(member in body for member in _FREE_MEMBERS)
         and all(body.count(member) <= 1 for member in _MEMBERS)
     )
 
