@@ -1,5 +1,8 @@
 """A program beside a server."""
 
+from pathlib import Path
+
+from service.app import _make_recording_lifespans
 from service.runtime.background_program import BackgroundProgram
 
 
@@ -14,3 +17,9 @@ def test_a_program_ends_with_its_server() -> None:
 
     assert process is not None
     assert process.returncode is not None
+
+
+def test_a_server_records_ahead_where_recordings_are_kept(tmp_path: Path) -> None:
+    """Without a folder it starts nothing."""
+    assert _make_recording_lifespans(None) == ()
+    assert len(_make_recording_lifespans(tmp_path)) == 1
