@@ -11,7 +11,7 @@ BUILDER := deploy/release/native/build_native.py
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check types lint fmt imports compiled bench bench-page accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +34,18 @@ run: $(STAMP) $(NATIVE) ## start everything embedded on http://127.0.0.1:8000
 	$(BIN)/headroom up
 
 test: $(STAMP) $(NATIVE) ## run every check and every test: what CI runs
-	$(MAKE) --no-print-directory --jobs 2 --output-sync check compiled
+	$(MAKE) --no-print-directory --jobs 2 --output-sync lint imports compiled
+	$(MAKE) --no-print-directory --jobs 2 types tested
+
+# mypy is one process for a minute: beside the tests, which wait a good deal, it costs no time of its own.
+tested: $(STAMP) $(NATIVE)
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
+
+quick: $(STAMP) ## lint, types and the tests that the change since main touches, within 90 seconds
+	$(MAKE) --no-print-directory --jobs 2 --output-sync touched check
+
+touched: $(STAMP)
+	$(BIN)/python -m tests.quick $(ARGS)
 
 check: lint types imports ## ruff, mypy --strict, import contracts
 
@@ -55,8 +65,7 @@ imports: $(STAMP) ## the import table of the rooms
 
 # Hundreds of processes of a test run start from these, also where the environment keeps Python from writing any.
 compiled: $(STAMP)
-	$(BIN)/python -m compileall -q service worker migrations
-	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null
+	$(BIN)/python -m compileall -q service worker migrations tests
 
 bench: $(STAMP) $(NATIVE) ## print the speed of estimate, of the API and of a cold CLI
 	$(BIN)/python -m tests.bench

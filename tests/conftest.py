@@ -5,10 +5,14 @@ Settings of the person who runs it are cleared, and real servers run on demand.
 
 import gc
 import os
+import sys
 
 import pytest
 
 pytest_plugins = ["tests.servers"]
+# What pytest rewrites is kept for its other processes and the next run, whatever the environment
+# says of programs.
+sys.dont_write_bytecode = False
 
 
 def pytest_collection_finish() -> None:

@@ -137,6 +137,13 @@ def whole() -> Iterator[Running]:
         yield start()
 
 
+@pytest.fixture(scope="module")
+def idle() -> Iterator[Running]:
+    """Return one without workers that tests share: what they store has names of their own."""
+    with _short_directory() as path, _starter(path) as start:
+        yield start("--workers", "0")
+
+
 def _end(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         below = psutil.Process(process.pid).children(recursive=True)

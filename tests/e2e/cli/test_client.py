@@ -5,10 +5,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e.cli.conftest import Up, environment
+from tests.e2e.cli.conftest import Running, Up, environment
 
 CONFIG = {
     "model_type": "llama",
@@ -52,11 +53,17 @@ def client_of(url: str) -> Run:
     return run
 
 
+def clusters(run: Run) -> dict[str, Any]:
+    """Return the stored clusters by name."""
+    listed = json.loads(run("clusters", "--json").stdout)
+    return {cluster["name"]: cluster for cluster in listed}
+
+
 def test_models_and_clusters_are_stored_and_asked_about(
-    up: Up, config: Path, tmp_path: Path
+    idle: Running, config: Path, tmp_path: Path
 ) -> None:
     """What is added can be listed, shown, asked about, replaced and deleted."""
-    url = up("--workers", "0").url
+    url = idle.url
     run = client_of(url)
     pools = tmp_path / "pools.json"
     pools.write_text(
@@ -85,30 +92,30 @@ def test_models_and_clusters_are_stored_and_asked_about(
         "`headroom clusters replace prod-a`"
         in run("clusters", "add", "prod-a", "--file", str(pools)).stderr
     )
-    assert json.loads(run("clusters", "--json").stdout)[0]["pools"][0]["total_gpus"] == 12
+    assert clusters(run)["prod-a"]["pools"][0]["total_gpus"] == 12
     assert run("clusters", "delete", "prod-a").returncode == 0
-    assert json.loads(run("clusters", "--json").stdout) == []
+    assert "prod-a" not in clusters(run)
 
 
-def test_gpus_are_reserved_and_released(up: Up, tmp_path: Path) -> None:
+def test_gpus_are_reserved_and_released(idle: Running, tmp_path: Path) -> None:
     """What is reserved is listed and missing from the cluster's free GPUs; the next asker is told
     what is left.
     """
-    url = up("--workers", "0").url
+    url = idle.url
     run = client_of(url)
     pools = tmp_path / "pools.json"
     pools.write_text(
         json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]})
     )
-    run("clusters", "add", "prod-a", "--file", str(pools))
+    run("clusters", "add", "prod-b", "--file", str(pools))
     assert (
         "runs today on a/a-1=1"
-        in run("plan", "gpt2", *QUESTION[3:], "--cluster", "prod-a", "--server", url).stdout
+        in run("plan", "gpt2", *QUESTION[3:], "--cluster", "prod-b", "--server", url).stdout
     )
     made = run(
         "reservations",
         "add",
-        "prod-a",
+        "prod-b",
         "--holder",
         "alice",
         "--gpus",
@@ -122,21 +129,21 @@ def test_gpus_are_reserved_and_released(up: Up, tmp_path: Path) -> None:
     reservation = json.loads(made.stdout)
 
     assert reservation["num_gpus"] == 7
-    assert "alice" in run("reservations", "list", "prod-a").stdout
+    assert "alice" in run("reservations", "list", "prod-b").stdout
     assert (
-        json.loads(run("clusters", "show", "prod-a", "--json").stdout)["pools"][0]["free_gpus"] == 5
+        json.loads(run("clusters", "show", "prod-b", "--json").stdout)["pools"][0]["free_gpus"] == 5
     )
     refused = run(
-        "reservations", "add", "prod-a", "--holder", "bob", "--gpus", "a=6", "--for", "30m"
+        "reservations", "add", "prod-b", "--holder", "bob", "--gpus", "a=6", "--for", "30m"
     )
     assert (refused.returncode, "pool a has 5 free of the 6" in refused.stderr) == (2, True)
-    assert run("reservations", "delete", "prod-a", reservation["id"]).returncode == 0
-    assert json.loads(run("reservations", "list", "prod-a", "--json").stdout) == []
+    assert run("reservations", "delete", "prod-b", reservation["id"]).returncode == 0
+    assert json.loads(run("reservations", "list", "prod-b", "--json").stdout) == []
 
 
-def test_offline_and_server_say_the_same(up: Up) -> None:
+def test_offline_and_server_say_the_same(idle: Running) -> None:
     """A catalogue model gets the same answer with and without a server."""
-    url = up("--workers", "0").url
+    url = idle.url
     run = client_of(url)
     question = ("fit", "gpt2", *QUESTION[1:], "--json")
 
@@ -158,11 +165,11 @@ def test_a_measurement_is_watched_to_its_end(up: Up, config: Path) -> None:
     assert f"measurement {result['id']} succeeded on cpu" in watched.stdout
 
 
-def test_a_measurement_that_waits_can_be_cancelled(up: Up) -> None:
+def test_a_measurement_that_waits_can_be_cancelled(idle: Running) -> None:
     """Without a worker a measurement waits; cancelled, it has no result, and the exit code says
     so.
     """
-    run = client_of(up("--workers", "0").url)
+    run = client_of(idle.url)
     measurement_id = run("measure", "gpt2", *QUESTION[3:], "--detach").stdout.strip()
 
     assert run("measure", "--cancel", measurement_id).returncode == 0
