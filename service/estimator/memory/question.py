@@ -1,6 +1,7 @@
 """Questions as the backends get them, resolved once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.peft_methods import resolve_peft_method
@@ -11,6 +12,11 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
+
+_DEMAND = frozenset({"num_sequences", "prompt_tokens", "output_tokens"})
+_get_replica_fields = attrgetter(
+    *(item.name for item in fields(ServeWorkload) if item.name not in _DEMAND)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,24 @@ class ServeQuestion(_Setting):
     def task(self) -> Task:
         """Kind of question."""
         return Task.SERVE
+
+    @property
+    def accepted_tokens(self) -> int:
+        """The longest sequence that an engine accepts, or the longer one that is asked."""
+        tokens = self.workload.prompt_tokens + self.workload.output_tokens
+        return max(tokens, self.workload.max_model_len or self.model.spec.max_position_embeddings)
+
+    @property
+    def replica_key(self) -> tuple[object, ...]:
+        """Everything but the model that decides a replica beside the sequences that it serves."""
+        device = self.device
+        return (
+            _get_replica_fields(self.workload),
+            self.layout,
+            device.name,
+            device.usable_bytes,
+            device.capacity_bytes,
+        )
 
 
 Question = TrainQuestion | ServeQuestion

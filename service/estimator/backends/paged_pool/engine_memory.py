@@ -11,11 +11,12 @@ from service.estimator.backends.paged_pool.pool import (
     EngineMemory,
     MemoryLedger,
     MemoryPart,
+    PoolDemand,
+    PoolTotals,
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.model.families.speculative import count_draft_tokens
-from service.estimator.values.layout import Layout
 from service.estimator.values.result import Stage
 from service.estimator.values.workload import ServeWorkload
 
@@ -60,70 +61,83 @@ def build_rank_memories(
     return tuple(memories[id(rank)] for rank in ranks)
 
 
-def build_engine_memory(
-    memories: Sequence[RankMemory], workload: ServeWorkload, layout: Layout, limits: PoolLimits
-) -> EngineMemory:
-    """Return the memory of the stage that holds most.
+class FilledPool:
+    """Memory of the stage that holds most, and the pools of all ranks."""
 
-    Every rank gets as many blocks as the pool that has the fewest. Stages that are alike have one
-    memory.
-    """
-    by_id = {id(memory): memory for memory in memories}
-    distinct = tuple(by_id.values())
-    smallest = min(distinct, key=lambda memory: memory.pool.num_blocks).pool
-    stage_bytes = {key: _compute_stage_bytes(memory, smallest) for key, memory in by_id.items()}
-    stages = tuple(Stage(index, *stage_bytes[id(memory)]) for index, memory in enumerate(memories))
-    worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
-    largest = memories[worst_stage]
-    pool, model = replace(largest.pool, num_blocks=smallest.num_blocks), largest.rank.model
-    tokens = (
-        workload.prompt_tokens + workload.output_tokens + count_draft_tokens(workload.speculative)
-    )
-    states = (
-        workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
-    )
-    return EngineMemory(
-        num_gpus=layout.num_gpus,
-        parts=(*largest.parts, _make_pool_part(pool, limits.source)),
-        pool_bytes=pool.bytes,
-        pool_tokens=smallest.tokens,
-        token_bytes=_count_token_bytes(largest.rank, workload),
-        requested_bytes=_count_requested_bytes(largest, workload.num_sequences, tokens),
-        required_bytes=max(
-            _compute_required(memory, workload.num_sequences, tokens) for memory in distinct
-        ),
-        max_concurrency=smallest.count_sequences(limits.max_model_len),
-        smallest_bytes=max(
-            memory.fixed_bytes
-            + memory.pool.count_blocks(limits.max_model_len) * memory.pool.block_bytes
-            for memory in distinct
-        ),
-        max_num_sequences=int(smallest.count_sequences(tokens)),
-        budget_bytes=limits.budget_bytes,
-        usable_bytes=limits.usable_bytes,
-        max_model_len=limits.max_model_len,
-        stages=stages,
-        worst_stage=worst_stage,
-        decode_bytes=largest.rank.weight_bytes + pool.bytes + states,
-        approximate=model.spec.approximate,
-        warnings=_TOWER if model.images is not None else (),
-    )
+    __slots__ = ("_budgets", "_largest", "_smallest", "totals")
+
+    def __init__(
+        self, memories: Sequence[RankMemory], limits: PoolLimits, *, num_gpus: int, kv_width: int
+    ) -> None:
+        """Fill the ranks of a replica, which caches elements of ``kv_width`` bytes.
+
+        Every rank gets as many blocks as the pool that has the fewest. Stages that are alike have
+        one memory.
+        """
+        by_id = {id(memory): memory for memory in memories}
+        distinct = tuple(by_id.values())
+        smallest = min(distinct, key=lambda memory: memory.pool.num_blocks).pool
+        stage_bytes = {key: _compute_stage_bytes(memory, smallest) for key, memory in by_id.items()}
+        stages = tuple(
+            Stage(index, *stage_bytes[id(memory)]) for index, memory in enumerate(memories)
+        )
+        worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
+        largest = memories[worst_stage]
+        pool, model = replace(largest.pool, num_blocks=smallest.num_blocks), largest.rank.model
+        self._largest, self._smallest = largest, smallest
+        self._budgets = tuple((memory, *_sum_budgeted(memory)) for memory in distinct)
+        self.totals = PoolTotals(
+            EngineMemory(
+                num_gpus=num_gpus,
+                parts=(*largest.parts, _make_pool_part(pool, limits.source)),
+                pool_bytes=pool.bytes,
+                pool_tokens=smallest.tokens,
+                token_bytes=_count_token_elements(largest.rank) * kv_width,
+                max_concurrency=smallest.count_sequences(limits.max_model_len),
+                smallest_bytes=max(
+                    memory.fixed_bytes
+                    + memory.pool.count_blocks(limits.max_model_len) * memory.pool.block_bytes
+                    for memory in distinct
+                ),
+                budget_bytes=limits.budget_bytes,
+                usable_bytes=limits.usable_bytes,
+                max_model_len=limits.max_model_len,
+                stages=stages,
+                worst_stage=worst_stage,
+                rank_weight_bytes=largest.rank.weight_bytes,
+                approximate=model.spec.approximate,
+                warnings=_TOWER if model.images is not None else (),
+            )
+        )
+
+    def count_demand(self, workload: ServeWorkload) -> PoolDemand:
+        """Return what the sequences of a workload take of the pool."""
+        tokens = workload.prompt_tokens + workload.output_tokens
+        tokens += count_draft_tokens(workload.speculative)
+        num_sequences, spec = workload.num_sequences, self._largest.rank.model.spec
+        required = []
+        for memory, budgeted, budgeted_high in self._budgets:
+            requested = _count_requested_bytes(memory, num_sequences, tokens)
+            required.append((requested + budgeted, requested + budgeted_high))
+        required_bytes, required_high_bytes = max(required)
+        width = workload.weight_dtype.bytes_per_element
+        return PoolDemand(
+            requested_bytes=_count_requested_bytes(self._largest, num_sequences, tokens),
+            required_bytes=required_bytes,
+            required_high_bytes=required_high_bytes,
+            max_num_sequences=int(self._smallest.count_sequences(tokens)),
+            state_bytes=num_sequences * spec.hidden_size * width,
+        )
 
 
 def _count_requested_bytes(memory: RankMemory, num_sequences: int, tokens: int) -> int:
     return num_sequences * memory.pool.count_blocks(tokens) * memory.pool.block_bytes
 
 
-def _compute_required(memory: RankMemory, num_sequences: int, tokens: int) -> tuple[int, int]:
-    """Return the budget that a rank needs, and its upper end.
-
-    It is for all sequences.
-    """
+def _sum_budgeted(memory: RankMemory) -> tuple[int, int]:
+    """Return the bytes of the parts of a rank inside of the budget, and their upper end."""
     budgeted = [part for part in memory.parts if part.budgeted]
-    requested = _count_requested_bytes(memory, num_sequences, tokens)
-    return requested + sum(part.bytes for part in budgeted), requested + sum(
-        part.high for part in budgeted
-    )
+    return sum(part.bytes for part in budgeted), sum(part.high for part in budgeted)
 
 
 def _compute_stage_bytes(memory: RankMemory, smallest: KvBlockPool) -> tuple[int, int]:
@@ -137,13 +151,9 @@ def _compute_stage_bytes(memory: RankMemory, smallest: KvBlockPool) -> tuple[int
     return steady + transient, steady
 
 
-def _count_token_bytes(rank: Rank, workload: ServeWorkload) -> int:
-    """Return the bytes that a rank caches for one token.
-
-    They are those of all of its layers.
-    """
-    elements = sum(cache.elements_per_token * cache.count for cache in rank.caches)
-    return elements * workload.kv_cache_dtype.bytes_per_element
+def _count_token_elements(rank: Rank) -> int:
+    """Return the elements that all layers of a rank cache for one token."""
+    return sum(cache.elements_per_token * cache.count for cache in rank.caches)
 
 
 def _make_pool_part(pool: KvBlockPool, source: str) -> MemoryPart:

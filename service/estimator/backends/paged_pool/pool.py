@@ -64,12 +64,11 @@ def make_exact_part(name: str, size: int, formula: str, source: str) -> MemoryPa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMemory:
-    """Memory of a rank that an engine has filled.
+    """Memory of a rank that an engine has filled, whatever it is asked to serve.
 
     It has the rank's parts with the pool among them, and what the pool holds. ``max_concurrency``
     counts sequences of ``max_model_len`` tokens, as engines print it, ``smallest_bytes`` is what
-    the budget must be for one of them to have room; ``requested_bytes`` is the cache of all
-    sequences that the question has.
+    the budget must be for one of them to have room.
     """
 
     num_gpus: int
@@ -77,105 +76,140 @@ class EngineMemory:
     pool_bytes: int
     pool_tokens: int
     token_bytes: int
-    requested_bytes: int
-    required_bytes: tuple[int, int]
-    """Bytes of the budget that the neediest stage needs, and their upper end."""
     max_concurrency: float
     smallest_bytes: int
-    max_num_sequences: int
     budget_bytes: int
     usable_bytes: int
     max_model_len: int
     stages: tuple[Stage, ...]
     worst_stage: int
-    decode_bytes: int
+    rank_weight_bytes: int
     approximate: bool = False
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDemand:
+    """What the sequences of a question take of a pool.
+
+    ``requested_bytes`` is the cache of all of them, ``state_bytes`` their hidden states.
+    """
+
+    requested_bytes: int
+    required_bytes: int
+    """Bytes of the budget that the neediest stage needs."""
+    required_high_bytes: int
+    """The upper end of these."""
+    max_num_sequences: int
+    state_bytes: int
+
+
+class PoolTotals:
+    """Sums, intervals and components of an engine's memory, which no batch changes."""
+
+    __slots__ = (
+        "allocated",
+        "allocated_bytes",
+        "components",
+        "device",
+        "device_bytes",
+        "instants",
+        "memory",
+        "reserved",
+        "reserved_bytes",
+        "weights",
+    )
+
+    def __init__(self, memory: EngineMemory) -> None:
+        """Add up the parts of a rank."""
+        held, kept = {MemoryLedger.ALLOCATED}, {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED}
+        self.memory = memory
+        self.weights = sum(part.bytes for part in memory.parts if part.name == "weights")
+        self.allocated_bytes = _sum_parts(memory, held)
+        self.reserved_bytes = _sum_parts(memory, kept)
+        self.device_bytes = _sum_parts(memory, set(MemoryLedger))
+        self.allocated = _compute_interval(memory, held)
+        self.reserved = _compute_interval(memory, kept)
+        self.device = _compute_device_interval(memory)
+        self.components = merge_components(memory.parts)
+        prefill = sum_allocated_parts(memory.parts)
+        self.instants = (
+            Instant("load", self.weights, {"weights": self.weights}),
+            Instant("prefill", sum(prefill.values()), prefill),
+        )
+
+
 def build_pool_estimate(
-    memory: EngineMemory, *, detail: Detail, warnings: tuple[str, ...]
+    totals: PoolTotals, demand: PoolDemand, *, detail: Detail, warnings: tuple[str, ...]
 ) -> Estimate:
     """Return the estimate of an engine that fills a pool.
 
     The pool fills the budget, so that the three quantities hardly depend on the workload.
     """
-    allocated = _compute_interval(memory, {MemoryLedger.ALLOCATED})
-    reserved = _compute_interval(memory, {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED})
-    device = _compute_device_interval(memory)
-    point = _sum_parts(memory, {MemoryLedger.ALLOCATED})
-    weights = sum(part.bytes for part in memory.parts if part.name == "weights")
-    required, required_high = memory.required_bytes
+    memory = totals.memory
     return Estimate(
         num_gpus=memory.num_gpus,
-        allocated_bytes=point,
-        reserved_bytes=_sum_parts(memory, {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED}),
-        device_bytes=_sum_parts(memory, set(MemoryLedger)),
-        steady_bytes=weights + memory.pool_bytes,
-        allocated_interval=allocated,
-        reserved_interval=reserved,
-        device_interval=device,
+        allocated_bytes=totals.allocated_bytes,
+        reserved_bytes=totals.reserved_bytes,
+        device_bytes=totals.device_bytes,
+        steady_bytes=totals.weights + memory.pool_bytes,
+        allocated_interval=totals.allocated,
+        reserved_interval=totals.reserved,
+        device_interval=totals.device,
         peak_instant="prefill",
         interval_kind="engine",
-        components=merge_components(memory.parts) if detail is not Detail.NUMBERS else (),
-        instants=_build_instants(memory, weights),
+        components=totals.components if detail is not Detail.NUMBERS else (),
+        instants=(*totals.instants, _build_decode(totals, demand.state_bytes)),
         stages=memory.stages,
         worst_pipeline_stage=memory.worst_stage,
         serving=Serving(
             kv_bytes_per_token=memory.token_bytes,
-            kv_cache_bytes=memory.requested_bytes,
-            required_bytes=required,
+            kv_cache_bytes=demand.requested_bytes,
+            required_bytes=demand.required_bytes,
             budget_bytes=memory.budget_bytes,
             kv_pool_bytes=memory.pool_bytes,
             kv_pool_tokens=memory.pool_tokens,
-            max_num_sequences=memory.max_num_sequences,
+            max_num_sequences=demand.max_num_sequences,
             max_concurrency=memory.max_concurrency,
             smallest_bytes=memory.smallest_bytes,
-            required_high_bytes=required_high,
+            required_high_bytes=demand.required_high_bytes,
         ),
-        warnings=(*memory.warnings, *_find_shortfalls(memory), *warnings),
+        warnings=(*memory.warnings, *_find_shortfalls(totals, demand), *warnings),
     )
 
 
-def _build_instants(memory: EngineMemory, weights: int) -> tuple[Instant, ...]:
-    """Return the instants of loading, prefill and decode.
+def _build_decode(totals: PoolTotals, state_bytes: int) -> Instant:
+    """Return the instant of decoding.
 
-    They are the weights alone, the profiled peak, and what decoding holds: weights, pool, and the
-    hidden states of a step.
+    It holds weights, pool, and the hidden states of a step; loading holds the weights alone, and
+    prefill the profiled peak.
     """
-    pool = memory.pool_bytes
-    decoding = {
-        "weights": weights,
-        "kv_cache": pool,
-        "activations": memory.decode_bytes - weights - pool,
-    }
-    prefill = sum_allocated_parts(memory.parts)
-    return (
-        Instant("load", weights, {"weights": weights}),
-        Instant("prefill", sum(prefill.values()), prefill),
-        Instant("decode", memory.decode_bytes, decoding),
-    )
+    weights, pool = totals.weights, totals.memory.pool_bytes
+    decode_bytes = totals.memory.rank_weight_bytes + pool + state_bytes
+    activations = decode_bytes - weights - pool
+    parts = {"weights": weights, "kv_cache": pool, "activations": activations}
+    return Instant("decode", decode_bytes, parts)
 
 
-def _find_shortfalls(memory: EngineMemory) -> tuple[str, ...]:
+def _find_shortfalls(totals: PoolTotals, demand: PoolDemand) -> tuple[str, ...]:
     """Return messages about what has no room.
 
     In the pool it is the longest sequence or those that are requested, else what stands beside the
     pool.
     """
-    messages = []
+    memory, messages = totals.memory, list[str]()
     if (missing := memory.smallest_bytes - memory.budget_bytes) > 0:
         messages.append(
             "the engine does not start: its pool has no room for one sequence of max_model_len "
             f"{memory.max_model_len:,} tokens, for which its budget lacks {missing:,} B; a lower "
             "max_model_len needs less",
         )
-    elif (missing := memory.required_bytes[0] - memory.budget_bytes) > 0:
+    elif (missing := demand.required_bytes - memory.budget_bytes) > 0:
         messages.append(
             f"what is asked needs {missing:,} B more than the engine's budget of "
             f"{memory.budget_bytes:,} B"
         )
-    if (missing := _sum_parts(memory, set(MemoryLedger)) - memory.usable_bytes) > 0:
+    if (missing := totals.device_bytes - memory.usable_bytes) > 0:
         messages.append(
             f"the engine's budget of {memory.budget_bytes:,} B leaves {missing:,} B too little for "
             "what it holds outside: a lower gpu_memory_fraction leaves more",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
+    FilledPool,
     PoolLimits,
     RankMemory,
-    build_engine_memory,
     build_rank_memories,
 )
 from service.estimator.backends.paged_pool.pool import (
@@ -36,6 +36,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import Version, resolve_version
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import ServeWorkload
@@ -62,8 +63,24 @@ class SglangSettings:
     free_bytes: int
 
 
-def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one SGLang replica."""
+    workload = question.workload
+    pools: Memo[FilledPool] = cache.get_memo("sglang pools")
+    replica = (cache.get_model_key(question.model), question.replica_key)
+    key = (replica, workload.num_sequences, question.accepted_tokens)
+    pool = pools.get(key)
+    if pool is None:
+        pool = pools.store(key, _fill_pool(question))
+    return build_pool_estimate(
+        pool.totals,
+        pool.count_demand(workload),
+        detail=question.detail,
+        warnings=question.device.list_warnings(workload.weight_dtype),
+    )
+
+
+def _fill_pool(question: ServeQuestion) -> FilledPool:
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
     check_engine(model, workload, layout)
@@ -89,10 +106,11 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
         usable_bytes=device.usable_bytes,
         max_model_len=settings.max_model_len,
     )
-    return build_pool_estimate(
-        build_engine_memory(memories, workload, layout, limits),
-        detail=question.detail,
-        warnings=device.list_warnings(workload.weight_dtype),
+    return FilledPool(
+        memories,
+        limits,
+        num_gpus=layout.num_gpus,
+        kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
 
 

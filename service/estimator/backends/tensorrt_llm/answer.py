@@ -6,9 +6,9 @@ It is what is free once weights and activations are there. 1.0, PyTorch backend:
 
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
+    FilledPool,
     PoolLimits,
     RankMemory,
-    build_engine_memory,
     build_rank_memories,
 )
 from service.estimator.backends.paged_pool.pool import (
@@ -31,6 +31,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import ServeWorkload
@@ -46,8 +47,24 @@ _SOURCE = "TensorRT-LLM 1.0, _torch/pyexecutor/_util.py, KvCacheCreator"
 _CONTEXT, _COMMUNICATOR = 900 * MIB, 1200 * MIB
 
 
-def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one TensorRT-LLM replica."""
+    workload = question.workload
+    pools: Memo[FilledPool] = cache.get_memo("tensorrt_llm pools")
+    replica = (cache.get_model_key(question.model), question.replica_key)
+    key = (replica, workload.num_sequences, question.accepted_tokens)
+    pool = pools.get(key)
+    if pool is None:
+        pool = pools.store(key, _fill_pool(question))
+    return build_pool_estimate(
+        pool.totals,
+        pool.count_demand(workload),
+        detail=question.detail,
+        warnings=question.device.list_warnings(workload.weight_dtype),
+    )
+
+
+def _fill_pool(question: ServeQuestion) -> FilledPool:
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
     check_engine(model, workload, layout)
@@ -72,10 +89,11 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
         usable_bytes=device.usable_bytes,
         max_model_len=resolve_max_model_len(model, workload),
     )
-    return build_pool_estimate(
-        build_engine_memory(memories, workload, layout, limits),
-        detail=question.detail,
-        warnings=device.list_warnings(workload.weight_dtype),
+    return FilledPool(
+        memories,
+        limits,
+        num_gpus=layout.num_gpus,
+        kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
+    FilledPool,
     PoolLimits,
     RankMemory,
-    build_engine_memory,
     build_rank_memories,
 )
 from service.estimator.backends.paged_pool.pool import build_pool_estimate, make_exact_part
@@ -42,6 +42,7 @@ from service.estimator.rules.engines import check_engine, resolve_max_model_len
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
@@ -63,39 +64,66 @@ class VllmSettings:
     paging: Paging
 
 
-def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one vLLM replica.
 
     The rank whose pool is smallest decides for all.
     """
-    model, workload = question.model, question.workload
-    layout, device = question.layout, question.device
-    check_engine(model, workload, layout)
-    if model.family in _UNSUPPORTED_FAMILIES:
-        message = f"vLLM has no model of {model.family}: ask for engine transformers"
-        raise InvalidInputError(message, field="workload.engine")
-    _check_whole_experts(layout)
-    release = resolve_release(workload.engine_version, get_gpu_properties(device))
+    model, workload, device = question.model, question.workload, question.device
+    releases: Memo[VllmRelease] = cache.get_memo("vllm releases")
+    key = (cache.get_model_key(model), question.replica_key)
+    release = releases.get(key)
+    if release is None:
+        _check(question)
+        release = releases.store(
+            key, resolve_release(workload.engine_version, get_gpu_properties(device))
+        )
     max_model_len = resolve_max_model_len(model, workload)
-    settings = _resolve_settings(question, release, max_model_len)
+    # Asked sequences run at once only if the engine may schedule so many.
+    scheduled = max(release.get_max_num_sequences(device), workload.num_sequences)
+    pools: Memo[FilledPool] = cache.get_memo("vllm pools")
+    pool = pools.get((key, max_model_len, scheduled))
+    if pool is None:
+        settings = _resolve_settings(question, release, max_model_len, scheduled)
+        pool = pools.store((key, max_model_len, scheduled), _fill_pool(question, settings))
+    return build_pool_estimate(
+        pool.totals,
+        pool.count_demand(workload),
+        detail=question.detail,
+        warnings=device.list_warnings(workload.weight_dtype),
+    )
+
+
+def _check(question: ServeQuestion) -> None:
+    """Refuse what vLLM does not run."""
+    check_engine(question.model, question.workload, question.layout)
+    if question.model.family in _UNSUPPORTED_FAMILIES:
+        message = f"vLLM has no model of {question.model.family}: ask for engine transformers"
+        raise InvalidInputError(message, field="workload.engine")
+    _check_whole_experts(question.layout)
+
+
+def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
+    model, workload, layout = question.model, question.workload, question.layout
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(
         model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True
     )
     ranks = add_draft(target_ranks, _resolve_draft(model, workload), layout, workload.weight_dtype)
     memories = build_rank_memories(
-        ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, device)
+        ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, question.device)
     )
     limits = PoolLimits(
         source="vLLM, v1/core/kv_cache_utils.py",
         budget_bytes=settings.budget_bytes,
-        usable_bytes=device.usable_bytes,
+        usable_bytes=question.device.usable_bytes,
         max_model_len=settings.max_model_len,
     )
-    return build_pool_estimate(
-        build_engine_memory(memories, workload, layout, limits),
-        detail=question.detail,
-        warnings=device.list_warnings(workload.weight_dtype),
+    return FilledPool(
+        memories,
+        limits,
+        num_gpus=layout.num_gpus,
+        kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
 
 
@@ -132,12 +160,10 @@ def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture
 
 
 def _resolve_settings(
-    question: ServeQuestion, release: VllmRelease, max_model_len: int
+    question: ServeQuestion, release: VllmRelease, max_model_len: int, scheduled: int
 ) -> VllmSettings:
     model, workload, device = question.model, question.workload, question.device
     tokens = workload.max_num_batched_tokens or release.get_batched_tokens(device, max_model_len)
-    # Asked sequences run at once only if the engine may schedule so many.
-    default = max(release.get_max_num_sequences(device), workload.num_sequences)
     fraction = (
         FRACTION_PER_MILLE / 1000
         if workload.gpu_memory_fraction is None
@@ -155,7 +181,7 @@ def _resolve_settings(
         release=release,
         max_model_len=max_model_len,
         batched_tokens=tokens,
-        max_num_sequences=workload.max_num_sequences or default,
+        max_num_sequences=workload.max_num_sequences or scheduled,
         budget_bytes=int(device.usable_bytes * fraction),
         paging=paging,
     )
