@@ -18,7 +18,7 @@ from service.estimator.memory.allocator.caching_allocator import (
     CachingAllocator,
     make_allocator,
 )
-from service.estimator.memory.kv_cache import final_cache_bytes
+from service.estimator.memory.kv_cache import count_cache_bytes
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes import serving as passes
 from service.estimator.tape import sizes
@@ -63,7 +63,7 @@ def replayed(kind: Allocator, model: Architecture, workload: ServeWorkload) -> t
     if workload.cache is Cache.STATIC:
         tensors = 2 * model.num_hidden_layers
         for _ in range(tensors):
-            allocator.allocate(_blocks(final_cache_bytes(model, workload) // tensors))
+            allocator.allocate(_blocks(count_cache_bytes(model, workload).final // tensors))
     _run(allocator, events[Section.PREFILL], workload, workload.prompt_tokens)
     for step in range(1, DECODE_STEPS + 1):
         for block in _run(

@@ -3,8 +3,9 @@
 They hold all tokens, a window of them, or their full length from the start.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
@@ -33,62 +34,62 @@ class CacheBytes:
 
 
 def count_cache_bytes(model: Architecture, workload: ServeWorkload) -> CacheBytes:
-    """Return the bytes of the caches of a replica."""
+    """Return the bytes of the caches of a replica.
+
+    A window's layer has a view of the whole prompt after prefill and of a window of tokens before
+    a decode step, and keeps one token less than the window.
+    """
+    layers = [
+        _LayerCache(block.cache_elements_per_token * count, get_cache_window(block), count)
+        for block, count in model.blocks
+        if block.cache_elements_per_token
+    ]
+    static, prompt = workload.cache is Cache.STATIC, workload.prompt_tokens
+    total = prompt + workload.output_tokens
+    width = workload.num_sequences * workload.kv_cache_dtype.bytes_per_element
+    counters = COUNTER_BYTES * sum(
+        [layer.num_layers for layer in layers if static or layer.window is not None]
+    )
+    if static:
+        length = count_static_tokens(workload)
+        prefill = decode = final = _count_elements(layers, length, length, 0)
+    else:
+        prefill = _count_elements(layers, prompt, None, 0)
+        decode = _count_elements(layers, total - 1, total - 1, 0)
+        final = _count_elements(layers, total, total, 1)
     return CacheBytes(
-        per_token=kv_bytes_per_token(model, workload),
-        counters=counter_bytes(model, workload),
-        prefill=prefill_cache_bytes(model, workload),
-        decode=decode_cache_bytes(model, workload),
-        final=final_cache_bytes(model, workload),
+        per_token=sum([layer.elements for layer in layers])
+        * workload.kv_cache_dtype.bytes_per_element,
+        counters=counters,
+        prefill=prefill * width + counters,
+        decode=decode * width + counters,
+        final=final * width + counters,
         recurrent=recurrent_state_bytes(model, workload),
     )
 
 
-def kv_bytes_per_token(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes that all layers cache for one token.
+class _LayerCache(NamedTuple):
+    """Elements that layers of a kind cache for a token, and their window."""
 
-    Each layer has two tensors of the key/value heads.
+    elements: int
+    window: int | None
+    num_layers: int
+
+
+def _count_elements(
+    layers: Sequence[_LayerCache], tokens: int, longest: int | None, dropped: int
+) -> int:
+    """Return the elements of so many tokens, of which a window keeps its own less the dropped.
+
+    Without a ``longest`` a window keeps all of them.
     """
-    elements = sum(block.cache_elements_per_token * count for block, count in model.blocks)
-    return elements * workload.kv_cache_dtype.bytes_per_element
-
-
-def final_cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the cache at the end.
-
-    A window's layer keeps one token less than the window.
-    """
-    if workload.cache is Cache.STATIC:
-        return _static_cache_bytes(model, workload)
-    tokens = workload.prompt_tokens + workload.output_tokens
-    return _sum_cache_bytes(
-        model, workload, tokens, count_in_window=lambda window: min(tokens, window - 1)
-    )
-
-
-def prefill_cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the cache after prefill.
-
-    A window's layer keeps a view of the whole prompt.
-    """
-    if workload.cache is Cache.STATIC:
-        return _static_cache_bytes(model, workload)
-    return _sum_cache_bytes(
-        model, workload, workload.prompt_tokens, count_in_window=lambda _: workload.prompt_tokens
-    )
-
-
-def decode_cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the cache before the last decode step.
-
-    A window's layer keeps a view of a window of tokens.
-    """
-    if workload.cache is Cache.STATIC:
-        return _static_cache_bytes(model, workload)
-    tokens = workload.prompt_tokens + workload.output_tokens - 1
-    return _sum_cache_bytes(
-        model, workload, tokens, count_in_window=lambda window: min(tokens, window)
-    )
+    elements = 0
+    for layer in layers:
+        num_tokens = tokens
+        if layer.window is not None and longest is not None:
+            num_tokens = min(longest, layer.window - dropped)
+        elements += layer.elements * num_tokens
+    return elements
 
 
 def count_engine_cache_elements(block: BlockModule) -> int:
@@ -104,15 +105,6 @@ def get_cache_window(block: BlockModule) -> int | None:
     """Return the most tokens that a layer's cache keeps; None is all."""
     window: int | None = getattr(block, "cache_window", None)
     return window
-
-
-def counter_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the layers' own counters."""
-    static = workload.cache is Cache.STATIC
-    blocks = [(block, count) for block, count in model.blocks if block.cache_elements_per_token]
-    return COUNTER_BYTES * sum(
-        count for block, count in blocks if static or get_cache_window(block) is not None
-    )
 
 
 def recurrent_state_bytes(model: Architecture, workload: ServeWorkload) -> int:
@@ -135,29 +127,3 @@ def _state_bytes(block: BlockModule, dtype: DType) -> int:
 def count_static_tokens(workload: ServeWorkload) -> int:
     """Return the tokens that a static cache is made for."""
     return max(workload.prompt_tokens + workload.output_tokens, workload.max_model_len or 0)
-
-
-def _static_cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    length = count_static_tokens(workload)
-    return _sum_cache_bytes(
-        model, workload, length, count_in_window=lambda window: min(length, window)
-    )
-
-
-def _sum_cache_bytes(
-    model: Architecture,
-    workload: ServeWorkload,
-    tokens: int,
-    *,
-    count_in_window: Callable[[int], int],
-) -> int:
-    elements = 0
-    for block, count in model.blocks:
-        window = get_cache_window(block)
-        elements += (
-            block.cache_elements_per_token
-            * count
-            * (tokens if window is None else count_in_window(window))
-        )
-    cache_bytes = elements * workload.num_sequences * workload.kv_cache_dtype.bytes_per_element
-    return cache_bytes + counter_bytes(model, workload)

@@ -15,6 +15,7 @@ from service.estimator.model.families.speculative import count_draft_tokens, get
 from service.estimator.rules.engines import check_engine, resolve_max_model_len
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate, Serving
 from service.estimator.values.units import MIB, ceil_div
 from service.estimator.values.workload import Attention, Quantization, ServeWorkload
@@ -35,7 +36,7 @@ _KV = (
 _GRAPH = "llama.cpp, src/llama-context.cpp: one graph of a micro batch, reserved at the start"
 
 
-def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one llama-server.
 
     Everything is allocated when it starts.
@@ -43,7 +44,11 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
     _check_workload(model, workload, layout)
-    tensors = file_bytes(model, workload.quantization, workload.weight_dtype)
+    files: Memo[GgufBytes] = cache.get_memo("gguf files")
+    key = (cache.get_model_key(model), workload.quantization, workload.weight_dtype)
+    tensors = files.get(key) or files.store(
+        key, file_bytes(model, workload.quantization, workload.weight_dtype)
+    )
     kv_bytes, graph = cache_bytes(model, workload), graph_bytes(model, workload)
     weights = tensors.layers + tensors.head
     draft = get_draft_model(workload.speculative)

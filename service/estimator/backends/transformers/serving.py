@@ -15,7 +15,6 @@ from service.estimator.memory.kv_cache import (
     CacheBytes,
     count_cache_bytes,
     count_static_tokens,
-    final_cache_bytes,
 )
 from service.estimator.memory.model_limits import list_attention_warnings
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
@@ -159,7 +158,7 @@ def count_draft_bytes(workload: ServeWorkload, release: TransformersRelease) -> 
     )
     return {
         "weights": count_stored_weight_bytes(draft, plain, release, draft.quantization),
-        "kv_cache": final_cache_bytes(draft, plain),
+        "kv_cache": count_cache_bytes(draft, plain).final,
         "logits": verified_bytes,
     }
 

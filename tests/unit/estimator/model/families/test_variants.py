@@ -11,9 +11,7 @@ import pytest
 from service.estimator.estimate import estimate
 from service.estimator.memory.kv_cache import (
     COUNTER_BYTES,
-    decode_cache_bytes,
-    final_cache_bytes,
-    prefill_cache_bytes,
+    count_cache_bytes,
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import (
@@ -316,9 +314,9 @@ def test_a_window_holds_the_prompt_first_and_a_window_later() -> None:
     token = 2 * 2 * 32 * 2 * 2
     counters = 4 * COUNTER_BYTES
 
-    assert prefill_cache_bytes(model, workload) == token * 6 * 40 + counters
-    assert decode_cache_bytes(model, workload) == token * (4 * 16 + 2 * 47) + counters
-    assert final_cache_bytes(model, workload) == token * (4 * 15 + 2 * 48) + counters
+    assert count_cache_bytes(model, workload).prefill == token * 6 * 40 + counters
+    assert count_cache_bytes(model, workload).decode == token * (4 * 16 + 2 * 47) + counters
+    assert count_cache_bytes(model, workload).final == token * (4 * 15 + 2 * 48) + counters
 
 
 def test_a_static_cache_is_as_long_as_the_window_where_there_is_one() -> None:
@@ -329,7 +327,8 @@ def test_a_static_cache_is_as_long_as_the_window_where_there_is_one() -> None:
     )
 
     assert (
-        final_cache_bytes(model, workload) == 2 * 2 * 32 * 2 * (4 * 16 + 2 * 48) + 6 * COUNTER_BYTES
+        count_cache_bytes(model, workload).final
+        == 2 * 2 * 32 * 2 * (4 * 16 + 2 * 48) + 6 * COUNTER_BYTES
     )
 
 
