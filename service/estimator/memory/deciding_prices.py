@@ -14,25 +14,31 @@ _PER_TOKEN, _AT_ONE = 2, 5
 def select_deciding(prices: Sequence[Size]) -> list[int]:
     """Return the indices of the prices that the first highest one is ever among, in order."""
     bounds = [sizes.expand_at_one(price) for price in prices]
-    undominated = [index for index in range(len(bounds)) if not _is_dominated(bounds, index)]
-    hull = _find_hull(bounds, undominated)
-    return [index for index in undominated if index in hull or not _is_between(bounds, index, hull)]
+    hull = _find_hull(bounds)
+    # The hull leaves few of them out of many; those are compared with each other.
+    survivors = [
+        index
+        for index in range(len(bounds))
+        if not _is_dominated(bounds, index, hull)
+        and (index in hull or not _is_between(bounds, index, hull))
+    ]
+    return [index for index in survivors if not _is_dominated(bounds, index, survivors)]
 
 
-def _is_dominated(bounds: Sequence[Size], index: int) -> bool:
-    """Return whether a price before one is never below it, or one behind it is always above."""
+def _is_dominated(bounds: Sequence[Size], index: int, others: Sequence[int]) -> bool:
+    """Return whether some price before one is never below it, or a later one always above."""
     own = bounds[index]
-    for other, bound in enumerate(bounds):
-        covers = other != index and all(map(ge, bound, own))
-        if covers and (other < index or bound[_AT_ONE] > own[_AT_ONE]):
+    for other in others:
+        covers = other != index and all(map(ge, bounds[other], own))
+        if covers and (other < index or bounds[other][_AT_ONE] > own[_AT_ONE]):
             return True
     return False
 
 
-def _find_hull(bounds: Sequence[Size], indices: Sequence[int]) -> list[int]:
+def _find_hull(bounds: Sequence[Size]) -> list[int]:
     """Return the upper hull of prices by what grows with tokens and what does not."""
     hull: list[int] = []
-    for index in sorted(indices, key=lambda index: bounds[index][_PER_TOKEN]):
+    for index in sorted(range(len(bounds)), key=lambda index: bounds[index][_PER_TOKEN]):
         x, y = bounds[index][_PER_TOKEN], bounds[index][_AT_ONE]
         while len(hull) > 1:
             (a, b), (c, d) = ((bounds[one][_PER_TOKEN], bounds[one][_AT_ONE]) for one in hull[-2:])
