@@ -29,7 +29,8 @@ from service.estimator.passes.recorder import (
     record_serving,
     record_training,
 )
-from service.estimator.rules.training import check_shape, check_training
+from service.estimator.rules.checks import check, check_sizes
+from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.rules.warnings import list_effect_warnings
 from service.estimator.speed.throughput import WorkCache
 from service.estimator.values.corrections import Corrections, ImplausibleCorrectionError
@@ -99,9 +100,9 @@ class PlanCache:
         key = (model.spec, model.quantization, get_fixed_fields(workload), layout)
         cached = self._static_memory.get(key)
         if cached is not None:
-            check_shape(model, workload)
+            check_sizes(TRAIN_TRANSFORMERS, model, workload, layout)
             return cached
-        check_training(model, workload, layout)
+        check(TRAIN_TRANSFORMERS, model, workload, layout)
         rank = self.get_shard(model, layout.tensor_parallel, TRANSFORMERS)
         return _store(
             self._static_memory, key, build_static_memory(rank, workload, layout), self._capacity

@@ -7,7 +7,6 @@ from typing import Any
 from service.estimator.backends.megatron.chunks import record_chunk
 from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.states import STATES_PER_PARAMETER
-from service.estimator.backends.megatron.support import check_megatron
 from service.estimator.backends.megatron.timeline import (
     Recorder,
     ShapeRecording,
@@ -21,6 +20,8 @@ from service.estimator.memory.answer.explain import sort_parts
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.model.architecture import Architecture
+from service.estimator.rules.checks import check
+from service.estimator.rules.tables.training.megatron import TRAIN_MEGATRON
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
@@ -61,7 +62,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
 
     ``memory`` keeps what was recorded for other questions.
     """
-    check_megatron(model, workload, layout)
+    check(TRAIN_MEGATRON, model, workload, layout)
     recorder = _record if memory is None else _make_cached_recorder(memory)
     if detail is Detail.NUMBERS:
         partial_estimate = _outline_training(

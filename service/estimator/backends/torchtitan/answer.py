@@ -8,11 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from service.estimator.backends.torchtitan.model import build_torchtitan_model
-from service.estimator.backends.torchtitan.support import (
-    check_torchtitan,
-    is_loss_compiled,
-    split_to_rank,
-)
 from service.estimator.backends.transformers.training import explain_training, outline_training
 from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.fsdp_buffers import resolve_gathering
@@ -28,7 +23,13 @@ from service.estimator.memory.training_pass import (
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.losses import LossPass
 from service.estimator.passes.recorder import PeakCandidates, record_training
-from service.estimator.rules.training import check_shape, check_training
+from service.estimator.rules.checks import check, check_sizes
+from service.estimator.rules.tables.training.torchtitan import (
+    TORCHTITAN_MODELS,
+    TRAIN_TORCHTITAN,
+    is_loss_compiled,
+)
+from service.estimator.rules.tables.training.transformers import STEP_BY_OPERATION
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
@@ -54,12 +55,12 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
 
     ``memory`` keeps what was recorded for other questions.
     """
-    check_torchtitan(workload, layout)
+    check(TRAIN_TORCHTITAN, model, workload, layout)
     context_ranks = layout.context_parallel
     memory = {} if memory is None else memory
-    local, shared = split_to_rank(workload, layout)
+    local, shared = _split_to_rank(workload, layout)
     static_memory = _get_static_memory(memory, model, local, shared, context_ranks)
-    check_shape(model, local)
+    check_sizes(STEP_BY_OPERATION, model, local, shared)
     candidates = _get_candidates(
         memory, _build_model_key(model, workload, context_ranks), static_memory, local, shared
     )
@@ -85,6 +86,24 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         warnings=warnings,
         detail=detail,
         level=level,
+    )
+
+
+def _split_to_rank(workload: TrainWorkload, layout: Layout) -> tuple[TrainWorkload, Layout]:
+    """Return the workload and layout of one rank.
+
+    It has its part of each sequence, with states over data and context ranks. For context ranks,
+    sequences are split into twice as many parts as there are ranks, of which each takes an early
+    and a late one; its tensor-parallel ranks share those between them.
+    """
+    num_parts = layout.context_parallel * layout.tensor_parallel
+    if num_parts == 1:
+        return workload, layout
+    local = replace(workload, sequence_length=workload.sequence_length // num_parts)
+    if layout.context_parallel == 1:
+        return local, layout
+    return local, replace(
+        layout, context_parallel=1, data_parallel=layout.data_parallel * layout.context_parallel
     )
 
 
@@ -122,12 +141,9 @@ def _get_static_memory(
             float8=False,
             framework_version=None,
         )
-        check_training(
-            model,
-            plain,
-            replace(layout, tensor_parallel=1, sequence_parallel=False),
-            per_operation=True,
-        )
+        whole = replace(layout, tensor_parallel=1, sequence_parallel=False)
+        check(STEP_BY_OPERATION, model, plain, whole)
+        check(TORCHTITAN_MODELS, model, workload, layout)
         tensor_ranks = layout.tensor_parallel
         local_model = _get_or_make(
             memory,

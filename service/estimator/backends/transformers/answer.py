@@ -9,7 +9,7 @@ from service.estimator.backends.transformers.serving import Recorder, ReplicaSet
 from service.estimator.memory.answer.assemble import PartialEstimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS, SplitPlan
-from service.estimator.rules.serving import check_serving
+from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
@@ -29,7 +29,7 @@ def answer_serving(  # noqa: PLR0913 - what is asked, where, with what is known,
     share: ShardModel,
 ) -> PartialEstimate:
     """Return the partial estimate of one rank's replica."""
-    check_serving(model, workload, layout)
+    check_in_transformers(model, workload, layout)
     rank = share(model, layout.tensor_parallel, TRANSFORMERS)
     return explain(
         rank, workload, ReplicaSetup(layout=layout, device=device, corrections=corrections), record

@@ -36,7 +36,9 @@ from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import check_engine, resolve_max_model_len
+from service.estimator.rules.checks import check
+from service.estimator.rules.engines import resolve_max_model_len
+from service.estimator.rules.tables.serving.own_engines import SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -44,8 +46,6 @@ from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
 
-_UNSUPPORTED_FAMILIES = frozenset({"codegen", "gpt_neo"})
-"""Decoders of the hub that ``model_executor/models/registry.py`` does not list."""
 _SOURCE = "vLLM 0.19.0, v1/worker/gpu_worker.py, determine_available_memory"
 
 
@@ -68,11 +68,7 @@ def answer(
 
     The rank whose pool is smallest decides for all.
     """
-    check_engine(model, workload, layout)
-    if model.family in _UNSUPPORTED_FAMILIES:
-        message = f"vLLM has no model of {model.family}: ask for engine transformers"
-        raise InvalidInputError(message, field="workload.engine")
-    _check_whole_experts(layout)
+    check(SERVE_VLLM, model, workload, layout)
     settings = _resolve_settings(model, workload, device)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(
@@ -93,23 +89,6 @@ def answer(
         detail=detail,
         warnings=device.list_warnings(workload.weight_dtype),
     )
-
-
-def _check_whole_experts(layout: Layout) -> None:
-    """Refuse experts that are both spread and split.
-
-    vLLM does one or the other (``FusedMoEParallelConfig.make``).
-    """
-    if (
-        layout.expert_parallel == 1
-        or (layout.expert_tensor_parallel or layout.tensor_parallel) == 1
-    ):
-        return
-    ranks = layout.tensor_parallel * layout.data_parallel
-    message = (
-        f"vLLM spreads whole experts over all tensor x data ranks: expert_parallel is 1 or {ranks}"
-    )
-    raise InvalidInputError(message, field="layout.expert_parallel")
 
 
 def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:

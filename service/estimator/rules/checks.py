@@ -1,0 +1,107 @@
+"""The estimator's way through the table of rules: the first that a question breaks is its refusal.
+
+Rules that cannot apply to a model are dropped once, and words that were legal once are legal for
+every batch and sequence: for these only the rules about sizes are asked again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.rules.grammar.conditions import settle
+from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
+from service.estimator.rules.grammar.rule import Rule, RuleTable
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Workload
+
+_SIZES = frozenset(
+    {
+        *("tokens", "longest", "workload.micro_batch_size", "workload.sequence_length"),
+        *("workload.num_sequences", "workload.prompt_tokens", "workload.output_tokens"),
+    }
+)
+"""What differs from one batch and sequence to the next."""
+_SHARDS = ("layout.shard_size", "layout.data_parallel", "layout.context_parallel")
+_MADE_OF: Mapping[str, tuple[str, ...]] = {
+    "layout.num_gpus": (*_SHARDS[1:], "layout.tensor_parallel", "layout.pipeline_parallel"),
+    "layout.shards": _SHARDS,
+    "workload.lora.dtype": ("workload.lora",),
+}
+"""Fields that others decide, or that are not always there, with those that stand for them."""
+_MAX_MODELS, _MAX_LEGAL = 256, 1024
+_CHECKS: dict[tuple[int, int], "Checks"] = {}
+
+
+class Checks:
+    """The refusals of one table that can apply to one model."""
+
+    def __init__(self, table: RuleTable, model: Architecture) -> None:
+        """Drop what the model settles, and part the rest by whether sizes decide."""
+        self.model, self.table = model, table
+        self._facts = collect_facts(model)
+        self._rules = tuple(select_rules(table.refusals, self._facts))
+        self._sized = tuple(rule for rule in self._rules if rule.reads & _SIZES)
+        words = {path for rule in self._rules if not rule.reads & _SIZES for path in rule.reads}
+        self._get_words = _make_reader("workload", words)
+        self._get_degrees = _make_reader("layout", words)
+        self._legal: set[object] = set()
+
+    def check(self, workload: Workload, layout: Layout) -> None:
+        """Raise the refusal of the first rule that a question breaks."""
+        words = self._get_words(workload), self._get_degrees(layout)
+        if words in self._legal:
+            self.check_sizes(workload, layout)
+            return
+        _check_all(self._rules, Case(self._facts, workload, layout))
+        if len(self._legal) >= _MAX_LEGAL:
+            self._legal.clear()
+        self._legal.add(words)
+
+    def check_sizes(self, workload: Workload, layout: Layout) -> None:
+        """Raise the refusal of the first rule about sizes that a question breaks."""
+        if self._sized:
+            _check_all(self._sized, Case(self._facts, workload, layout))
+
+
+def check(table: RuleTable, model: Architecture, workload: Workload, layout: Layout) -> None:
+    """Raise InvalidInputError or NotModelledError for what a table forbids."""
+    _get_checks(table, model).check(workload, layout)
+
+
+def check_sizes(table: RuleTable, model: Architecture, workload: Workload, layout: Layout) -> None:
+    """Raise what ``check`` does about batch and sequence; all else was legal before."""
+    _get_checks(table, model).check_sizes(workload, layout)
+
+
+def select_rules(rules: Iterable[Rule], facts: ModelFacts) -> Iterable[Rule]:
+    """Yield the rules that a model leaves open, or breaks."""
+    for rule in rules:
+        case = Case(facts, None, None)  # type: ignore[arg-type]  # only the model is looked at
+        asked = frozenset(path for path in rule.reads if not path.startswith("model."))
+        applies = True if rule.when is None else settle(rule.when, case, asked)
+        if applies is not False and settle(rule.require, case, asked) is not True:
+            yield rule
+
+
+def _check_all(rules: Iterable[Rule], case: Case) -> None:
+    for rule in rules:
+        if not rule.allows(case):
+            raise rule.make_refusal(case)
+
+
+def _get_checks(table: RuleTable, model: Architecture) -> Checks:
+    key = (id(table), id(model))
+    checks = _CHECKS.get(key)
+    if checks is None:
+        if len(_CHECKS) >= _MAX_MODELS:
+            _CHECKS.clear()
+        # Checks hold their model, so that its number is no other's while they are kept.
+        checks = _CHECKS[key] = Checks(table, model)
+    return checks
+
+
+def _make_reader(of: str, paths: Iterable[str]) -> Callable[[object], object]:
+    """Return what fetches the fields that decide about legality from a workload or a layout."""
+    simple = {part for path in paths for part in _MADE_OF.get(path, (path,))}
+    names = sorted(path.removeprefix(f"{of}.") for path in simple if path.startswith(f"{of}."))
+    return attrgetter(*(names or ["__class__"]))
