@@ -1,4 +1,4 @@
-"""Images of a request, and their rules."""
+"""Images of a request."""
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images

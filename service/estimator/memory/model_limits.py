@@ -1,7 +1,4 @@
-"""Limits of a model itself.
-
-They are sequences beyond its positions, and kernels that its attention cannot use.
-"""
+"""Kernels that a model does not run, whatever is asked."""
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.workload import Attention

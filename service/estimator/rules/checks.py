@@ -28,8 +28,9 @@ _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "workload.lora.dtype": ("workload.lora",),
 }
 """Fields that others decide, or that are not always there, with those that stand for them."""
-_MAX_MODELS, _MAX_LEGAL = 256, 1024
-_CHECKS: dict[tuple[int, int], "Checks"] = {}
+_MAX_KEPT, _MAX_LEGAL = 512, 1024
+_CHECKS: dict[object, "Checks"] = {}
+"""By table and model, each under two keys."""
 
 
 class Checks:
@@ -90,13 +91,17 @@ def _check_all(rules: Iterable[Rule], case: Case) -> None:
 
 
 def _get_checks(table: RuleTable, model: Architecture) -> Checks:
-    key = (id(table), id(model))
+    checks = _CHECKS.get((id(table), id(model)))
+    if checks is not None:
+        return checks
+    # A model that a library unpacks is made for each question: its numbers tell that it is known.
+    key = (id(table), model.spec, model.quantization)
     checks = _CHECKS.get(key)
     if checks is None:
-        if len(_CHECKS) >= _MAX_MODELS:
+        if len(_CHECKS) >= _MAX_KEPT:
             _CHECKS.clear()
         # Checks hold their model, so that its number is no other's while they are kept.
-        checks = _CHECKS[key] = Checks(table, model)
+        checks = _CHECKS[key] = _CHECKS[id(table), id(model)] = Checks(table, model)
     return checks
 
 

@@ -32,7 +32,7 @@ from service.estimator.values.workload import (
 )
 from tests.tiny_models import tiny_config
 
-Words = Mapping[str, Any]
+Words = dict[str, Any]
 _QUANTISED: Mapping[str, Words] = {
     "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
     "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128]},
@@ -70,7 +70,7 @@ TRAINED: Mapping[str, Sequence[object]] = {
         _GATHERED,
         replace(_BF16, autocast=True),
         *(
-            replace(_BF16, **{f"{role}_dtype": DType.FP8}, name="custom")
+            replace(_BF16, **{f"{role}_dtype": DType.FP8}, name="custom")  # type: ignore[arg-type]  # each is a dtype
             for role in ("param", "compute", "grad", "master", "main_grad", "optimizer")
         ),
         replace(_BF16, param_dtype=DType.FP8, compute_dtype=DType.FP8),

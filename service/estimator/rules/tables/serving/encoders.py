@@ -13,17 +13,8 @@ from service.estimator.rules.grammar.conditions import (
     satisfies,
 )
 from service.estimator.rules.grammar.fields import layout, model, workload
-from service.estimator.rules.grammar.rule import (
-    OTHERS,
-    Rule,
-    Topic,
-    invalid,
-    unmodelled,
-)
-from service.estimator.rules.predicates.models import (
-    count_served_tokens,
-    fits_served_decoder,
-)
+from service.estimator.rules.grammar.rule import OTHERS, Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.models import count_served_tokens, fits_served_decoder
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Cache, Quantization
 

@@ -15,13 +15,7 @@ from service.estimator.rules.grammar.conditions import (
     satisfies,
 )
 from service.estimator.rules.grammar.fields import layout, model, workload
-from service.estimator.rules.grammar.rule import (
-    OTHERS,
-    Refusal,
-    Rule,
-    Topic,
-    unmodelled,
-)
+from service.estimator.rules.grammar.rule import OTHERS, Refusal, Rule, Topic, unmodelled
 from service.estimator.rules.predicates.models import finds_experts, get_serving
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Quantization

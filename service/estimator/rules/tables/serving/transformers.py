@@ -25,10 +25,7 @@ from service.estimator.rules.grammar.rule import (
     invalid,
     unmodelled,
 )
-from service.estimator.rules.predicates.models import (
-    get_served_packing,
-    get_serving,
-)
+from service.estimator.rules.predicates.models import get_served_packing, get_serving
 from service.estimator.rules.tables.own_code import IMAGES, KERNELS
 from service.estimator.rules.tables.serving.encoders import ENCODERS
 from service.estimator.rules.tables.serving.engine_ranks import (

@@ -1,12 +1,7 @@
 """Rules of low-rank adapters, and of those that PEFT knows by other names."""
 
 from service.estimator.model.adapters.stacks import MERGED
-from service.estimator.rules.grammar.conditions import (
-    all_of,
-    is_given,
-    is_in,
-    satisfies,
-)
+from service.estimator.rules.grammar.conditions import all_of, is_given, is_in, satisfies
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
@@ -24,9 +19,7 @@ from service.estimator.rules.predicates.adapters import (
     names,
     suits_dora,
 )
-from service.estimator.rules.predicates.models import (
-    get_base_packing,
-)
+from service.estimator.rules.predicates.models import get_base_packing
 
 _TARGETS = "workload.lora.target_modules"
 

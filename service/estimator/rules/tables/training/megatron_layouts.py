@@ -16,13 +16,7 @@ from service.estimator.rules.grammar.conditions import (
 )
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
-from service.estimator.rules.grammar.rule import (
-    OTHERS,
-    Rule,
-    Topic,
-    invalid,
-    unmodelled,
-)
+from service.estimator.rules.grammar.rule import OTHERS, Rule, Topic, invalid, unmodelled
 from service.estimator.rules.tables.transformers_layouts import (
     REFUSES_HEADS,
     REFUSES_INNER,

@@ -12,10 +12,7 @@ from service.estimator.rules.grammar.conditions import (
 from service.estimator.rules.grammar.fields import layout, offload, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import (
-    Checkpointing,
-    OffloadTarget,
-)
+from service.estimator.values.workload import Checkpointing, OffloadTarget
 
 _NONE, _CPU, _NVME = OffloadTarget.NONE, OffloadTarget.CPU, OffloadTarget.NVME
 

@@ -17,20 +17,11 @@ from service.estimator.rules.grammar.conditions import (
 )
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, lora, model, offload, precision, workload
-from service.estimator.rules.grammar.rule import (
-    OTHERS,
-    Rule,
-    Topic,
-    invalid,
-    unmodelled,
-)
+from service.estimator.rules.grammar.rule import OTHERS, Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import contrasts_images, get_training
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import FULLY_SHARDED, Sharding
-from service.estimator.values.workload import (
-    Method,
-    OffloadTarget,
-)
+from service.estimator.values.workload import Method, OffloadTarget
 
 _DTYPES = (DType.FP32, DType.BF16, DType.FP16)
 

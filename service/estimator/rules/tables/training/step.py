@@ -26,11 +26,7 @@ from service.estimator.rules.tables.own_code import KERNELS
 from service.estimator.rules.tables.training.offload import OFFLOADS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import (
-    Checkpointing,
-    Loss,
-    Method,
-)
+from service.estimator.values.workload import Checkpointing, Loss, Method
 
 _WHOLE = tuple(name for name, optimizer in MODELLED.items() if optimizer.whole_tensors)
 

@@ -26,13 +26,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import (
-    Attention,
-    Checkpointing,
-    Loss,
-    Method,
-    TrainWorkload,
-)
+from service.estimator.values.workload import Attention, Checkpointing, Loss, Method, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
 """Families of torchtitan's own models that are read here.
@@ -120,8 +114,7 @@ _RULES = (
         require=is_in(workload.loss, Loss.FULL_LOGITS),
         topic=Topic.VOCABULARY,
         refusal=unmodelled(
-            "loss {workload.loss} over a vocabulary that tensor_parallel ranks share",
-            "full_logits",
+            "loss {workload.loss} over a vocabulary that tensor_parallel ranks share", "full_logits"
         ),
         reason="loss {workload.loss} over a vocabulary that tensor_parallel ranks share",
     ),
