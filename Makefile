@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The one module that mypyc compiles, and when it last did; without a C compiler it runs as it is.
+TYPED := service/estimator/memory/allocator/caching_allocator.py
+NATIVE := $(VENV)/.native
+BUILDER := deploy/release/native/build_native.py
 # One more than there are cores, up to four: tests of processes wait a good deal.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
@@ -12,7 +16,7 @@ PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## make .venv with everything that running and testing need
+setup: $(STAMP) $(NATIVE) ## make .venv with everything that running and testing need
 
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
@@ -21,10 +25,15 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(STAMP) ## start everything embedded on http://127.0.0.1:8000
+$(NATIVE): $(BUILDER) $(TYPED) | $(STAMP)
+	rm -f $(TYPED:.py=*.so)
+	-$(BIN)/python $(BUILDER)
+	@touch $@
+
+run: $(STAMP) $(NATIVE) ## start everything embedded on http://127.0.0.1:8000
 	$(BIN)/headroom up
 
-test: $(STAMP) ## run every check and every test: what CI runs
+test: $(STAMP) $(NATIVE) ## run every check and every test: what CI runs
 	$(MAKE) --no-print-directory --jobs 2 --output-sync check compiled
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
@@ -49,7 +58,7 @@ compiled: $(STAMP)
 	$(BIN)/python -m compileall -q service worker migrations
 	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null
 
-bench: $(STAMP) ## print the speed of estimate, of the API and of a cold CLI
+bench: $(STAMP) $(NATIVE) ## print the speed of estimate, of the API and of a cold CLI
 	$(BIN)/python -m tests.bench
 
 bench-page: $(STAMP) ## print how soon the dashboard repaints after a key, in headless Chromium
@@ -89,5 +98,5 @@ test-gpu: $(STAMP) ## the tests that need a GPU
 	$(BIN)/python -m pytest tests/gpu
 
 clean: ## remove caches and the environment
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info $(TYPED:.py=*.so)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -42,7 +42,7 @@ from service.base.errors import StartupError
 from service.catalog import models as catalogue
 from service.db.migrate import get_head_revision
 from service.db.session import make_engine, make_sessions
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
 from service.runtime.settings import Settings
 from service.telemetry import spans
@@ -164,7 +164,10 @@ def create_app(settings: Settings) -> ASGIApp:
         # An issuer that hangs must not keep the keys from being read.
         refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))
     return make_application(
-        deps, handlers=ROUTERS, lifespan=(_make_lifespan(refreshers, notifier, engine),)
+        deps,
+        handlers=ROUTERS,
+        fast_route=fit.FAST_ROUTE,
+        lifespan=(_make_lifespan(refreshers, notifier, engine),),
     )
 
 

@@ -3,11 +3,20 @@
 Settings of the person who runs it are cleared, and real servers run on demand.
 """
 
+import gc
 import os
 
 import pytest
 
 pytest_plugins = ["tests.servers"]
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported for the tests out of every garbage collection.
+
+    torch and the tests are a million objects, and a probe collects before each of its runs.
+    """
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,8 @@ from service.jobs.states import Lease
 from service.runtime.logs import get_logger
 from service.runtime.settings import Settings
 from service.telemetry.origin import TRACEPARENT_VARIABLE, set_origin, to_environ
-from service.telemetry.spans import Kind, get_traceparent, send_spans, span
+from service.telemetry.spans import get_traceparent, send_spans, span
+from service.telemetry.tracing import Kind
 from service.usecases.jobs import attempts, outcomes
 from service.usecases.jobs.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten
 from service.usecases.stored import Sessions

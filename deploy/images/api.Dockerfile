@@ -1,7 +1,10 @@
 # The API, the reconcile loop and the migrations: no torch, no compiler, no shell needed, nobody's root.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
+# The replay of the allocator is compiled: five times as fast. The image that runs has no compiler.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 COPY pyproject.toml README.md LICENSE ./
+COPY deploy/release/native ./deploy/release/native
 COPY service ./service
 COPY worker ./worker
 COPY migrations ./migrations

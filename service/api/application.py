@@ -14,14 +14,15 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from service.api.http import docs
-from service.api.http.decoding import MAX_BODY_BYTES, read_query
+from service.api.http.admission import admit_request
+from service.api.http.decoding import MAX_BODY_BYTES
 from service.api.http.dependencies import Dependencies
+from service.api.http.fast_path import FastPathMiddleware, FastRoute
 from service.api.http.middleware import RequestMiddleware
 from service.api.http.openapi import build_document
 from service.api.http.operation import Operation
 from service.api.http.options import OptionsMiddleware
 from service.api.http.problems import HANDLERS
-from service.contract.schemas.fields import NoQuery
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
@@ -30,9 +31,13 @@ def make_application(
     deps: Dependencies,
     *,
     handlers: Sequence[Router | HTTPRouteHandler],
+    fast_route: FastRoute | None = None,
     lifespan: Sequence[Lifespan] = (),
 ) -> ASGIApp:
-    """Return the application that answers with ``deps``."""
+    """Return the application that answers with ``deps``.
+
+    ``fast_route`` is one of the handlers' operations, which is answered without the router.
+    """
     app = Litestar(
         route_handlers=[*handlers, docs.router],
         exception_handlers=HANDLERS,
@@ -44,8 +49,11 @@ def make_application(
         logging_config=None,
     )
     app.state.openapi = msgspec.json.encode(build_document(app, version=deps.version))
+    routed: ASGIApp = OptionsMiddleware(app)
+    if fast_route is not None:
+        routed = FastPathMiddleware(routed, deps, fast_route)
     return RequestMiddleware(
-        OptionsMiddleware(app),
+        routed,
         deps.metrics,
         access_log=deps.settings.access_log,
         record_change=deps.record_change,
@@ -53,23 +61,8 @@ def make_application(
 
 
 async def admit(request: Request[Any, Any, Any]) -> None:
-    """Authorize a request and check its query parameters."""
+    """Authorize a routed request and check its query parameters."""
     operation: Operation | None = request.route_handler.opt.get("operation")
-    if operation is None:
-        return
-    request.scope["state"]["operation"] = operation
-    deps: Dependencies = request.app.state.parts
-    await deps.guard.admit(request.scope, operation)
-    refuse_parameters(request, operation)
-
-
-def refuse_parameters(request: Request[Any, Any, Any], operation: Operation) -> None:
-    """Refuse query parameters of an operation that documents none.
-
-    An operation that documents some reads them itself. Probes and scrapers add parameters of their
-    own to the operational endpoints, which ignore them.
-    """
-    if not request.scope["query_string"] or not request.scope["path"].startswith("/v1/"):
-        return
-    if operation.query is None:
-        read_query(request.scope, NoQuery)
+    if operation is not None:
+        deps: Dependencies = request.app.state.parts
+        await admit_request(deps.guard, request.scope, operation)

@@ -1,4 +1,4 @@
-"""Expected refusals: everything that a caller may catch, or be told, is in this tree.
+"""Tree of expected refusals.
 
 ServiceError
  ├── MalformedBodyError 400          the body is no JSON: syntax, UTF-8, depth

@@ -23,7 +23,7 @@ def refuse_ignored(
     Raises InvalidRequestError. ``takes`` are names as argparse keeps them; ``takes_fields`` says
     that every flag of workload and layout is taken too.
     """
-    for dest, flag in options.said.items():
+    for dest, flag in options.provided.items():
         if dest not in _ALWAYS and dest not in takes and not (takes_fields and "." in dest):
             name = command.partition(" ")[0]
             message = (

@@ -1,4 +1,4 @@
-"""What a call of the client may raise.
+"""Errors that a call of the client may raise.
 
 HeadroomError
  ├── ProblemError                 the server refused, in a problem document (RFC 9457)

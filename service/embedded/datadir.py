@@ -1,4 +1,4 @@
-"""The one directory that holds everything a run keeps, and who may touch which part of it.
+"""Data directory of an embedded run and its owners.
 
 DIR/lock        held by the owner, so that there is never a second one
 DIR/postgres/   the database        (the servers' user, nobody else)

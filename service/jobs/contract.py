@@ -18,7 +18,7 @@ from service.jobs.host import Host
 
 
 class ProbeDevice(StrEnum):
-    """Where a probe runs: a real CPU, fake tensors, or a real GPU."""
+    """Device of a probe: a CPU, fake tensors, or a GPU."""
 
     CPU = "cpu"
     TRACE = "trace"
@@ -82,7 +82,7 @@ class ModelSource(_Message, frozen=True, kw_only=True):
 
 
 class Priority(StrEnum):
-    """Which queued job goes first."""
+    """Order of queued jobs."""
 
     LOW = "low"
     NORMAL = "normal"

@@ -16,7 +16,7 @@ from opentelemetry.trace import Span as OpenSpan
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from service.telemetry.spans import Kind
+from service.telemetry.tracing import Kind
 
 MAX_SPANS = 1000
 SHORT_TIMEOUT_S = 2.0

@@ -6,63 +6,17 @@ Without an endpoint nothing of it is imported, and a span costs a look at a vari
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from enum import StrEnum
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from service.base.errors import StartupError
+from service.telemetry.tracing import Kind, Span, Tracing
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
 _EXTRA = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-
-
-class Kind(StrEnum):
-    """Relation of a span to its parent."""
-
-    INTERNAL = "internal"
-    SERVER = "server"
-    CLIENT = "client"
-    PRODUCER = "producer"
-    CONSUMER = "consumer"
-
-
-class Span(Protocol):
-    """Open span."""
-
-    def rename(self, name: str) -> None:
-        """Give it the name that was not known when it began."""
-
-    def set_attributes(self, attributes: Mapping[str, str | int | float | bool]) -> None:
-        """Add attributes."""
-
-    def fail(self, reason: str) -> None:
-        """Mark it as failed."""
-
-
-class Tracing(Protocol):
-    """Tracer that makes spans and sends them."""
-
-    def span(
-        self,
-        name: str,
-        *,
-        kind: Kind,
-        parent: str | None,
-        began_ns: int | None,
-        attributes: Mapping[str, str | int],
-    ) -> AbstractContextManager[Span]:
-        """Open a span beneath ``parent``, or beneath the one that is open."""
-        ...
-
-    def traceparent(self) -> str | None:
-        """Return the open span as a header."""
-        ...
-
-    def close(self) -> None:
-        """Send the remaining spans."""
 
 
 class _NoSpan:

@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
     ) -> argparse.Namespace:
         """Parse all arguments, or refuse the first that is unknown.
 
-        ``said`` of the result maps what was given to its spelling.
+        ``provided`` of the result maps what was given to its spelling.
         """
         self._seen_flags.clear()
         options, extra = self.parse_known_args(args, namespace)
@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
             near = get_close_matches(extra[0].partition("=")[0], self._option_string_actions, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             self.error(f"unknown argument {extra[0]!r}.{hint}")
-        options.said = dict(self._iter_provided(options))
+        options.provided = dict(self._iter_provided(options))
         return options
 
     def _iter_provided(self, options: argparse.Namespace) -> Iterator[tuple[str, str]]:

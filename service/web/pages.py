@@ -41,7 +41,10 @@ def explore(request: AnyRequest) -> ASGIApp:
 
 @get(["/clusters", "/clusters/{cluster:str}"], sync_to_thread=False)
 def clusters(request: AnyRequest) -> ASGIApp:
-    """Show the clusters, or the one that the page's script reads off its address."""
+    """Show the clusters.
+
+    The page's script reads off its address whether one of them is meant.
+    """
     return _respond(request, "clusters.html")
 
 

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device

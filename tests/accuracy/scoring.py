@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, UnknownModelTypeError

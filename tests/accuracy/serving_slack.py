@@ -20,7 +20,7 @@ from service.estimator.memory.allocator.caching_allocator import (
 )
 from service.estimator.memory.kv_cache import final_cache_bytes
 from service.estimator.model.architecture import Architecture
-from service.estimator.passes import recorder as passes
+from service.estimator.passes import serving as passes
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events, LoggingTape
 from service.estimator.tape.graph import Mode

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.tape.ops.elementwise import activate_saving_input
 from service.estimator.values.device import Device

@@ -16,6 +16,15 @@ def test_the_example_is_the_file_that_it_names() -> None:
         assert (_ROOT / example["file"]).read_text() == example["code"]
 
 
+def test_the_paths_are_there() -> None:
+    """Whoever looks for a file that it names finds it."""
+    text = (_ROOT / "CONTRIBUTING.md").read_text()
+    paths = re.findall(r"`((?:service|worker|tests|deploy|docs)/[\w./]+)`", text)
+
+    assert len(paths) > 30
+    assert [path for path in paths if not (_ROOT / path).exists()] == []
+
+
 def test_the_commands_are_targets_of_the_makefile() -> None:
     """Every ``make`` command that CONTRIBUTING tells is one."""
     targets = set(re.findall(r"^([a-z]+):", (_ROOT / "Makefile").read_text(), re.MULTILINE))

@@ -5,23 +5,21 @@ cold ``fit``. Ratios inside one run mean something; absolute values depend on wh
 does.
 """
 
-import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import (
@@ -34,19 +32,12 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.bench.batches import measure_batches
-from tests.bench.load import Load, encode_request, run_load
 from tests.bench.page import write_page
 from tests.bench.published import tabulate_published
+from tests.bench.requests import measure_requests
 from tests.bench.rules import score_rules
 from tests.bench.searches import time_searches
-from tests.bench.servers import run_floor, run_service
 
-QUESTION = {
-    "model": "llama-2-7b",
-    "workload": {"task": "train", "sequence_length": 4096, "activation_checkpointing": "full"},
-    "gpu": "A100-SXM4-80GB",
-    "layout": {"data_parallel": 8, "zero_stage": 3},
-}
 COLD = [
     "fit",
     "llama-2-7b",
@@ -130,41 +121,6 @@ def time_estimates() -> Table:
             for detail in (Detail.FULL, Detail.REPLAYED)
         ]
         table.add_row(title, *(f"{time:,.0f}" for time in (*warm, *cold)))
-    return table
-
-
-def measure_requests() -> Table:
-    """Measure what the HTTP API sustains, next to the floor.
-
-    Both are interleaved in one run.
-    """
-    table = Table(
-        "endpoint",
-        "requests/s",
-        "p50 ms",
-        "p99 ms",
-        "statuses",
-        title="HTTP, 1 server process, 16 connections",
-    )
-    fit = encode_request("POST", "/v1/fit", json.dumps(QUESTION).encode())
-    rows: dict[str, list[Load]] = {"raw ASGI, constant body": [], "POST /v1/fit, full answer": []}
-    with (
-        tempfile.TemporaryDirectory(prefix="headroom-bench-") as data_dir,
-        run_service(Path(data_dir)) as port,
-        run_floor() as base,
-    ):
-        for _ in range(3):
-            rows["raw ASGI, constant body"].append(run_load("127.0.0.1", base, fit))
-            rows["POST /v1/fit, full answer"].append(run_load("127.0.0.1", port, fit))
-    for name, loads in rows.items():
-        best = max(loads, key=lambda load: load.requests_per_second)
-        table.add_row(
-            name,
-            f"{best.requests_per_second:,.0f}",
-            f"{best.p50_ms:.2f}",
-            f"{best.p99_ms:.2f}",
-            str(best.statuses),
-        )
     return table
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import TrainWorkload

@@ -20,7 +20,7 @@ from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.workload import ServeRequest, TrainRequest, WorkloadRequest
 from service.contract.to_question.fits import ResolvedModel
 from service.contract.to_question.plans import read_plan, read_prices
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.corrections import Corrections, InstantCorrection
 from service.estimator.values.workload import Engine
 from service.planner.cluster.inventory import ClusterInventory, Node, Pool

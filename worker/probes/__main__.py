@@ -13,7 +13,8 @@ from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, Protocol
 from service.probing.refusal import Refusal
 from service.runtime.logs import configure, get_logger
 from service.telemetry.origin import set_origin_from_environ
-from service.telemetry.spans import Kind, send_spans, span
+from service.telemetry.spans import send_spans, span
+from service.telemetry.tracing import Kind
 from worker.probes.niceness import lower_priority
 from worker.probes.run.phases import Phases
 

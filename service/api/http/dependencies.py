@@ -10,13 +10,15 @@ from litestar import Request
 from service.access.keys import Principal
 from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
 from service.usecases.access.keys import AuditEvent
 from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
 from service.usecases.operations.metrics_snapshot import NO_READING, MetricsReading
+from service.usecases.questions.answer_cache import AnswerCache
+from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import AnsweredQuestions
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs.spec_cache import SpecCache
@@ -36,6 +38,8 @@ class Dependencies:
     metrics: Metrics
     readiness: Callable[[], Readiness]
     answered_questions: AnsweredQuestions = field(default_factory=AnsweredQuestions)
+    answers: AnswerCache = field(default_factory=AnswerCache)
+    evaluators: EvaluatorCache = field(default_factory=EvaluatorCache)
     first_answer_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
     """Limit of computing first answers: one at a time. Threads only take turns, and each more makes
     the event loop wait.

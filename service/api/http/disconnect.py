@@ -11,7 +11,7 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 from litestar import Request
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Receive
 
 from service.api.http.responses import BytesResponse
 from service.estimator.model.architecture import Architecture
@@ -27,7 +27,7 @@ there to read it.
 
 
 async def run_until_disconnect(
-    request: Request[Any, Any, Any], answer: Callable[[], Awaitable[ASGIApp]]
+    receive: Receive, answer: Callable[[], Awaitable[ASGIApp]]
 ) -> ASGIApp:
     """Return the answer, or cancel it once the client disconnects.
 
@@ -37,7 +37,7 @@ async def run_until_disconnect(
     response: ASGIApp = BytesResponse(b"", status=CLIENT_CLOSED_REQUEST, headers=[])
     refusal: Exception | None = None
     async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
+        group.start_soon(_cancel_on_disconnect, receive, group.cancel_scope)
         try:
             response = await answer()
         except Exception as error:  # noqa: BLE001 - raised below: a task group would wrap it, and nobody would know it
@@ -52,7 +52,7 @@ async def run_in_thread_until_disconnect(
     request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]
 ) -> ASGIApp:
     """Compute an answer in a thread, cancelled on disconnect."""
-    return await run_until_disconnect(request, partial(anyio.to_thread.run_sync, answer))
+    return await run_until_disconnect(request.receive, partial(anyio.to_thread.run_sync, answer))
 
 
 def make_cancellable(find: FindCorrections) -> FindCorrections:
@@ -70,7 +70,7 @@ def make_cancellable(find: FindCorrections) -> FindCorrections:
     return find_unless_cancelled
 
 
-async def _cancel_on_disconnect(request: Request[Any, Any, Any], work: anyio.CancelScope) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def _cancel_on_disconnect(receive: Receive, work: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
     work.cancel()

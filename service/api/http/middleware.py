@@ -23,7 +23,8 @@ from service.api.http.operation import Operation
 from service.api.metrics.registry import Metrics
 from service.runtime.logs import get_logger
 from service.telemetry.origin import Origin, read_traceparent, set_origin
-from service.telemetry.spans import NO_SPAN, Kind, Span, get_traceparent, span
+from service.telemetry.spans import NO_SPAN, get_traceparent, span
+from service.telemetry.tracing import Kind, Span
 from service.usecases.access.keys import AuditEvent
 
 log = get_logger(__name__)

@@ -11,7 +11,10 @@ LOCATION = "Path of the new resource."
 
 
 def is_storable_name(name: str) -> bool:
-    """Tell whether anything can be stored under this name; what cannot is not looked for."""
+    """Tell whether anything can be stored under this name.
+
+    A name that cannot be stored is not looked for.
+    """
     return _NAME.fullmatch(name) is not None
 
 

@@ -126,7 +126,10 @@ class _Schemas:
 
 
 def _unwrap_descriptions(schema: Json) -> None:
-    """Join the lines of each paragraph: docstrings are wrapped at the width of the code."""
+    """Join the lines of each paragraph.
+
+    Docstrings are wrapped at the width of the code.
+    """
     if isinstance(text := schema.get("description"), str):
         schema["description"] = _LINE_END.sub(" ", cleandoc(text))
     for field in schema.get("properties", {}).values():

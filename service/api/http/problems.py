@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
-from litestar.types import ExceptionHandlersMap
+from litestar.types import ASGIApp, ExceptionHandlersMap
 
 from service.api.http.routing import list_allowed_methods
 from service.base.errors import BodyTooLargeError, ServiceError
@@ -159,6 +159,12 @@ def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
             error, instance=path, method=request.method, request_id=get_request_id(request)
         ),
     )
+
+
+def build_error_response(request: AnyRequest, error: Exception) -> ASGIApp:
+    """Answer an error where the framework does not: with what it would send."""
+    handler = next(HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS)
+    return handler(request, error).to_asgi_response(app=None, request=request)
 
 
 def _build_problem(

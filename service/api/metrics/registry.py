@@ -5,15 +5,16 @@ With several processes the library keeps their counters in files that all of the
 counter ever seems to go back.
 """
 
+import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
 from service.api.metrics.learning import collect_learning_metrics
@@ -59,6 +60,15 @@ class Metrics:
             "refused_requests", "Requests that keys or their limits did not let in.", "reason"
         )
         self._fits = self._make_counter("fits", "Fit questions by verdict.", "verdict")
+        self._cached_fits = self._make_counter(
+            "cached_fits", "Of these, those whose answer was finished before."
+        )
+        self._answer_cache = Gauge(
+            "headroom_answer_cache_bytes",
+            "Bytes of finished answers that are kept.",
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
         self._layouts = self._make_counter(
             "searched_layouts", "Layouts that searches considered.", "question"
         )
@@ -96,6 +106,14 @@ class Metrics:
             child = self._verdicts[verdict] = self._fits.labels(verdict)
         child.inc(number)
 
+    def count_cached_fit(self) -> None:
+        """Count a fit question whose answer was finished before."""
+        self._cached_fits.inc()
+
+    def set_answer_cache_bytes(self, num_bytes: int) -> None:
+        """Set the bytes of finished answers that this process keeps."""
+        self._answer_cache.set(num_bytes)
+
     def count_search(self, question: str, *, layouts: int, estimated: int) -> None:
         """Count the layouts of one search.
 
@@ -117,6 +135,7 @@ class Metrics:
         if self._shared_dir is not None:
             # Made anew for each scrape, as the library says: it reads the files of processes that
             # came meanwhile.
+            _remove_dead_gauges(self._shared_dir)
             counter_registry = CollectorRegistry()
             MultiProcessCollector(counter_registry, path=str(self._shared_dir))  # type: ignore[no-untyped-call]  # half annotated
         snapshot_registry = CollectorRegistry()
@@ -125,6 +144,16 @@ class Metrics:
 
     def _make_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"headroom_{name}", text, labels, registry=self._registry)
+
+
+def _remove_dead_gauges(shared_dir: Path) -> None:
+    """Remove what processes that have ended said of themselves: it is over with them."""
+    for file in shared_dir.glob("gauge_live*_*.db"):
+        number = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(number, 0)
+        except ProcessLookupError:
+            mark_process_dead(number, str(shared_dir))  # type: ignore[no-untyped-call]  # half annotated
 
 
 class _SnapshotCollector(Collector):

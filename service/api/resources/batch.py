@@ -79,7 +79,8 @@ async def fit_batch(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         deps, full=full, path=request.scope["path"], request_id=get_request_id(request)
     )
     return await run_until_disconnect(
-        request, partial(_answer_items, deps, items, [bytes(item) for item in envelope.items])
+        request.receive,
+        partial(_answer_items, deps, items, [bytes(item) for item in envelope.items]),
     )
 
 

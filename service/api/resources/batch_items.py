@@ -4,45 +4,34 @@ Equal items, and equal pieces of them, are worked out once.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import msgspec
 
-from service.api.http.decoding import check_free_values, read_envelope, read_json
+from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.problems import build_refusal, report_fault
 from service.api.http.responses import encode
 from service.api.resources.resolving import resolve_model
 from service.base.errors import ServiceError
-from service.base.typed import get_decoder
-from service.contract.schemas.batch import QuestionParts
-from service.contract.schemas.fit import FitRequest, GpuReference, ModelReference
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
-from service.contract.to_question.fits import ResolvedModel, read_device, read_fit
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.fits import FitPieces, ResolvedModel, read_fit
+from service.contract.to_question.pieces import UNREADABLE, decode_model, decode_pieces
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import ServeWorkload, Workload
-from service.planner.fit.confidence import check_confidence, list_confidence_notes
+from service.estimator.values.workload import Workload
+from service.planner.fit.confidence import list_confidence_notes
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.fit import FitReport, assess_fit, fit
+from service.planner.fit.fit import add_remedies, assess_fit
 from service.planner.fit.hardware import lacks_bf16
-from service.usecases.questions.batch import compute_fit_numbers
+from service.planner.fit.parts import NO_PARTS, FitPart
 from service.usecases.questions.fit import make_calibrated_evaluator
 
-T = TypeVar("T")
-EvaluateFit = Callable[[Evaluator, Workload, Layout], FitReport]
-_Question = tuple[Evaluator, Workload, Layout, tuple[str, ...], bool]
-"""What is asked, which defaults it uses, and whether remedies are wanted."""
-_MODEL: "msgspec.json.Decoder[ModelReference]" = get_decoder(ModelReference)
-_WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = get_decoder(WorkloadRequest)
-_GPU: "msgspec.json.Decoder[GpuReference]" = get_decoder(GpuReference)
-_LAYOUT: "msgspec.json.Decoder[LayoutRequest]" = get_decoder(LayoutRequest)
+_Question = tuple[Evaluator, Workload, Layout, tuple[str, ...], frozenset[FitPart]]
+"""What is asked, which defaults it uses, and which parts of the answer are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +51,10 @@ class BatchItems:
     def __init__(self, deps: Dependencies, *, full: bool, path: str, request_id: str) -> None:
         """Start with empty caches."""
         self._deps, self._path, self._request_id = deps, path, request_id
-        self._evaluate: EvaluateFit = fit if full else compute_fit_numbers
-        self._evaluate_without_remedies: EvaluateFit = assess_fit if full else compute_fit_numbers
+        self._full = full
         self._answers: dict[bytes, _Fit | dict[str, object]] = {}
         self._models: dict[bytes, ResolvedModel] = {}
-        self._workloads: dict[bytes, tuple[Workload, list[str]]] = {}
-        self._layouts: tuple[dict[bytes, tuple[Layout, tuple[str, ...]]], ...] = ({}, {})
-        self._devices: dict[bytes, Device] = {}
-        self._evaluators: dict[tuple[bytes, bytes, float], Evaluator] = {}
+        self._evaluators: dict[tuple[bytes, int, float], Evaluator] = {}
         self.verdicts: Counter[str] = Counter()
 
     def answer(self, index: int, item: bytes) -> bytes:
@@ -97,11 +82,17 @@ class BatchItems:
             )
 
     def _answer_item(self, item: bytes) -> _Fit:
-        evaluator, workload, layout, assumptions, is_helped = self._read_question(item)
-        report = (self._evaluate if is_helped else self._evaluate_without_remedies)(
-            evaluator, workload, layout
-        )
-        return _Fit(report.verdict.value, encode(build_fit_answer(report, assumptions=assumptions)))
+        evaluator, workload, layout, assumptions, parts = self._read_question(item)
+        if not self._full:
+            # What an engine explains for nothing is shown.
+            report = assess_fit(evaluator, workload, layout, NO_PARTS)
+            answer = build_fit_answer(report, assumptions=assumptions)
+            return _Fit(report.verdict.value, encode(answer))
+        report = assess_fit(evaluator, workload, layout, parts)
+        if FitPart.REMEDIES in parts:
+            report = add_remedies(report, evaluator, workload, layout)
+        answer = build_fit_answer(report, assumptions=assumptions, parts=parts)
+        return _Fit(report.verdict.value, encode(answer))
 
     def _read_question(self, item: bytes) -> _Question:
         """Return the question of an item.
@@ -110,63 +101,39 @@ class BatchItems:
         """
         try:
             check_free_values(item)
-            pieces = read_envelope(item, QuestionParts)
-            workload, workload_defaults = self._read_workload(pieces.workload)
-            layout, layout_defaults = self._read_layout(
-                pieces.layout, serves=isinstance(workload, ServeWorkload)
-            )
-            check_confidence(pieces.confidence, workload)
-            notes = (
-                *workload_defaults,
-                *layout_defaults,
-                *list_confidence_notes(pieces.confidence, workload),
-            )
-            evaluator = self._get_evaluator(pieces)
-        except (
-            ServiceError,
-            EstimatorError,
-            msgspec.MsgspecError,
-            UnicodeDecodeError,
-            RecursionError,
-        ):
+            raw_model, pieces = decode_pieces(item)
+            evaluator = self._get_evaluator(raw_model, pieces)
+        except UNREADABLE:
             return self._read_full(item)
-        if lacks_bf16(evaluator.device):
+        if lacks_bf16(pieces.device):
             return self._read_full(item)  # what nobody says is another format there
-        return evaluator, workload, layout, notes, pieces.remedies
+        workload = pieces.workload.workload
+        assumptions = (
+            *pieces.workload.defaults,
+            *pieces.layout_defaults,
+            *list_confidence_notes(pieces.confidence, workload),
+        )
+        return evaluator, workload, pieces.layout, assumptions, pieces.parts
 
     def _read_full(self, item: bytes) -> _Question:
         request = read_json(item, FitRequest)
         question = read_fit(request, resolve_model(self._deps.specs, request.model))
         evaluator = self._make_evaluator(question.architecture, question.device, question.level)
-        return evaluator, question.workload, question.layout, question.assumptions, request.remedies
+        return evaluator, question.workload, question.layout, question.assumptions, question.parts
 
-    def _get_evaluator(self, pieces: QuestionParts) -> Evaluator:
-        cache_key = bytes(pieces.model), bytes(pieces.gpu), pieces.confidence
+    def _get_evaluator(self, raw_model: bytes, pieces: FitPieces) -> Evaluator:
+        # The evaluator keeps the GPU that its key names by identity.
+        cache_key = raw_model, id(pieces.device), pieces.confidence
         evaluator = self._evaluators.get(cache_key)
         if evaluator is None:
-            model = _get_or_read(self._models, cache_key[0], self._read_model)
-            device = _get_or_read(
-                self._devices, cache_key[1], lambda raw: read_device(_GPU.decode(raw))
-            )
+            model = self._models.get(raw_model)
+            if model is None:
+                model = resolve_model(self._deps.specs, decode_model(raw_model))
+                self._models[raw_model] = model
             evaluator = self._evaluators[cache_key] = self._make_evaluator(
-                model.architecture, device, pieces.confidence
+                model.architecture, pieces.device, pieces.confidence
             )
         return evaluator
-
-    def _read_model(self, raw: bytes) -> ResolvedModel:
-        return resolve_model(self._deps.specs, _MODEL.decode(raw))
-
-    def _read_workload(self, piece: msgspec.Raw) -> tuple[Workload, list[str]]:
-        return _get_or_read(
-            self._workloads, bytes(piece), lambda raw: read_workload(_WORKLOAD.decode(raw))
-        )
-
-    def _read_layout(self, piece: msgspec.Raw, *, serves: bool) -> tuple[Layout, tuple[str, ...]]:
-        return _get_or_read(
-            self._layouts[serves],
-            bytes(piece),
-            lambda raw: read_layout(_LAYOUT.decode(raw), serves=serves),
-        )
 
     def _make_evaluator(
         self, architecture: Architecture, device: Device, level: float
@@ -175,10 +142,3 @@ class BatchItems:
         return make_calibrated_evaluator(
             architecture, device, plans=self._deps.plans, find_corrections=find, level=level
         )
-
-
-def _get_or_read(cache: dict[bytes, T], raw: bytes, read: Callable[[bytes], T]) -> T:
-    value = cache.get(raw)
-    if value is None:
-        value = cache[raw] = read(raw)
-    return value

@@ -19,7 +19,7 @@ from service.api.resources.resolving import resolve_model
 from service.contract.schemas.ceilings import CeilingAnswer, CeilingRequest
 from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_question.ceilings import read_ceiling
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.telemetry.spans import span
 from service.usecases.questions.ceilings import answer_ceiling
 

@@ -36,7 +36,7 @@ from service.contract.schemas.how_many import (
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.usecases.questions.how_many import answer_how_many
 

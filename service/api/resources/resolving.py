@@ -48,6 +48,7 @@ def resolve_model(specs: SpecCache, reference: ModelReference) -> ResolvedModel:
         revision=spec.revision,
         hf_config=spec.hf_config,
         checkpoints=spec.checkpoints,
+        version=spec.version,
     )
 
 

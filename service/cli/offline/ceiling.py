@@ -9,7 +9,7 @@ from service.cli.offline.inline import Document, decode, resolve_offline_model
 from service.contract.schemas.ceilings import CeilingRequest
 from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_question.ceilings import read_ceiling
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.usecases.questions.ceilings import answer_ceiling
 
 

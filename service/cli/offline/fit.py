@@ -9,7 +9,7 @@ from service.cli.offline.inline import Document, decode, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.fits import read_fit
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.usecases.questions.fit import answer_fit, judge_fit
 
 

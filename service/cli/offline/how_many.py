@@ -11,7 +11,7 @@ from service.cli.offline.inline import Document, decode, resolve_offline_model
 from service.contract.schemas.how_many import HowManyRequest
 from service.contract.to_answer.how_many import build_how_many_answer
 from service.contract.to_question.searches import read_how_many
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.usecases.questions.how_many import answer_how_many
 
 

@@ -11,7 +11,7 @@ from service.cli.offline.inline import Document, decode, resolve_offline_model
 from service.contract.schemas.plans import PlanRequest
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.usecases.questions.plans import answer_plans
 
 

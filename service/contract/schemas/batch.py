@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from service.contract.schemas.fields import Answer, Confidence, Strict
+from service.contract.schemas.fields import Answer, Strict
 from service.contract.schemas.fit import FitRequest
 
 MAX_ITEMS = 10_000
@@ -62,14 +62,3 @@ class BatchAnswer(Answer, frozen=True, kw_only=True):
     """
 
     items: Annotated[list[Any], Meta(extra_json_schema={"items": _ITEM})]
-
-
-class QuestionParts(Strict, frozen=True, kw_only=True):
-    """A fit question in pieces: equal pieces of many questions are read once."""
-
-    model: Raw
-    workload: Raw
-    gpu: Raw
-    layout: Raw = Raw(b"{}")
-    confidence: Confidence = 0.95
-    remedies: bool = True

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from service.contract.schemas.fields import (
     Answer,
@@ -15,6 +15,7 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
 from service.estimator.values.result import Basis
+from service.planner.fit.parts import FitPart
 
 
 class InlineModel(Strict, frozen=True, kw_only=True):
@@ -46,6 +47,15 @@ ModelReference = ModelName | InlineModel
 GpuReference = GpuName | GpuByMemory
 
 
+_INCLUDE = (
+    "What to work out beside the verdict, the bytes and their intervals; everything where this is "
+    "not said. What is left out is empty or null: `components` are `per_gpu.components` and "
+    "`checkpoint_bytes`; `instants` are `per_gpu.instants` and `per_gpu.phases`. Without "
+    "`replay` reserved bytes are a ratio of the allocated ones that was measured, as in a batch. "
+    "`remedies` come with a replay, and not at all where `remedies` is false."
+)
+
+
 class FitRequest(Strict, frozen=True, kw_only=True):
     """A question: does this workload fit on this GPU in this layout."""
 
@@ -67,6 +77,19 @@ class FitRequest(Strict, frozen=True, kw_only=True):
             )
         ),
     ] = True
+    include: Annotated[list[FitPart] | UnsetType, Meta(description=_INCLUDE)] = UNSET
+
+
+class FitEnvelope(Strict, frozen=True, kw_only=True):
+    """The same with pieces that are not read yet: equal ones of many questions are read once."""
+
+    model: Raw
+    workload: Raw
+    gpu: Raw
+    layout: Raw = Raw(b"{}")
+    confidence: FitConfidence = 0.95
+    remedies: bool = True
+    include: list[FitPart] | UnsetType = UNSET
 
 
 class IntervalsAnswer(Answer, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from service.estimator.values.result import (
     Throughput,
 )
 from service.planner.fit.fit import FitReport
+from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.planner.fit.remedies import Remedy
 
 MAX_EXACT_BYTES = 2**53
@@ -34,22 +35,29 @@ MAX_EXACT_BYTES = 2**53
 """
 
 
-def build_fit_answer(report: FitReport, *, assumptions: tuple[str, ...] = ()) -> FitAnswer:
-    """Return a report as the contract's answer."""
+def build_fit_answer(
+    report: FitReport,
+    *,
+    assumptions: tuple[str, ...] = (),
+    parts: frozenset[FitPart] = ALL_PARTS,
+) -> FitAnswer:
+    """Return a report as the contract's answer; what ``parts`` leaves out is empty."""
     estimate = report.estimate
     require_exact(estimate)
     return FitAnswer(
         verdict=report.verdict.value,
         basis=estimate.basis,
         num_gpus=estimate.num_gpus,
-        per_gpu=_build_per_gpu(estimate),
+        per_gpu=_build_per_gpu(estimate, parts),
         capacity_bytes=report.device.capacity_bytes,
         usable_bytes=report.device.usable_bytes,
         headroom_bytes=report.headroom_bytes,
         deficit_bytes=report.deficit_bytes,
         host_bytes_per_node=estimate.host_bytes_per_node,
         nvme_bytes_per_node=estimate.nvme_bytes_per_node,
-        checkpoint_bytes=_build_checkpoint(estimate.checkpoint),
+        checkpoint_bytes=_build_checkpoint(estimate.checkpoint)
+        if FitPart.COMPONENTS in parts
+        else None,
         serving=_build_serving(estimate.serving),
         throughput=_build_throughput(report.throughput),
         rules_of_thumb=[
@@ -90,7 +98,8 @@ def require_exact(estimate: Estimate) -> None:
         raise InvalidRequestError(message)
 
 
-def _build_per_gpu(estimate: Estimate) -> PerGpuAnswer:
+def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswer:
+    shows_instants = FitPart.INSTANTS in parts
     return PerGpuAnswer(
         allocated_bytes=estimate.allocated_bytes,
         reserved_bytes=estimate.reserved_bytes,
@@ -112,12 +121,14 @@ def _build_per_gpu(estimate: Estimate) -> PerGpuAnswer:
                 formula=part.formula,
                 source=part.source,
             )
-            for part in estimate.components
+            for part in (estimate.components if FitPart.COMPONENTS in parts else ())
         ],
-        instants=[_build_instant(instant) for instant in estimate.instants],
+        instants=[
+            _build_instant(instant) for instant in (estimate.instants if shows_instants else ())
+        ],
         phases=[
             InstantAnswer(name=phase.name, allocated_bytes=phase.allocated_bytes)
-            for phase in estimate.phases
+            for phase in (estimate.phases if shows_instants else ())
         ],
         stages=[
             StageAnswer(

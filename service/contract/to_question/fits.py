@@ -3,7 +3,7 @@
 Names are resolved and defaults filled; nothing is guessed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,21 +20,24 @@ from service.contract.schemas.fit import (
     GpuReference,
     InlineModel,
 )
-from service.contract.schemas.workload import ServeRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.workloads import read_layout, read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
 from service.planner.fit.confidence import check_confidence, list_confidence_notes
-from service.planner.fit.hardware import select_format
+from service.planner.fit.hardware import lacks_bf16, select_format
+from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.stored_specs.model_sources import read_source
 
 INLINE = ("hf_config", "architecture", "num_parameters")
+_REMEDIES = frozenset({FitPart.REMEDIES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,33 +53,89 @@ class ResolvedModel:
     revision: int | None = None
     hf_config: Mapping[str, object] | None = None
     checkpoints: tuple[str, ...] = ()
+    version: str | None = None
+    """Id of the revision, by which caches tell that the model has changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPiece:
+    """Workload as it was requested, the defaults that it rests on, and what was set."""
+
+    workload: Workload
+    defaults: tuple[str, ...]
+    set_fields: frozenset[str]
+
+    @property
+    def serves(self) -> bool:
+        """Whether the workload serves a model."""
+        return isinstance(self.workload, ServeWorkload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitPieces:
+    """Everything that a fit request says, but of which model."""
+
+    workload: WorkloadPiece
+    layout: Layout
+    layout_defaults: tuple[str, ...]
+    device: Device
+    confidence: float
+    parts: frozenset[FitPart]
 
 
 def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
     """Return the question of a fit request."""
-    requested, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(
-        request.layout, serves=isinstance(request.workload, ServeRequest)
+    workload = read_workload_piece(request.workload)
+    layout, layout_defaults = read_layout(request.layout, serves=workload.serves)
+    check_confidence(request.confidence, workload.workload)
+    pieces = FitPieces(
+        workload=workload,
+        layout=layout,
+        layout_defaults=layout_defaults,
+        device=read_device(request.gpu),
+        confidence=request.confidence,
+        parts=read_parts(request.include, remedies=request.remedies),
     )
-    check_confidence(request.confidence, requested)
-    device = read_device(request.gpu)
-    workload = select_format(
-        device, model.architecture, requested, layout, fixed=list_set_fields(request.workload)
+    return build_question(pieces, model)
+
+
+def read_workload_piece(request: WorkloadRequest) -> WorkloadPiece:
+    """Return the workload of a request, with what is to be said of it."""
+    workload, defaults = read_workload(request)
+    return WorkloadPiece(
+        workload=workload, defaults=tuple(defaults), set_fields=list_set_fields(request)
     )
-    if workload is not requested:
-        workload_defaults = restate_defaults(workload_defaults, workload)
+
+
+def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
+    """Return the question of a request about a model, in a format that the GPU has."""
+    workload, defaults = pieces.workload.workload, pieces.workload.defaults
+    if lacks_bf16(pieces.device):
+        fixed = pieces.workload.set_fields
+        workload = select_format(
+            pieces.device, model.architecture, workload, pieces.layout, fixed=fixed
+        )
+        if workload is not pieces.workload.workload:
+            defaults = tuple(restate_defaults(defaults, workload))
     return FitQuestion(
         architecture=as_loaded(model.architecture, workload),
         workload=workload,
-        layout=layout,
-        device=device,
-        level=request.confidence,
+        layout=pieces.layout,
+        device=pieces.device,
+        level=pieces.confidence,
         assumptions=(
-            *workload_defaults,
-            *layout_defaults,
-            *list_confidence_notes(request.confidence, workload),
+            *defaults,
+            *pieces.layout_defaults,
+            *list_confidence_notes(pieces.confidence, workload),
         ),
+        parts=pieces.parts,
     )
+
+
+def read_parts(include: Iterable[FitPart] | UnsetType, *, remedies: bool) -> frozenset[FitPart]:
+    """Return the parts that a request asks for: all of them where it does not say."""
+    parts = ALL_PARTS if isinstance(include, UnsetType) else frozenset(include)
+    return parts if remedies else parts - _REMEDIES
 
 
 def list_set_fields(request: Struct | UnsetType) -> frozenset[str]:

@@ -23,6 +23,8 @@ from service.contract.schemas.workload import (
     TrainRequest,
     WorkloadRequest,
 )
+from service.estimator.backends.registry import get_backend
+from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding
@@ -67,13 +69,6 @@ SERVE_DEFAULTS: dict[str, Any] = {
     "cache": Cache.DYNAMIC,
 }
 _CACHE_LINE, _ATTENTION_LINE = "workload.cache = ", "workload.attention = "
-_UNUSED_DEFAULTS: dict[Engine, tuple[str, ...]] = {
-    Engine.VLLM: (_CACHE_LINE, _ATTENTION_LINE),
-    Engine.SGLANG: (_CACHE_LINE, _ATTENTION_LINE),
-    Engine.TENSORRT_LLM: (_CACHE_LINE, _ATTENTION_LINE),
-    Engine.LLAMA_CPP: (_CACHE_LINE,),
-}
-"""Words for transformers whose defaults these engines have no use for: nothing rests on them."""
 LAYOUT_DEFAULTS: dict[str, Any] = {
     "data_parallel": 1,
     "tensor_parallel": 1,
@@ -222,7 +217,7 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
     values, assumptions = _apply_defaults(
         request, SERVE_DEFAULTS | {"kv_cache_dtype": weights}, "workload"
     )
-    unused_lines = _UNUSED_DEFAULTS.get(values["engine"], ())
+    unused_lines = _list_unused_lines(get_backend(values["engine"]))
     assumptions = [line for line in assumptions if not line.startswith(unused_lines)]
     values["quantization"] = (
         Quantization.NONE if isinstance(request.quantization, UnsetType) else request.quantization
@@ -241,6 +236,15 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
     return ServeWorkload(
         num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values
     ), assumptions
+
+
+def _list_unused_lines(backend: Backend) -> tuple[str, ...]:
+    """Return the beginnings of the defaults that a backend has no use for."""
+    cache, attention = (
+        (_CACHE_LINE,) * backend.owns_cache,
+        (_ATTENTION_LINE,) * backend.owns_kernels,
+    )
+    return (*cache, *attention)
 
 
 def _read_speculative(request: SpeculativeRequest | UnsetType) -> Speculative | None:

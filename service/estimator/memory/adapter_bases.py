@@ -48,14 +48,13 @@ def resolve_base_weights(model: Architecture, workload: TrainWorkload) -> BaseWe
 
 
 def base_bytes(
-    model: Architecture, workload: TrainWorkload, shards: int, *, by_rows: bool = False
+    model: Architecture, base: BaseWeights, shards: int, *, by_rows: bool = False
 ) -> int:
     """Return the bytes of the frozen weights on one rank.
 
     Scales are attributes of a parameter, which no sharding splits. ``by_rows``: whether each tensor
     is split by its first dimension, and the first rank has the most.
     """
-    base = resolve_base_weights(model, workload)
     if base.scheme is None:
         width = base.dtype.bytes_per_element
         return (

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.estimator.memory.states import PARAMETER_STAGE, Shards
+from service.estimator.memory.trained import PARAMETER_STAGE, Shards
 from service.estimator.tape.units import FsdpConfig
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding

@@ -4,6 +4,7 @@ They hold all tokens, a window of them, or their full length from the start.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
@@ -14,6 +15,33 @@ COUNTER_BYTES = 8
 """A window's dynamic layer, and every static layer, keep one 64-bit integer on the device
 (cache_utils.py).
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBytes:
+    """Bytes of a replica's caches at every instant."""
+
+    per_token: int
+    counters: int
+    """Bytes of the layers' own counters, which are part of the others."""
+    prefill: int
+    decode: int
+    """Bytes before the last decode step."""
+    final: int
+    recurrent: int
+    """Bytes of states that no cache of tokens holds."""
+
+
+def count_cache_bytes(model: Architecture, workload: ServeWorkload) -> CacheBytes:
+    """Return the bytes of the caches of a replica."""
+    return CacheBytes(
+        per_token=kv_bytes_per_token(model, workload),
+        counters=counter_bytes(model, workload),
+        prefill=prefill_cache_bytes(model, workload),
+        decode=decode_cache_bytes(model, workload),
+        final=final_cache_bytes(model, workload),
+        recurrent=recurrent_state_bytes(model, workload),
+    )
 
 
 def kv_bytes_per_token(model: Architecture, workload: ServeWorkload) -> int:

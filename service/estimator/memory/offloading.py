@@ -2,17 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.states import (
-    GRADIENT_STAGE,
-    SUB_GROUP_ELEMENTS,
-    TrainedParameters,
-    TrainStates,
-)
-from service.estimator.model.architecture import Architecture
+from service.estimator.memory.setup import TrainSetup
+from service.estimator.memory.states import SUB_GROUP_ELEMENTS, TrainStates
+from service.estimator.memory.trained import GRADIENT_STAGE, TrainedParameters
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import OffloadTarget, TrainWorkload
+from service.estimator.values.workload import OffloadTarget
 
 FP32_BYTES = 4
 SWAP_BUFFERS = 4
@@ -43,19 +39,17 @@ def round_up_pinned(size: int) -> int:
     return 1 << (size - 1).bit_length() if size else 0
 
 
-def apply_offload(
-    states: TrainStates, workload: TrainWorkload, layout: Layout, trained: TrainedParameters
-) -> tuple[TrainStates, HostParts]:
+def apply_offload(states: TrainStates, setup: TrainSetup) -> tuple[TrainStates, HostParts]:
     """Return the states that stay on the GPU, and the host's bytes.
 
     Activations are counted by ``count_host_activation_bytes``.
     """
-    offload = workload.offload
+    offload, layout = setup.workload.offload, setup.layout
     host = HostParts(optimizer=states.managed_states)
     if offload.parameters is not OffloadTarget.NONE and layout.sharding is Sharding.FSDP2:
-        return _offload_fsdp(states, host, trained, layout)
+        return _offload_fsdp(states, host, setup.trained, layout)
     if offload.optimizer is not OffloadTarget.NONE:
-        states, host = _offload_optimizer(states, host, workload, layout, trained)
+        states, host = _offload_optimizer(states, host, offload.optimizer, layout, setup.trained)
     if offload.parameters is not OffloadTarget.NONE:
         in_memory = offload.parameters is OffloadTarget.CPU
         host_bytes, nvme_bytes = (states.weights, 0) if in_memory else (0, states.weights)
@@ -104,7 +98,7 @@ def _count_shard_elements(weight: Weight, shards: int) -> int:
 def _offload_optimizer(
     states: TrainStates,
     host: HostParts,
-    workload: TrainWorkload,
+    target: OffloadTarget,
     layout: Layout,
     trained: TrainedParameters,
 ) -> tuple[TrainStates, HostParts]:
@@ -118,7 +112,7 @@ def _offload_optimizer(
     elements = ceil_div(trained.trained, layout.shards)
     gradients = elements * FP32_BYTES
     stepped, swapped = states.master_weights + states.optimizer_states, 0
-    if workload.offload.optimizer is OffloadTarget.NVME:
+    if target is OffloadTarget.NVME:
         swapped = stepped
         stepped = SWAP_BUFFERS * round_up_pinned(min(elements, SUB_GROUP_ELEMENTS) * FP32_BYTES)
     leaves_gpu = layout.zero_stage >= GRADIENT_STAGE
@@ -136,19 +130,18 @@ def _offload_optimizer(
     )
 
 
-def count_host_activation_bytes(model: Architecture, workload: TrainWorkload) -> int:
-    """Return the bytes of layer inputs on the host.
+def count_host_activation_bytes(setup: TrainSetup, num_tokens: int) -> int:
+    """Return the bytes of the inputs of layers on the host, for the tokens of a micro batch.
 
     Checkpoints keep the inputs of all layers in pinned memory until backward needs them.
     """
-    if workload.offload.activations is OffloadTarget.NONE:
+    if setup.workload.offload.activations is OffloadTarget.NONE:
         return 0
-    precision = workload.precision
+    model, precision = setup.model, setup.workload.precision
     width = (
         precision.param_dtype if precision.autocast else precision.compute_dtype
     ).bytes_per_element
-    tokens = workload.micro_batch_size * workload.sequence_length
-    return model.num_hidden_layers * round_up_pinned(tokens * model.spec.hidden_size * width)
+    return model.num_hidden_layers * round_up_pinned(num_tokens * model.spec.hidden_size * width)
 
 
 def count_ranks_per_node(layout: Layout) -> int:

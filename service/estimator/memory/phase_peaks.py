@@ -13,7 +13,7 @@ Parts = dict[str, int]
 M = TypeVar("M", "PhasePeak", "PhasePeakBytes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PhasePeak:
     """Highest allocated bytes of an instant, by part."""
 

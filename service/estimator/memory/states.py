@@ -3,13 +3,11 @@
 Source: ZeRO, arXiv:1910.02054, section 5.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.memory.adapter_bases import base_bytes
-from service.estimator.memory.image_inputs import get_idle_names
 from service.estimator.memory.optimizers.rules import PAGED_ELEMENTS
-from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer, get_optimizer
+from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer
 from service.estimator.memory.optimizers.tensors import (
     TrainedTensor,
     count_row_elements,
@@ -17,61 +15,15 @@ from service.estimator.memory.optimizers.tensors import (
     list_tensors,
     split_rows,
 )
-from service.estimator.model.adapters.parameters import iter_linear_factors
-from service.estimator.model.adapters.stacks import build_stack_adapters, iter_stack_factors
+from service.estimator.memory.setup import TrainSetup
+from service.estimator.memory.trained import PARAMETER_STAGE, Shards, TrainedParameters
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.weights.tensors import Weight
-from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.precision import Precision
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import Lora, Method, TrainWorkload
+from service.estimator.values.workload import Method
 
-OPTIMIZER_STAGE, GRADIENT_STAGE, PARAMETER_STAGE = 1, 2, 3
 SUB_GROUP_ELEMENTS = 1_000_000_000
 """Elements that ZeRO-3 steps, and swaps, at once (``sub_group_size``, default 1e9)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainedParameters:
-    """Numbers of trained and of frozen parameters, with their formats.
-
-    ``weights`` are the trained tensors.
-    """
-
-    frozen: int
-    trained: int
-    weights: tuple[tuple[Weight, int], ...]
-    precision: Precision
-    trained_dtype: DType
-    optimizer_dtype: DType
-    grad_dtype: DType
-    idle: int = 0
-    """Trainable elements that nothing reads: they get neither gradients nor states, but master
-    copies.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shards:
-    """Number of ranks that each part is sharded over."""
-
-    weights: int
-    gradients: int
-    optimizer: int
-
-    @classmethod
-    def from_layout(cls, layout: Layout) -> "Shards":
-        """Return the shards of a layout.
-
-        A stage shards its part and those of the stages before it.
-        """
-        stage, ranks = layout.zero_stage, layout.shards
-        return cls(
-            weights=ranks if stage >= PARAMETER_STAGE else 1,
-            gradients=ranks if stage >= GRADIENT_STAGE else 1,
-            optimizer=ranks if stage >= OPTIMIZER_STAGE else 1,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,93 +56,6 @@ class TrainStates:
             + self.optimizer_states
             + self.persistent_main_gradients
         )
-
-
-def select_trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedParameters:
-    """Return the parameters that the method trains.
-
-    They are all that are not frozen, or the adapters alone.
-    """
-    precision, counts = workload.precision, model.parameter_counts()
-    lora = workload.lora
-    if lora is not None:
-        idle = get_idle_names(model, workload)
-        factors = tuple(iter_adapter_weights(model, lora))
-        adapters = tuple(pair for pair in factors if pair[0].name not in idle) if idle else factors
-        return TrainedParameters(
-            frozen=counts.total,
-            idle=sum(weight.numel * count for weight, count in factors if weight.name in idle)
-            if idle
-            else 0,
-            trained=sum(weight.numel * count for weight, count in adapters),
-            weights=adapters,
-            precision=precision,
-            trained_dtype=lora.dtype,
-            optimizer_dtype=lora.dtype,
-            grad_dtype=lora.dtype,
-        )
-    if idle := get_idle_names(model, workload):
-        return _exclude_idle(model, workload, idle)
-    frozen = sum(counts.by_module.get(kind, 0) for kind in workload.frozen)
-    return TrainedParameters(
-        frozen=frozen,
-        trained=counts.total - frozen,
-        weights=tuple(pair for pair in counts.tensors if pair[0].kind not in workload.frozen)
-        if workload.frozen
-        else counts.tensors,
-        precision=precision,
-        trained_dtype=precision.param_dtype,
-        optimizer_dtype=precision.optimizer_dtype,
-        grad_dtype=precision.grad_dtype,
-    )
-
-
-def _exclude_idle(
-    model: Architecture, workload: TrainWorkload, idle: frozenset[str]
-) -> TrainedParameters:
-    """Return the trained parameters of a model with idle weights.
-
-    Idle weights get no gradient, and have no states either; the rest is that of full training.
-    """
-    precision = workload.precision
-    stepped = tuple(
-        pair
-        for pair in model.counts.tensors
-        if pair[0].name not in idle and pair[0].kind not in workload.frozen
-    )
-    trained = sum(weight.numel * count for weight, count in stepped)
-    unread = [pair for pair in model.counts.tensors if pair[0].name in idle - model.never_trained]
-    return TrainedParameters(
-        frozen=model.counts.total - trained,
-        idle=sum(
-            weight.numel * count for weight, count in unread if weight.kind not in workload.frozen
-        ),
-        trained=trained,
-        weights=stepped,
-        precision=precision,
-        trained_dtype=precision.param_dtype,
-        optimizer_dtype=precision.optimizer_dtype,
-        grad_dtype=precision.grad_dtype,
-    )
-
-
-def iter_adapter_weights(model: Architecture, lora: Lora) -> Iterator[tuple[Weight, int]]:
-    """Yield every adapter tensor with its number of occurrences.
-
-    A is rank x in, B is out x rank.
-    """
-    inner = [(layer, count) for block, count in model.blocks for layer in block.linears()]
-    stacks = build_stack_adapters(model.family, lora)
-    stacked_targets = stacks.merged_names if stacks is not None else frozenset()
-    for block, count in model.blocks if stacks is not None else ():
-        for factor in iter_stack_factors(stacks, block.weights()):
-            yield factor, count
-    for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears)):
-        if layer.target not in stacked_targets and (
-            lora.targets is None or layer.target in lora.targets
-        ):
-            for weight in iter_linear_factors(layer, lora):
-                yield weight, count
 
 
 def count_local_elements(trained: TrainedParameters, layout: Layout, shards: int) -> int:
@@ -237,13 +102,11 @@ def group_stepped_tensors(
     return tuple(group for group in groups if group)
 
 
-def compute_train_states(
-    model: Architecture, workload: TrainWorkload, trained: TrainedParameters, layout: Layout
-) -> TrainStates:
+def compute_train_states(setup: TrainSetup) -> TrainStates:
     """Return the states of one rank."""
-    shards = Shards.from_layout(layout)
+    model, workload, layout = setup.model, setup.workload, setup.layout
+    trained, shards = setup.trained, setup.shards
     precision, full = workload.precision, workload.method is Method.FULL
-    optimizer = get_optimizer(workload.optimizer)
     width = trained.trained_dtype.bytes_per_element
     stepped, stored = (
         count_local_elements(trained, layout, count)
@@ -256,7 +119,7 @@ def compute_train_states(
         _count_frozen_elements(model, trained, shards.weights, by_rows=by_rows)
         * precision.param_dtype.bytes_per_element
         if full
-        else base_bytes(model, workload, shards.weights, by_rows=by_rows)
+        else base_bytes(model, setup.base_weights, shards.weights, by_rows=by_rows)
     )
     trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
     gradients = stored * trained.grad_dtype.bytes_per_element * (not workload.optimizer_in_backward)
@@ -266,7 +129,7 @@ def compute_train_states(
         and precision.main_grad_dtype is precision.grad_dtype
     )
     casts = _count_partition_gradients(trained, layout, stepped) if full else 0
-    states, temporaries, managed = _count_optimizer_bytes(trained, optimizer, layout, stepped)
+    states, temporaries, managed = _count_optimizer_bytes(setup, stepped)
     return TrainStates(
         weights=frozen_bytes + (trained_bytes if full else 0),
         adapters=0 if full else trained_bytes + ceil_div(trained.idle * width, shards.weights),
@@ -341,13 +204,12 @@ def _count_elements_at_once(layout: Layout, stepped: int) -> int:
     return min(stepped, SUB_GROUP_ELEMENTS) if by_group else stepped
 
 
-def _count_optimizer_bytes(
-    trained: TrainedParameters, optimizer: Optimizer, layout: Layout, stepped: int
-) -> tuple[int, int, int]:
+def _count_optimizer_bytes(setup: TrainSetup, stepped: int) -> tuple[int, int, int]:
     """Return the bytes of states, temporaries and managed states.
 
     Temporaries are those of the step; managed states lie in managed memory.
     """
+    trained, optimizer, layout = setup.trained, setup.optimizer, setup.layout
     width = trained.optimizer_dtype.bytes_per_element
     counts = (
         STEP_COUNT_BYTES * sum(count for _, count in trained.weights)
@@ -365,7 +227,7 @@ def _count_optimizer_bytes(
             at_once * optimizer.per_element_temporaries * width,
             0,
         )
-    tensors = list_local_tensors(trained, layout, Shards.from_layout(layout).optimizer)
+    tensors = list_local_tensors(trained, layout, setup.shards.optimizer)
     temporaries = max(
         optimizer.step(group, width) for group in group_stepped_tensors(trained, layout)
     )

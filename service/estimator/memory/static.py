@@ -6,20 +6,19 @@ It is the states, shards and buffers of the rank. Nothing here depends on ``micr
 
 from dataclasses import dataclass
 
-from service.estimator.memory.fsdp_buffers import Buckets, compute_buckets, resolve_gathering
+from service.estimator.memory.fsdp_buffers import Buckets, compute_buckets
 from service.estimator.memory.offloading import apply_offload
 from service.estimator.memory.phase_peaks import Parts
-from service.estimator.memory.states import (
+from service.estimator.memory.setup import TrainSetup
+from service.estimator.memory.states import TrainStates, compute_train_states
+from service.estimator.memory.trained import (
     PARAMETER_STAGE,
     Shards,
     TrainedParameters,
-    TrainStates,
-    compute_train_states,
-    select_trained_parameters,
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.workload import Offload, TrainWorkload
+from service.estimator.values.workload import Offload
 
 _ON_THE_GPU = Offload()
 
@@ -32,11 +31,8 @@ class StaticMemory:
     an element of a stored gradient in backward, 0 where gradients have a place already.
     """
 
-    model: Architecture
-    """The rank's shard of the model."""
-    trained: TrainedParameters
+    setup: TrainSetup
     states: TrainStates
-    shards: Shards
     buckets: Buckets
     grad_bytes: int
     gathers: bool
@@ -53,22 +49,35 @@ class StaticMemory:
     nvme_bytes: int
 
     @property
+    def model(self) -> Architecture:
+        """The rank's shard of the model."""
+        return self.setup.model
+
+    @property
+    def trained(self) -> TrainedParameters:
+        """Parameters that are trained."""
+        return self.setup.trained
+
+    @property
+    def shards(self) -> Shards:
+        """Number of ranks that each part is sharded over."""
+        return self.setup.shards
+
+    @property
     def loaded_bytes(self) -> int:
         """Weights and buffers, as they are loaded."""
         return self.states.weights + self.states.buffers
 
 
-def build_static_memory(
-    model: Architecture, workload: TrainWorkload, layout: Layout
-) -> StaticMemory:
-    """Return the static memory of one rank's shard of a model."""
-    trained = select_trained_parameters(model, workload)
-    states, host_bytes, nvme_bytes = compute_train_states(model, workload, trained, layout), 0, 0
+def build_static_memory(setup: TrainSetup) -> StaticMemory:
+    """Return the static memory of one rank."""
+    workload, layout, trained = setup.workload, setup.layout, setup.trained
+    states, host_bytes, nvme_bytes = compute_train_states(setup), 0, 0
     offloads = workload.offload != _ON_THE_GPU
     if offloads or states.managed_states:
-        states, host = apply_offload(states, workload, layout, trained)
+        states, host = apply_offload(states, setup)
         host_bytes, nvme_bytes = host.total, host.nvme
-    grad_bytes, shards = trained.grad_dtype.bytes_per_element, Shards.from_layout(layout)
+    grad_bytes, shards = trained.grad_dtype.bytes_per_element, setup.shards
     param_bytes = trained.trained_dtype.bytes_per_element
     comm_buffers = compute_buckets(
         layout, workload.precision, trained=trained.trained, param_bytes=param_bytes
@@ -86,13 +95,11 @@ def build_static_memory(
         "temporaries": states.step_temporaries,
     }
     return StaticMemory(
-        model=model,
-        trained=trained,
+        setup=setup,
         states=states,
-        shards=shards,
         buckets=comm_buffers,
         grad_bytes=0 if keeps_buffer or (offloads and not states.gradients) else grad_bytes,
-        gathers=resolve_gathering(workload.precision, layout) is not None,
+        gathers=shards.weights > 1 or layout.sharding is Sharding.FSDP2,
         resident=resident,
         resident_bytes=sum(resident.values()),
         steady_bytes=states.resident

@@ -7,19 +7,21 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from service.estimator.memory.adapter_bases import resolve_base_weights
-from service.estimator.memory.fsdp_buffers import resolve_gathering
-from service.estimator.memory.image_inputs import resolve_images
-from service.estimator.memory.lengths import resolve_decoder_length
-from service.estimator.memory.optimizers.table import get_optimizer
+from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
+from service.estimator.memory.lengths import (
+    Stack,
+    list_length_assumptions,
+    list_stacks,
+    resolve_decoder_length,
+)
+from service.estimator.memory.model_limits import list_attention_warnings
+from service.estimator.memory.setup import TrainSetup, resolve_setup
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
-from service.estimator.model.weights.tensors import count_padded_elements
+from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
-from service.estimator.passes.recorder import TrainingPass, is_batch_dependent
 from service.estimator.tape.ops.fused_losses import liger_chunk_tokens
-from service.estimator.tape.units import FsdpConfig, ShardPadding
-from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import Lora, Loss, Method, OffloadTarget, TrainWorkload
@@ -60,18 +62,41 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
     )
 
 
+class BatchNotes(NamedTuple):
+    """What an explained answer says of a batch and a sequence."""
+
+    batch_size: int
+    stacks: tuple[Stack, ...]
+    warnings: tuple[str, ...]
+
+
+def describe_batch(model: Architecture, workload: TrainWorkload) -> BatchNotes:
+    """Return the stacks that sequences go through, and what is to be said of them."""
+    return BatchNotes(
+        workload.micro_batch_size,
+        list_stacks(model, workload),
+        (
+            *list_attention_warnings(model, workload.attention),
+            *list_image_warnings(model, workload),
+            *list_length_assumptions(model, workload),
+        ),
+    )
+
+
 def build_training_pass(
     model: Architecture, workload: TrainWorkload, layout: Layout
 ) -> TrainingPass:
-    """Return the training pass of a workload.
+    """Return the training pass of one rank's shard of a model."""
+    setup = resolve_setup(model, workload, layout)
+    return build_setup_pass(setup, resolve_batch_shape(model, workload))
 
-    It is the part that decides which tensors a micro batch of a model makes.
-    """
-    precision = workload.precision
+
+def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
+    """Return the part of a job that decides which tensors a micro batch makes."""
+    workload, precision, base = setup.workload, setup.workload.precision, setup.base_weights
     in_main_buffer = (
         precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
     )
-    base, shape = resolve_base_weights(model, workload), resolve_batch_shape(model, workload)
     return TrainingPass(
         param_dtype=base.dtype if precision.autocast or base.upcast else precision.compute_dtype,
         autocast=precision.compute_dtype if precision.autocast else None,
@@ -83,30 +108,19 @@ def build_training_pass(
         accumulating=workload.gradient_accumulation_steps > 1
         or in_main_buffer
         or workload.optimizer_in_backward,
-        gathering=_add_filling(
-            model,
-            workload,
-            layout,
-            resolve_gathering(
-                precision,
-                layout,
-                offloads=workload.offload.parameters is not OffloadTarget.NONE,
-                adapters=workload.lora.dtype if workload.lora is not None else None,
-                reentrant=workload.reentrant_checkpointing,
-            ),
-        ),
+        gathering=setup.gathering,
         scheme=base.scheme,
         compute_dtype=precision.compute_dtype,
-        copies_logits=has_logit_copy(workload.framework_version),
-        returns_fp32=has_fp32_logits(workload.framework_version),
+        copies_logits=has_logit_copy(setup.release),
+        returns_fp32=has_fp32_logits(setup.release),
         batched=shape.batched,
         padded=workload.padding_mask,
         window_reached=shape.window_reached,
         length=shape.length,
-        ranks=layout.tensor_parallel,
+        ranks=setup.layout.tensor_parallel,
         loss=shape.loss,
         frozen=workload.frozen,
-        steps_in_backward=_count_backward_temporaries(workload, precision),
+        steps_in_backward=_count_backward_temporaries(setup),
         decoder_length=shape.decoder_length,
         images=shape.images,
         recompute_every=workload.selective_every,
@@ -123,37 +137,6 @@ def _cast_adapters(lora: Lora | None, precision: Precision) -> Lora | None:
     if lora is None or precision.autocast or precision.compute_dtype is precision.param_dtype:
         return lora
     return replace(lora, dtype=precision.compute_dtype)
-
-
-def _add_filling(
-    model: Architecture, workload: TrainWorkload, layout: Layout, gathers: FsdpConfig | None
-) -> FsdpConfig | None:
-    """Return the gathering with the padding of FSDP2's uneven shards.
-
-    Layouts without any have one recording.
-    """
-    ranks = layout.shards
-    if gathers is None or layout.sharding is not Sharding.FSDP2 or ranks == 1:
-        return gathers
-    rows = {weight.shape[0] for weight, _ in model.counts.tensors}
-    if workload.lora is not None:
-        rows.add(workload.lora.rank)
-    if not any(count % ranks for count in rows):
-        return gathers
-    counts, blocks = model.counts, [[*block.weights()] for block, _ in model.blocks]
-    block_elements = sum(
-        count_padded_elements(block, ranks) * count
-        for block, (_, count) in zip(blocks, model.blocks, strict=True)
-    )
-    total_elements = sum(
-        count_padded_elements([weight], ranks) * count for weight, count in counts.tensors
-    )
-    block_elements += count_padded_elements(model.tower_layer_weights, ranks)
-    padding = ShardPadding(
-        root=total_elements - block_elements - model.root_elements,
-        head=count_padded_elements(model.head_unit_weights, ranks) - model.head_unit_elements,
-    )
-    return replace(gathers, uneven_ranks=ranks, padding=padding)
 
 
 def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | None:
@@ -175,8 +158,8 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
     )
 
 
-def _count_backward_temporaries(workload: TrainWorkload, precision: Precision) -> int | None:
-    if not workload.optimizer_in_backward:
+def _count_backward_temporaries(setup: TrainSetup) -> int | None:
+    if not setup.workload.optimizer_in_backward:
         return None
-    elements = get_optimizer(workload.optimizer).temporaries_of_one or 0
-    return elements * precision.optimizer_dtype.bytes_per_element
+    elements = setup.optimizer.temporaries_of_one or 0
+    return elements * setup.workload.precision.optimizer_dtype.bytes_per_element

@@ -5,25 +5,23 @@ It gives a module the tape, its weights, the adapters, and the size of a token.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib import import_module
 
+from service.estimator.model.adapters.dora import dora
 from service.estimator.model.adapters.frozen import apply_frozen_linear
 from service.estimator.model.adapters.low_rank import apply_low_rank
 from service.estimator.model.adapters.parameters import iter_linear_factors
 from service.estimator.model.adapters.site import Site
-from service.estimator.model.adapters.stacks import StackAdapters, iter_stack_factors
-from service.estimator.model.images import Images
+from service.estimator.model.adapters.stacks import iter_stack_factors
+from service.estimator.model.adapters.vectors import ia3, miss
+from service.estimator.model.pass_context import PassContext
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.model.weights.quantized_layers import count_saved_elements, is_quantised
-from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Norm, Weight, count_padded_elements
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
-from service.estimator.tape.offloaded_checkpoint import Checkpoint
 from service.estimator.tape.ops.kv_cache_update import (
     CachedLayer,
-    CacheState,
     update_key_value,
     update_parts,
 )
@@ -42,7 +40,6 @@ from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Attention, Lora
 
 _SCALED_NORMS = {
     "rms": rms_norm,
@@ -52,8 +49,8 @@ _SCALED_NORMS = {
 }
 """Norms with one weight, by the style that a module gives them."""
 
-_LAZY_VARIANTS = {"dora": "dora", "ia3": "vectors", "miss": "vectors"}
-"""Variants of adapters, by the module of ``adapters`` that is loaded when one is asked for."""
+_WEIGHT_VARIANTS = {"dora": dora, "ia3": ia3, "miss": miss}
+"""Variants of adapters that run the base layer themselves."""
 
 
 class Recording:
@@ -63,41 +60,20 @@ class Recording:
     """
 
     def __init__(
-        self, tape: Tape, *, dtype: DType, trains_all: bool, attention: Attention, lora: Lora | None
+        self, tape: Tape, settings: PassContext, *, units: ShardedUnits | None = None
     ) -> None:
-        """Record with weights in ``dtype``.
-
-        ``trains_all`` says whether the base weights get gradients.
-        """
+        """Record on ``tape``; ``units`` gather and reduce sharded parameters."""
         self.tape = tape
-        self.dtype = dtype
-        self.attention = attention
-        self.lora = lora
-        self.shape = PassShape()
-        self.table_dtype = dtype
-        self.cache: CacheState | None = None
-        self.padded = False
-        self.window_reached = False
-        self.batched = False
-        self.length: int | None = None
-        self.stacks: StackAdapters | None = None
-        self.static_cache_length: int | None = None
+        self.settings = settings
+        self.units = units
+        self.shape = settings.shape
+        self.cache = settings.cache
+        self.padded = settings.padded
+        self.window_reached = settings.window_reached
+        self.table_dtype = settings.dtype
         self.layer_locals: list[Storage] | None = None
-        self.trains_all = trains_all
-        self.frozen: tuple[str, ...] = ()
-        self.recompute_every: int | None = None
         self.num_recorded_layers = 0
-        self.checkpoint: Checkpoint = Tape.checkpoint
         self.saved_outputs: dict[str, list[list[Storage]]] = {}
-        self.scheme: Scheme | None = None
-        self.compute_dtype = dtype
-        self.copies_logits = False
-        self.returns_fp32 = False
-        self.checkpointed = False
-        self.last_differs = False
-        self.decoder_length: int | None = None
-        self.units: ShardedUnits | None = None
-        self.images: Images | None = None
         self.common: SharedLayerState | None = None
         self._parameters: dict[str, Parameter] = {}
 
@@ -113,7 +89,7 @@ class Recording:
             self._parameters[name] = Parameter(
                 name,
                 weight.numel,
-                self.dtype,
+                self.settings.dtype,
                 trainable=trainable,
                 shared=shared,
                 viewed=weight.viewed,
@@ -122,7 +98,7 @@ class Recording:
 
     def is_trained(self, weight: Weight) -> bool:
         """Return whether a base weight gets a gradient."""
-        return self.trains_all and weight.kind not in self.frozen
+        return self.settings.trains_all and weight.kind not in self.settings.frozen
 
     def parameters(self, weights: Iterable[Weight], scope: str) -> list[Parameter]:
         """Return the parameters of several weights in order."""
@@ -155,7 +131,7 @@ class Recording:
 
         It is one of padding, of a static cache's room, or of a full window.
         """
-        has_unfilled = self.shape.decoding and self.static_cache_length is not None
+        has_unfilled = self.shape.decoding and self.settings.static_cache_length is not None
         return self.padded or has_unfilled or (window is not None and self.window_reached)
 
     def get_read_shape(self, window: int | None) -> PassShape:
@@ -169,8 +145,10 @@ class Recording:
             and not self.shape.static
             and not self.shape.decoding
         )
-        if self.static_cache_length is not None and not is_beyond_window:
-            length = min(window or self.static_cache_length, self.static_cache_length)
+        if self.settings.static_cache_length is not None and not is_beyond_window:
+            length = min(
+                window or self.settings.static_cache_length, self.settings.static_cache_length
+            )
             return replace(self.shape, window=length, static=not self.shape.decoding)
         return (
             replace(self.shape, window=window)
@@ -199,7 +177,7 @@ class Recording:
                 category=category,
             )
         packed, adapted = (
-            self.scheme is not None and is_quantised(layer, self.scheme),
+            self.settings.scheme is not None and is_quantised(layer, self.settings.scheme),
             self.has_adapter(layer),
         )
         site = self._site(layer, scope, packed=packed) if packed or adapted else None
@@ -211,17 +189,13 @@ class Recording:
                 self.tape, value, weight, out, bias=bias[0] if bias else None, category=category
             )
 
-        if site is None or self.lora is None or not adapted:
+        if site is None or self.settings.lora is None or not adapted:
             return base(x)
-        if self.lora.variant not in _LAZY_VARIANTS:
-            return apply_low_rank(site, x, base(x), rank=self.lora.rank, dtype=self.lora.dtype)
-        module = import_module(
-            f"service.estimator.model.adapters.{_LAZY_VARIANTS[self.lora.variant]}"
-        )
-        result: Value = getattr(module, self.lora.variant)(
-            site, x, base, rank=self.lora.rank, dtype=self.lora.dtype
-        )
-        return result
+        lora = self.settings.lora
+        apply_variant = _WEIGHT_VARIANTS.get(lora.variant)
+        if apply_variant is None:
+            return apply_low_rank(site, x, base(x), rank=lora.rank, dtype=lora.dtype)
+        return apply_variant(site, x, base, rank=lora.rank, dtype=lora.dtype)
 
     def _site(self, layer: Linear, scope: str, *, packed: bool) -> Site:
         """Return a layer's context for adapters and quantised weights."""
@@ -232,9 +206,9 @@ class Recording:
             parameter=lambda name, numel, dtype: self.adapter(
                 f"{scope}{layer.name}.{name}", numel, dtype
             ),
-            scheme=self.scheme if packed else None,
-            compute_dtype=self.compute_dtype,
-            weight_dtype=self.dtype,
+            scheme=self.settings.scheme if packed else None,
+            compute_dtype=self.settings.compute_dtype,
+            weight_dtype=self.settings.dtype,
         )
 
     def count_elements(
@@ -247,35 +221,36 @@ class Recording:
         ranks, weights = gathering.uneven_ranks, tuple(weights)
         base = count_padded_elements(weights, ranks)
         linears = tuple(linears)
-        if self.scheme is not None:
+        if self.settings.scheme is not None:
             base -= sum(
-                count_saved_elements(layer, self.scheme, self.compute_dtype) for layer in linears
+                count_saved_elements(layer, self.settings.scheme, self.settings.compute_dtype)
+                for layer in linears
             )
-        factors = [*iter_stack_factors(self.stacks, weights)]
-        if self.lora is not None:
+        factors = [*iter_stack_factors(self.settings.stacks, weights)]
+        if self.settings.lora is not None:
             factors += [
                 factor
                 for layer in linears
                 if self.has_adapter(layer)
-                for factor in iter_linear_factors(layer, self.lora)
+                for factor in iter_linear_factors(layer, self.settings.lora)
             ]
         adapters = count_padded_elements(factors, ranks)
         trained = (
             count_padded_elements([weight for weight in weights if self.is_trained(weight)], ranks)
-            if self.frozen
+            if self.settings.frozen
             else base
         )
         return base + gathering.to_gathered_elements(
             adapters
-        ), trained if self.trains_all else adapters
+        ), trained if self.settings.trains_all else adapters
 
     def has_adapter(self, layer: Linear) -> bool:
         """Return whether a layer carries an adapter."""
-        if self.lora is None:
+        if self.settings.lora is None:
             return False
-        if self.stacks is not None and layer.target in self.stacks.merged_names:
+        if self.settings.stacks is not None and layer.target in self.settings.stacks.merged_names:
             return False
-        return self.lora.targets is None or layer.target in self.lora.targets
+        return self.settings.lora.targets is None or layer.target in self.settings.lora.targets
 
     def update_cache(
         self, key: Value, value: Value, elements: int, window: int | None = None

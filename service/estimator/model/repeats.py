@@ -42,10 +42,10 @@ def record_blocks(ctx: Recording, block: BlockModule, times: int, scope: str, x:
     before the last one.
     """
     for part, count in enumerate(_split_ends(ctx, times, x)):
-        runner = _make_runner(ctx, block, f"{scope}{part}.", checkpointed=ctx.checkpointed)
+        runner = _make_runner(ctx, block, f"{scope}{part}.", checkpointed=ctx.settings.checkpointed)
         x = (
             ctx.tape.repeat(count, runner, x)
-            if ctx.recompute_every is None
+            if ctx.settings.recompute_every is None
             else _record_alternating(ctx, block, count, f"{scope}{part}.", x)
         )
     return x
@@ -59,7 +59,7 @@ def _record_alternating(
     It is every n-th of the whole model (torchtitan ``distributed/activation_checkpoint.py``: the
     n-th, the 2n-th and so on, in order of layers).
     """
-    tape, every = ctx.tape, ctx.recompute_every or 1
+    tape, every = ctx.tape, ctx.settings.recompute_every or 1
     lead = min(times, -ctx.num_recorded_layers % every)
     num_stretches, tail = divmod(times - lead, every)
     is_complete = (ctx.num_recorded_layers + lead) % every == 0
@@ -108,7 +108,7 @@ def record_blocks_keeping_input(
 
 def _split_ends(ctx: Recording, times: int, x: Value) -> list[int]:
     leaf = (
-        ctx.lora is not None
+        ctx.settings.lora is not None
     )  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
     follows_another = (
         ctx.units is not None
@@ -116,7 +116,7 @@ def _split_ends(ctx: Recording, times: int, x: Value) -> list[int]:
     apart_first = (
         times > 1 and ctx.tape.builds_graph and (leaf or follows_another or not x.requires_grad)
     )
-    apart_last = times - apart_first > 1 and (follows_another or ctx.last_differs)
+    apart_last = times - apart_first > 1 and (follows_another or ctx.settings.last_differs)
     return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
 
 
@@ -127,7 +127,7 @@ def _make_runner(
         return block.record(ctx, x, scope)
 
     def run_checkpointed(x: Value) -> Value:
-        return ctx.checkpoint(ctx.tape, run_block, x)
+        return ctx.settings.checkpoint(ctx.tape, run_block, x)
 
     runner, units = run_checkpointed if checkpointed else run_block, ctx.units
     if units is None:

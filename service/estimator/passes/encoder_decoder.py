@@ -14,7 +14,6 @@ from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, multiply_scalar
 from service.estimator.tape.ops.products import allocate_integers, embedding
-from service.estimator.tape.units import ShardedUnits
 
 
 class EncoderDecoderStep(ModelWalk):
@@ -23,25 +22,15 @@ class EncoderDecoderStep(ModelWalk):
     The decoder has as many tokens as the recording says, or as the sequence.
     """
 
-    def __init__(
-        self,
-        model: Architecture,
-        ctx: Recording,
-        *,
-        checkpointed: bool = False,
-        units: ShardedUnits | None = None,
-    ) -> None:
+    def __init__(self, model: Architecture, ctx: Recording) -> None:
         """Walk ``model`` on the tape of ``ctx``."""
-        super().__init__(model, ctx, checkpointed=checkpointed, units=units)
+        super().__init__(model, ctx)
         assert isinstance(model, EncoderDecoder)  # noqa: S101 - it names this class
-        self.seq2seq, length = model, ctx.decoder_length
+        self.seq2seq, length = model, ctx.settings.decoder_length
         self.source = CrossShape(queries=model.encoder.length, keys=model.encoder.length)
         self.target = CrossShape(queries=length, keys=length)
         self.across = CrossShape(queries=length, keys=model.encoder.length)
         self.padded = ctx.padded and not model.ignores_padding
-        # Gradients of what all layers read are made by the last layer and added to by the others,
-        # in place.
-        ctx.last_differs = ctx.tape.builds_graph
         self.memory: Value | None = None
         self.decoder_locals: list[Value] = []
 
@@ -94,7 +83,7 @@ class EncoderDecoderStep(ModelWalk):
         )
         if model.scales_embedding:
             tokens = chain(tape, tokens, multiply_scalar)
-        if self.checkpointed and ctx.lora is not None:
+        if self.checkpointed and ctx.settings.lora is not None:
             tape.require_grad(tokens)  # PEFT's enable_input_require_grads
         assert model.embed is not None  # noqa: S101 - families of two stacks say what their decoder does
         embedded = model.embed(ctx, tokens)

@@ -14,7 +14,6 @@ from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, mu
 from service.estimator.tape.ops.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.units import ShardedUnits
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention
 
@@ -25,26 +24,15 @@ class ModelWalk:
     The values that outlive a call are its fields.
     """
 
-    def __init__(
-        self,
-        model: Architecture,
-        ctx: Recording,
-        *,
-        checkpointed: bool = False,
-        units: ShardedUnits | None = None,
-    ) -> None:
-        """Walk ``model`` on the tape of ``ctx``.
-
-        ``units`` gather and reduce sharded parameters.
-        """
-        self.model, self.ctx, self.tape, self.units = model, ctx, ctx.tape, units
-        self.checkpointed = ctx.checkpointed = checkpointed
-        ctx.units = units
+    def __init__(self, model: Architecture, ctx: Recording) -> None:
+        """Walk ``model`` on the tape of ``ctx``."""
+        self.model, self.ctx, self.tape, self.units = model, ctx, ctx.tape, ctx.units
+        self.checkpointed = ctx.settings.checkpointed
         self.tables: list[Storage] = []
         self.logits: Value | None = None
         self.forward_storages: list[Storage] = []
         self.outputs: tuple[Value, ...] = ()
-        self.masks = self.tables if checkpointed else self.forward_storages
+        self.masks = self.tables if self.checkpointed else self.forward_storages
 
     def inputs(self) -> Value:
         """Return the token ids.
@@ -61,7 +49,7 @@ class ModelWalk:
         if self.units is not None:
             counts, trains_whole_model = (
                 self.model.counts,
-                self.ctx.trains_all and not self.ctx.frozen,
+                self.ctx.settings.trains_all and not self.ctx.settings.frozen,
             )
             head = self.model.head_unit_elements if trains_whole_model else 0
             last = trains_whole_model and not self.model.tied and not self.model.head.bias
@@ -121,7 +109,7 @@ class ModelWalk:
         )
         if model.scales_embedding:
             tokens = chain(tape, tokens, multiply_scalar)
-        if self.checkpointed and ctx.lora is not None:
+        if self.checkpointed and ctx.settings.lora is not None:
             tape.require_grad(
                 tokens
             )  # PEFT's enable_input_require_grads, or checkpointed blocks would have no graph
@@ -157,7 +145,7 @@ class ModelWalk:
             storages.append(tape.allocate(Category.ACTIVATIONS, size))
         for window in model.masks:
             read_shape = ctx.get_read_shape(window)
-            if ctx.attention is Attention.EAGER:
+            if ctx.settings.attention is Attention.EAGER:
                 self.masks.append(
                     tape.allocate(Category.ACTIVATIONS, read_shape.mask(hidden.bytes_per_element))
                 )
@@ -205,12 +193,12 @@ class ModelWalk:
         logits = self.record_logits(hidden, vocab)
         if model.finish_logits is not None:
             logits = model.finish_logits(ctx, logits)
-        if ctx.returns_fp32:
+        if ctx.settings.returns_fp32:
             logits = chain(
                 tape, logits, lambda t, value: cast(t, value, DType.FP32, category=Category.LOGITS)
             )
         if model.shifts_labels:
-            loss = compute_shifted_loss(tape, logits, copies=ctx.copies_logits)
+            loss = compute_shifted_loss(tape, logits, copies=ctx.settings.copies_logits)
         else:
             loss = compute_unshifted_loss(tape, logits, upcast=model.upcasts_logits)
         tape.free(hidden)
@@ -228,7 +216,9 @@ class ModelWalk:
         tape.run_backward()
         if self.units is not None:
             elements = self.model.root_elements
-            self.units.close_root(elements, self._trained_outside() if self.ctx.trains_all else 0)
+            self.units.close_root(
+                elements, self._trained_outside() if self.ctx.settings.trains_all else 0
+            )
 
     def _trained_outside(self) -> int:
         """Return the elements outside of the layers that get a gradient.
@@ -236,12 +226,12 @@ class ModelWalk:
         They are trained, and not of an image tower left idle.
         """
         outside, ctx, images = self.model.root_elements, self.ctx, self.model.images
-        if not ctx.frozen and images is None:
+        if not ctx.settings.frozen and images is None:
             return outside
         block_weights = {weight for block, _ in self.model.blocks for weight in block.weights()} | {
             *self.model.tower_layer_weights
         }
-        idle = images.get_idle_names(ctx.images) if images is not None else frozenset()
+        idle = images.get_idle_names(ctx.settings.images) if images is not None else frozenset()
         return outside - sum(
             weight.numel
             for weight, _ in self.model.weights()

@@ -35,7 +35,7 @@ class _ImageStep(ModelWalk):
     def pixels(self) -> Value:
         """Return the pixels of a batch, in the dtype of the weights."""
         numel = self.image_shape().images(self.tower_model().tower.patch_embeddings.elements)
-        return allocate_pixels(self.tape, numel, self.ctx.dtype)
+        return allocate_pixels(self.tape, numel, self.ctx.settings.dtype)
 
 
 class ClassifierStep(_ImageStep):
@@ -136,8 +136,8 @@ class ContrastiveStep(_ImageStep):
 
     def num_pairs(self) -> int:
         """Return the number of texts compared with as many images."""
-        assert self.ctx.images is not None  # noqa: S101 - every sequence of such a model has an image
-        return self.ctx.images.num_pairs
+        assert self.ctx.settings.images is not None  # noqa: S101 - every sequence of such a model has an image
+        return self.ctx.settings.images.num_pairs
 
     def record_logits(self, hidden: Value, numel: Size) -> Value:  # noqa: ARG002 - one for each pair, which no polynomial counts
         """Return the similarity of every text with every image.

@@ -1,14 +1,13 @@
 """Warnings about ineffective options and unread versions."""
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
-from types import MappingProxyType
+from collections.abc import Iterator
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unquantised_experts
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
-from service.estimator.values.engine_versions import Version, parse_version
+from service.estimator.values.backend import Backend
+from service.estimator.values.engine_versions import parse_version
 from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout
 from service.estimator.values.library_versions import NEWEST_READ, parse_transformers_release
 from service.estimator.values.workload import (
@@ -22,19 +21,9 @@ from service.estimator.values.workload import (
     Workload,
 )
 
-_RELEASES: Mapping[Engine, str] = MappingProxyType(
-    {
-        Engine.TRANSFORMERS: "transformers.release",
-        Engine.VLLM: "vllm.release",
-        Engine.SGLANG: "sglang.answer",
-        Engine.TENSORRT_LLM: "tensorrt_llm.answer",
-    },
-)
-"""Modules that say in ``NEWEST`` which release was read last."""
-
 
 def list_effect_warnings(
-    model: Architecture, workload: Workload, layout: Layout
+    model: Architecture, workload: Workload, layout: Layout, backend: Backend
 ) -> tuple[str, ...]:
     """Return a warning for each ineffective option and unread version.
 
@@ -45,7 +34,7 @@ def list_effect_warnings(
         return (
             *unpacked,
             *_iter_length_warnings(model, workload.prompt_tokens + workload.output_tokens),
-            *_iter_serving_warnings(workload, layout),
+            *_iter_serving_warnings(workload, layout, backend),
         )
     return (
         *unpacked,
@@ -67,20 +56,18 @@ def _iter_length_warnings(model: Architecture, tokens: int) -> Iterator[str]:
         )
 
 
-def _iter_serving_warnings(workload: ServeWorkload, layout: Layout) -> Iterator[str]:
+def _iter_serving_warnings(
+    workload: ServeWorkload, layout: Layout, backend: Backend
+) -> Iterator[str]:
     for name, is_set in _list_training_options(layout):
         if is_set:
             yield f"{name} has no effect in serving"
-    if (
-        workload.engine_version is not None
-        and (module := _RELEASES.get(workload.engine)) is not None
-    ):
-        newest: Version = import_module(f"service.estimator.backends.{module}").NEWEST
-        if parse_version(workload.engine_version) > newest:
-            yield (
-                f"engine_version {workload.engine_version} was not read: the answer is that of "
-                f"{newest}, the newest that was"
-            )
+    version, newest = workload.engine_version, backend.newest_release
+    if version is not None and newest is not None and parse_version(version) > newest:
+        yield (
+            f"engine_version {version} was not read: the answer is that of {newest}, the newest "
+            "that was"
+        )
     if workload.engine is Engine.TRANSFORMERS:
         return
     if workload.allocator is not Allocator.DEFAULT:
@@ -88,13 +75,9 @@ def _iter_serving_warnings(workload: ServeWorkload, layout: Layout) -> Iterator[
             f"allocator {workload.allocator.value} has no effect: {workload.engine.value} fills "
             "its memory when it starts"
         )
-    if workload.engine in {Engine.TENSORRT_LLM, Engine.LLAMA_CPP} and workload.enforce_eager:
+    if workload.enforce_eager and not backend.counts_cuda_graphs:
         yield f"enforce_eager has no effect: no CUDA graphs of {workload.engine.value} are counted"
-    decides = (
-        {Attention.SDPA, Attention.EAGER}
-        if workload.engine is Engine.LLAMA_CPP
-        else {Attention.SDPA}
-    )
+    decides = {Attention.SDPA} if backend.owns_kernels else {Attention.SDPA, Attention.EAGER}
     if workload.attention not in decides:
         yield (
             f"attention {workload.attention.value} has no effect: {workload.engine.value} chooses "

@@ -3,7 +3,7 @@
 They are gathers, reductions and exchanges that no product hides, and copies over PCIe.
 """
 
-from service.estimator.memory.states import PARAMETER_STAGE, TrainedParameters
+from service.estimator.memory.trained import PARAMETER_STAGE, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.speed.links import Links
 from service.estimator.speed.machine import Machine

@@ -5,7 +5,7 @@ It selects the pass and the model that are timed.
 
 from typing import TypeVar
 
-from service.estimator.memory.states import select_trained_parameters
+from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import get_fixed_fields
 from service.estimator.model.architecture import Architecture
 from service.estimator.speed.serving import estimate_serving_throughput

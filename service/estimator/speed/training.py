@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from service.estimator.memory.optimizers.table import get_optimizer
-from service.estimator.memory.states import TrainedParameters
+from service.estimator.memory.trained import TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.speed.exposure import estimate_update_s, estimate_waiting_s
 from service.estimator.speed.machine import Machine

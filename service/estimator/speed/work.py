@@ -6,6 +6,7 @@ It is products, attention, bytes that element-wise operations move, and operatio
 from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
@@ -86,8 +87,10 @@ def count_forward_work(
     It has ``dtype`` weights and adapters; some models need the ``length`` of sequences.
     """
     tape = _CountingTape(Section.FORWARD, Mode.INFERENCE, autocast=autocast)
-    ctx = Recording(tape, dtype=dtype, trains_all=False, attention=attention, lora=lora)
-    ctx.length = length
+    settings = PassContext(
+        dtype=dtype, compute_dtype=dtype, attention=attention, lora=lora, length=length
+    )
+    ctx = Recording(tape, settings)
     walk = ModelWalk(model, ctx)
     hidden = walk.hidden_states(allocate_integers(tape, sizes.per_token(1)))
     tape.free(hidden)

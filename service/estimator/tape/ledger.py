@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 
 from service.estimator.tape import sizes
 from service.estimator.tape.sizes import Size
@@ -88,13 +89,6 @@ class Point:
     def evaluate_part(self, part: str, values: Size) -> int:
         """Return the bytes of one part, 0 where it is absent."""
         return next((sizes.evaluate(size, values) for name, size in self.parts if name == part), 0)
-
-    def covers(self, other: "Point") -> bool:
-        """Return whether this point is never below another.
-
-        That is for every batch, sequence and price of a gradient.
-        """
-        return self.gradients >= other.gradients and sizes.covers(self.bytes, other.bytes)
 
 
 def find_highest_point(
@@ -242,11 +236,47 @@ def _build_point(live: Live) -> Point:
 
 
 def _find_frontier(lives: list[Live]) -> tuple[Point, ...]:
-    frontier: list[Point] = []
-    points = sorted(
-        (_build_point(live) for live in lives), key=lambda point: sum(point.bytes), reverse=True
-    )
-    for point in points:
-        if not any(other.covers(point) for other in frontier):
-            frontier.append(point)
-    return tuple(frontier)
+    """Return the points that no other point covers, the largest first.
+
+    A recording of a deep model takes thousands of points and keeps dozens: they are compared by
+    their bounds, and become points when they are kept.
+    """
+    bounds: dict[_Bounds, int] = {}
+    for index, live in enumerate(lives):
+        bounds.setdefault(_bound(live), index)
+    frontier: list[int] = []
+    covering: list[_Bounds] = []
+    for bound in sorted(bounds, key=itemgetter(_AT_ONE), reverse=True):
+        rank = _find_covering(covering, bound)
+        if rank is None:
+            frontier.append(bounds[bound])
+            covering.append(bound)
+        elif rank:
+            # A point that covers one mostly covers its neighbours as well: it is tried first.
+            covering.insert(0, covering.pop(rank))
+    return tuple([_build_point(lives[index]) for index in frontier])
+
+
+_Bounds = tuple[int, int, int, int, int, int, int]
+_AT_ONE = 5
+"""Place of the bytes at one sequence of one token."""
+
+
+def _bound(live: Live) -> _Bounds:
+    """Return numbers none of which is larger in a point that is covered: bytes, and gradients."""
+    a = b = c = d = e = f = gradients = 0
+    for key, (g, h, i, j, k, m) in live.items():
+        if key is Category.GRADIENTS:
+            gradients = g
+        else:
+            a, b, c, d, e, f = a + g, b + h, c + i, d + j, e + k, f + m
+    return (*sizes.expand_at_one((a, b, c, d, e, f)), gradients)
+
+
+def _find_covering(covering: list[_Bounds], bound: _Bounds) -> int | None:
+    """Return the index of the first of some bounds that covers another."""
+    a, b, c, d, e, f, g = bound
+    for index, (h, i, j, k, m, n, o) in enumerate(covering):
+        if o >= g and h >= a and i >= b and j >= c and k >= d and m >= e and n >= f:
+            return index
+    return None

@@ -84,23 +84,22 @@ def total(sizes: Iterable[Size]) -> Size:
     return result
 
 
+def expand_at_one(size: Size) -> Size:
+    """Return the coefficients of a size around one sequence of one token, its value there last.
+
+    With ``b = 1 + u`` and ``s = 1 + v`` it is a polynomial in ``u`` and ``v``, which are 0 or more.
+    """
+    a, b, c, d, e, f = size
+    return (f, e + f, d + f + f, c + d + e + e + f + f, b + d + f, a + b + c + d + e + f)
+
+
 def covers(larger: Size, smaller: Size) -> bool:
     """Return whether ``larger`` is at least ``smaller`` everywhere.
 
-    That is for every batch and sequence, both of which are 1 or more. With ``b = 1 + u`` and ``s =
-    1 + v`` the difference is a polynomial in ``u`` and ``v``: no coefficient may be negative.
+    That is for every batch and sequence, both of which are 1 or more: no coefficient of their
+    difference around one sequence of one token may be negative.
     """
-    a, b, c, d, e, f = larger
-    g, h, i, j, k, m = smaller
-    a, b, c, d, e, f = a - g, b - h, c - i, d - j, e - k, f - m
-    return (
-        f >= 0
-        and e + f >= 0
-        and d + f + f >= 0
-        and c + d + e + e + f + f >= 0
-        and b + d + f >= 0
-        and a + b + c + d + e + f >= 0
-    )
+    return all(coefficient >= 0 for coefficient in expand_at_one(subtract(larger, smaller)))
 
 
 def evaluate_monomials(batch: int, sequence: int) -> Size:

@@ -8,7 +8,8 @@ out are theirs with other numbers. The result equals a log of every block, numbe
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
+from operator import add, sub
 from typing import NamedTuple
 
 from service.estimator.tape.event_log import Events
@@ -99,22 +100,20 @@ def _iter_actions(events: Events, slices: Sequence[_LogSlice]) -> Iterator[list[
     shards = dict(events.shards)
     for loop, phase, block, begin, end in slices:
         actions: list[_Action] = []
+        count = num_allocations[loop, phase, block]
         for event in events.order[begin:end]:
             if event >= 0:
-                allocations[event] = _Release(
-                    loop, phase, block, num_allocations[loop, phase, block]
-                )
-                num_allocations[loop, phase, block] += 1
+                allocations[event] = _Release(loop, phase, block, count)
+                count += 1
                 actions.append(
                     _Allocation(events.kinds[event], event in events.gradients, shards.get(event))
                 )
-            else:
-                allocation = allocations[~event]
-                actions.append(
-                    allocation._replace(block=allocation.block - block)
-                    if allocation.loop == loop != _OUTSIDE
-                    else allocation,
-                )
+                continue
+            release = allocations[~event]
+            if release.loop == loop != _OUTSIDE:
+                release = _Release(loop, release.phase, release.block - block, release.position)
+            actions.append(release)
+        num_allocations[loop, phase, block] = count
         yield actions
 
 
@@ -151,11 +150,11 @@ def _write_log(events: Events, loops: Sequence[Loop], log: _Log) -> Events:
             continue
         loop = loops[log_slice.loop]
         copies = loop.get_copied_blocks(log_slice.phase) if log_slice.block == TEMPLATE else ()
-        own_index = (loop.get_block_index(log_slice.block),)
-        for block_index in (
-            chain(own_index, copies) if log_slice.phase else chain(copies, own_index)
-        ):
-            writer.write(log_slice, actions, block_index)
+        if not log_slice.phase:
+            writer.write_copies(log_slice, actions, copies)
+        writer.write(log_slice, actions, loop.get_block_index(log_slice.block))
+        if log_slice.phase:
+            writer.write_copies(log_slice, actions, copies)
     return Events(
         sizes=events.sizes,
         kinds=tuple(writer.kinds),
@@ -175,19 +174,20 @@ class _Writer:
         self.order: list[int] = []
         self.gradients: list[int] = []
         self.shards: list[tuple[int, int]] = []
-        self._allocations: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        self._outside: list[int] = []
+        self._starts: dict[tuple[int, int, int], int] = {}
+        """The first storage that a block makes in a phase; the others follow it."""
 
     def write(self, log_slice: _LogSlice, actions: list[_Action], block_index: int) -> None:
         """Write the actions of a slice as those of one block."""
-        block_storages = self._allocations[log_slice.loop, log_slice.phase, block_index]
+        self._starts[log_slice.loop, log_slice.phase, block_index] = len(self.kinds)
         for action in actions:
             if isinstance(action, _Release):
-                self.order.append(
-                    ~self._find_storages(action, log_slice.loop, block_index)[action.position]
-                )
+                self.order.append(~self._find_storage(action, log_slice.loop, block_index))
                 continue
             number = len(self.kinds)
-            block_storages.append(number)
+            if log_slice.loop == _OUTSIDE:
+                self._outside.append(number)
             self.order.append(number)
             self.kinds.append(action.kind)
             if action.is_gradient:
@@ -195,13 +195,42 @@ class _Writer:
             if action.shard is not None:
                 self.shards.append((number, action.shard))
 
-    def _find_storages(self, release: _Release, loop: int, block_index: int) -> list[int]:
-        """Return the storages of the block whose storage is freed."""
+    def write_copies(
+        self, log_slice: _LogSlice, actions: list[_Action], copies: Sequence[int]
+    ) -> None:
+        """Write the actions of a slice as those of several blocks in a row.
+
+        They make equally many storages, so that the numbers of the third are as far from those of
+        the second as those are from the first's.
+        """
+        ends = [len(self.order)]
+        for block_index in copies[:2]:
+            self.write(log_slice, actions, block_index)
+            ends.append(len(self.order))
+        if len(copies) <= 2:  # noqa: PLR2004 - the two
+            return
+        first, latest = self.order[ends[0] : ends[1]], self.order[ends[1] :]
+        steps = list(map(sub, latest, first))
+        made = [action for action in actions if isinstance(action, _Allocation)]
+        kinds = [action.kind for action in made]
+        gradients = [place for place, action in enumerate(made) if action.is_gradient]
+        shards = [(place, action.shard) for place, action in enumerate(made)]
+        for block_index in copies[2:]:
+            start = len(self.kinds)
+            self._starts[log_slice.loop, log_slice.phase, block_index] = start
+            latest = list(map(add, latest, steps))
+            self.order += latest
+            self.kinds += kinds
+            self.gradients += [start + place for place in gradients]
+            self.shards += [(start + place, shard) for place, shard in shards if shard is not None]
+
+    def _find_storage(self, release: _Release, loop: int, block_index: int) -> int:
+        """Return the storage that is freed."""
         if release.loop == _OUTSIDE:
-            return self._allocations[release.loop, release.phase, 0]
+            return self._outside[release.position]
         block = (
             block_index + release.block
             if release.loop == loop
             else self.loops[release.loop].get_block_index(release.block)
         )
-        return self._allocations[release.loop, release.phase, block]
+        return self._starts[release.loop, release.phase, block] + release.position

@@ -21,7 +21,11 @@ quantised like any other.
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?")
 
 
-def parse_transformers_release(version: str | None) -> tuple[int, int] | None:
+Release = tuple[int, int]
+"""Major and minor number."""
+
+
+def parse_transformers_release(version: str | None) -> Release | None:
     """Return major and minor of a version such as ``4.48.1``.
 
     None is the newest that is modelled.
@@ -37,15 +41,13 @@ def parse_transformers_release(version: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
-def has_logit_copy(version: str | None) -> bool:
+def has_logit_copy(release: Release | None) -> bool:
     """Return whether the loss copies the logits to shift them."""
-    release = parse_transformers_release(version)
     return release is not None and release < COPIES_LOGITS_BEFORE
 
 
-def has_fp32_logits(version: str | None) -> bool:
+def has_fp32_logits(release: Release | None) -> bool:
     """Return whether the model's own logits are fp32."""
-    release = parse_transformers_release(version)
     return release is not None and release < RETURNS_FP32_BEFORE
 
 

@@ -1,17 +1,13 @@
 """Slurm, Ray and SkyPilot renderings of a job."""
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
+from service.estimator.backends.registry import get_backend
 from service.estimator.values.units import GIB
-from service.estimator.values.workload import Engine, ServeWorkload
+from service.estimator.values.workload import ServeWorkload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.text import render_shell_line
 
-_PORTS: Mapping[Engine, int] = MappingProxyType(
-    {Engine.VLLM: 8000, Engine.SGLANG: 30000, Engine.TENSORRT_LLM: 8000, Engine.LLAMA_CPP: 8080}
-)
 _HEAD = 'HEAD_ADDRESS="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
 
 
@@ -131,7 +127,11 @@ def _render_sky_service(job: Job) -> dict[str, object]:
 
 def _get_port(job: Job) -> int | None:
     """Return an engine's default port; None without a server."""
-    return _PORTS.get(job.workload.engine) if isinstance(job.workload, ServeWorkload) else None
+    return (
+        get_backend(job.workload.engine).default_port
+        if isinstance(job.workload, ServeWorkload)
+        else None
+    )
 
 
 def _render_slurm_body(job: Job, launch: Launch) -> list[str]:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
 from service.estimator.speed.throughput import WorkCache, estimate_throughput

@@ -9,6 +9,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import Workload
 from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.parts import ALL_PARTS, EXPLAINED, REPLAYED, FitPart
 from service.planner.fit.remedies import Remedy, find_remedies
 from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
 from service.planner.fit.verdict import Verdict, judge
@@ -54,21 +55,46 @@ def add_remedies(
     return replace(report, remedies=find_remedies(evaluator, workload, layout, report.estimate))
 
 
-def assess_fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
-    """Answer a fit question without remedies."""
-    estimate = evaluator.answer(workload, layout)
-    reason = find_untimed_reason(evaluator.architecture, evaluator.device)
+def assess_fit(
+    evaluator: Evaluator,
+    workload: Workload,
+    layout: Layout,
+    parts: frozenset[FitPart] = ALL_PARTS,
+) -> FitReport:
+    """Answer a fit question without remedies.
+
+    What ``parts`` leaves out is not worked out where that saves anything.
+    """
+    estimate = _estimate(evaluator, workload, layout, parts)
     judgement = judge(estimate, evaluator.device)
+    throughput, untimed = None, None
+    if FitPart.THROUGHPUT in parts:
+        untimed = find_untimed_reason(evaluator.architecture, evaluator.device)
+        throughput = correct_throughput(
+            evaluator.get_throughput(workload, layout, estimate), estimate.step_time_ratio
+        )
+    rules: tuple[RuleOfThumb, ...] = ()
+    if FitPart.RULES_OF_THUMB in parts:
+        rules = list_rules_of_thumb(evaluator, workload, layout, estimate)
     return FitReport(
         estimate=estimate,
         device=evaluator.device,
         verdict=judgement.verdict,
         headroom_bytes=judgement.headroom_bytes,
         deficit_bytes=judgement.deficit_bytes,
-        rules_of_thumb=list_rules_of_thumb(evaluator, workload, layout, estimate),
+        rules_of_thumb=rules,
         remedies=(),
-        warnings=estimate.warnings if reason is None else (*estimate.warnings, reason),
-        throughput=correct_throughput(
-            evaluator.get_throughput(workload, layout, estimate), estimate.step_time_ratio
-        ),
+        warnings=estimate.warnings if untimed is None else (*estimate.warnings, untimed),
+        throughput=throughput,
     )
+
+
+def _estimate(
+    evaluator: Evaluator, workload: Workload, layout: Layout, parts: frozenset[FitPart]
+) -> Estimate:
+    """Return the cheapest estimate that has what the parts need."""
+    if parts & REPLAYED:
+        return evaluator.answer(workload, layout)
+    if parts & EXPLAINED:
+        return evaluator.evaluate(workload, layout)
+    return evaluator.estimate_numbers(workload, layout)

@@ -6,12 +6,12 @@ They are in the order in which a person would try them.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from service.estimator.backends.registry import get_backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
-    Engine,
     Framework,
     Lora,
     Loss,
@@ -31,23 +31,10 @@ sense.
 """
 MAX_DATA_PARALLEL = 1024
 MAX_PIPELINE_PARALLEL = 16
-SPLITTING = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
-"""Engines that spread a replica over tensor-parallel ranks, whatever the model, and keep an fp8
-cache.
-"""
-
 
 _ADAMW = frozenset({"adamw", "adamw_loop", "adamw_fused", "adamw_foreach", "adamw_bnb"})
 _EIGHT_BITS = ("adamw_8bit", "paged_adamw_8bit")
 _MEMORY_SAVING_LOSSES = (Loss.FUSED_CROSS_ENTROPY, Loss.CHUNKED, Loss.FUSED_LINEAR)
-FORMATS = {
-    Engine.TRANSFORMERS: (Quantization.INT8, Quantization.NF4),
-    Engine.VLLM: (Quantization.FP8, Quantization.AWQ_INT4),
-    Engine.SGLANG: (Quantization.FP8, Quantization.AWQ_INT4),
-    Engine.TENSORRT_LLM: (Quantization.FP8, Quantization.AWQ_INT4),
-    Engine.LLAMA_CPP: (Quantization.Q8_0, Quantization.Q4_K_M),
-}
-"""Formats of weights that each engine reads, the wider one first."""
 
 
 def use_fused_optimizer(config: Config) -> Iterator[Config]:
@@ -245,7 +232,7 @@ def quantize_weights(config: Config) -> Iterator[Config]:
     """Serve weights of fewer bits, in formats that the engine reads."""
     match config:
         case (ServeWorkload(quantization=Quantization.NONE) as workload, layout):
-            for quantization in FORMATS[workload.engine]:
+            for quantization in get_backend(workload.engine).weight_formats:
                 yield replace(workload, quantization=quantization), layout
 
 
@@ -274,10 +261,9 @@ def split_replica(config: Config) -> Iterator[Config]:
     They split a replica, or Megatron's layers.
     """
     match config:
-        case (ServeWorkload(engine=engine) as workload, layout) if engine in {
-            *SPLITTING,
-            Engine.TRANSFORMERS,
-        }:
+        case (ServeWorkload(engine=engine), _) if not get_backend(engine).splits_replicas:
+            return
+        case (ServeWorkload() as workload, layout):
             pipeline_ranks, split = layout.pipeline_parallel, layout
         case (TrainWorkload(framework=Framework.MEGATRON) as workload, layout):
             pipeline_ranks, split = 1, replace(layout, sharding=Sharding.MEGATRON)
@@ -297,17 +283,19 @@ def split_replica(config: Config) -> Iterator[Config]:
 def shorten_sequences(config: Config) -> Iterator[Config]:
     """Limit the engine to the requested sequence length."""
     match config:
-        case (ServeWorkload(engine=engine) as workload, layout) if engine in SPLITTING:
+        case (ServeWorkload() as workload, layout):
             tokens = workload.prompt_tokens + workload.output_tokens
-            if workload.max_model_len != tokens:
+            reserves = get_backend(workload.engine).reserves_longest
+            if reserves and workload.max_model_len != tokens:
                 yield replace(workload, max_model_len=tokens), layout
 
 
 def use_fp8_cache(config: Config) -> Iterator[Config]:
     """Use an fp8 KV cache."""
     match config:
-        case (ServeWorkload(engine=engine) as workload, layout) if engine in SPLITTING:
-            if workload.kv_cache_dtype is not DType.FP8:
+        case (ServeWorkload() as workload, layout):
+            has_fp8 = DType.FP8 in get_backend(workload.engine).cache_dtypes
+            if has_fp8 and workload.kv_cache_dtype is not DType.FP8:
                 yield replace(workload, kv_cache_dtype=DType.FP8), layout
 
 

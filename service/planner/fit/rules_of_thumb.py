@@ -6,7 +6,7 @@ Each says why it differs.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.memory.states import Shards
+from service.estimator.memory.trained import Shards
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Estimate

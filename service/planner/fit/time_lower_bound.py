@@ -6,7 +6,7 @@ of one job, not for predicting one: nothing runs at its peak.
 
 from dataclasses import dataclass
 
-from service.estimator.memory.states import Shards
+from service.estimator.memory.trained import Shards
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout

@@ -6,7 +6,7 @@ States are spread over all ranks that could share them.
 from dataclasses import dataclass
 
 from service.estimator.memory.optimizers.table import get_optimizer
-from service.estimator.memory.states import (
+from service.estimator.memory.trained import (
     GRADIENT_STAGE,
     OPTIMIZER_STAGE,
     PARAMETER_STAGE,

@@ -59,6 +59,7 @@ class SearchSpace:
         self._ranks_by_count: dict[int, Mapping[int, int]] = {}
         self._ranks_matter: dict[str, bool] = {}
         self._batches: dict[tuple[str, int, int], tuple[Batch, ...]] = {}
+        self._batches_by_option: dict[LayoutOption, tuple[Batch, ...]] = {}
         self._workloads: dict[tuple[str, Offload, Batch], Workload] = {}
         base_layout = question.layout
         if offer.gpus_per_node is not None:
@@ -174,6 +175,13 @@ class SearchSpace:
 
         A batch is a recomputation, a micro batch and an accumulation.
         """
+        batches = self._batches_by_option.get(option)
+        if batches is None:
+            batches = self._batches_by_option[option] = self._list_alike_batches(option)
+        return batches
+
+    def _list_alike_batches(self, option: LayoutOption) -> tuple[Batch, ...]:
+        """Return the one listing of all options that have the same batches."""
         name = option.strategy.name
         matter = self._ranks_matter.get(name)
         if matter is None:
@@ -264,19 +272,21 @@ class SearchSpace:
         """
         ranks_by_size = self._ranks_by_count.get(num_gpus)
         if ranks_by_size is None:
-            choices = ((size, self._count_ranks(size, num_gpus)) for size in self._divisors)
+            filling = {
+                size: num_gpus // size
+                for size in self._divisors
+                if size <= num_gpus and not num_gpus % size
+            }
             ranks_by_size = self._ranks_by_count[num_gpus] = {
-                size: ranks for size, ranks in choices if ranks is not None
+                size: ranks for size, ranks in filling.items() if self._allows_ranks(ranks)
             }
         return ranks_by_size
 
-    def _count_ranks(self, num_ranks: int, num_gpus: int) -> int | None:
-        """Return the number of data-parallel ranks that fill all GPUs.
-
-        None where no number does.
-        """
+    def _allows_ranks(self, ranks: int) -> bool:
+        """Return whether a job may have so many data-parallel ranks."""
         batch = self.question.limits.global_batch_size
-        ranks, remainder = divmod(num_gpus, num_ranks)
+        if batch is not None and batch % ranks:
+            return False
         workload, min_sequences = self.question.workload, self.question.limits.min_num_sequences
         serves = isinstance(workload, ServeWorkload)
         if (
@@ -284,25 +294,22 @@ class SearchSpace:
             and min_sequences is not None
             and ranks * workload.num_sequences < min_sequences
         ):
-            return None
-        fixed = (serves and not self.question.counts_replicas) or not self.question.is_open(
-            "data_parallel"
+            return False
+        is_open = self.question.is_open("data_parallel") and (
+            not serves or self.question.counts_replicas
         )
-        if not ranks or remainder or (batch is not None and batch % ranks):
-            return None
-        return ranks if not fixed or ranks == self.base_layout.data_parallel else None
+        return is_open or ranks == self.base_layout.data_parallel
 
     def _iter_layouts(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
         strategy, degrees = split.strategy, split.degrees
         shards = ranks * degrees[2]
         if shards == 1 and not can_run_alone(strategy, self.question):
             return
-        values = self._layout_fields | dict(zip(DEGREES, degrees, strict=True))
-        values |= {
-            "data_parallel": ranks,
-            "sharding": self.splits.get_sharding(strategy),
-            "sequence_parallel": split.sequence_parallel,
-        }
+        values = dict(self._layout_fields)
+        values.update(zip(DEGREES, degrees, strict=True))
+        values["data_parallel"] = ranks
+        values["sharding"] = self.splits.get_sharding(strategy)
+        values["sequence_parallel"] = split.sequence_parallel
         if (
             strategy.framework is None
             and degrees[3] > 1
@@ -310,8 +317,9 @@ class SearchSpace:
         ):
             values["expert_tensor_parallel"] = _get_expert_tensor_parallel(degrees, ranks)
         for stage in self._list_stages(strategy, shards):
+            values["zero_stage"] = stage
             try:
-                layout = Layout(**(values | {"zero_stage": stage}))
+                layout = Layout(**values)
             except InvalidInputError:
                 continue  # experts that do not regroup so many ranks
             for offload, quantization in self._offload_choices:

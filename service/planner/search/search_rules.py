@@ -98,6 +98,8 @@ class SearchRules:
             rule for rule in several if rule.names <= PLACED and not rule.names <= SPLIT
         )
         self._batch_rules = tuple(rule for rule in several if not rule.names <= PLACED)
+        self._proposed_split = SimpleNamespace(**self._layout_fields)  # its ranks are not known yet
+        self._split_case = Case(facts, workload, cast("Layout", self._proposed_split))
         self.sizes_matter = any(rule.names & _SIZES for rule in self._batch_rules)
         """Whether a rule speaks of micro batches or of accumulation."""
         self.ranks_matter = any("layout.data_parallel" in rule.names for rule in self._batch_rules)
@@ -124,11 +126,8 @@ class SearchRules:
         """Return whether degrees are legal together with a sharding."""
         if not self._split_rules:
             return True
-        proposed = SimpleNamespace(**{**self._layout_fields, **split_fields})
-        case = Case(
-            self._facts, self._workload, cast("Layout", proposed)
-        )  # its ranks are not known yet
-        return _allows_all(self._split_rules, case)
+        self._proposed_split.__dict__.update(split_fields)
+        return _allows_all(self._split_rules, self._split_case)
 
     def allows_layout(self, workload: Workload, layout: Layout) -> bool:
         """Return whether a layout is legal.

@@ -6,6 +6,7 @@ A strategy is whose code runs and who shards, as the table of rules lists them.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from service.estimator.backends.registry import get_backend
 from service.estimator.model.architecture import Architecture
 from service.estimator.rules.runners import FRAMEWORKS
 from service.estimator.values.errors import InvalidInputError
@@ -18,7 +19,6 @@ from service.estimator.values.workload import (
     ServeWorkload,
     TrainWorkload,
 )
-from service.planner.fit.remedy_steps import FORMATS
 from service.planner.search.search_space import OFFLOADING, QUANTIZING, Question
 
 _NO_OFFLOAD = Offload()
@@ -111,7 +111,11 @@ def list_quantizations(model: Architecture, question: Question) -> tuple[Quantiz
     )
     return (
         workload.quantization,
-        *(FORMATS[workload.engine] if QUANTIZING in question.allow and is_open else ()),
+        *(
+            get_backend(workload.engine).weight_formats
+            if QUANTIZING in question.allow and is_open
+            else ()
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from service.calibration.field import explain_excess
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate, Interval, Serving
 from service.formats.measured.observe import Observation

@@ -15,7 +15,7 @@ from service.catalog.gpus import find_gpus, resolve_gpu
 from service.db.queries import imports as queries
 from service.db.records.measurements import NewImport
 from service.db.session import transaction
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload

@@ -29,7 +29,8 @@ from service.jobs.states import Status
 from service.runtime.logs import get_logger
 from service.runtime.settings import Settings
 from service.telemetry.origin import get_current_origin
-from service.telemetry.spans import Kind, get_traceparent, span
+from service.telemetry.spans import get_traceparent, span
+from service.telemetry.tracing import Kind
 from service.usecases.idempotency import RequestKey, bind_job_key
 from service.usecases.jobs.attempts import change_status, make_status_event
 from service.usecases.jobs.measurable import check_measurable

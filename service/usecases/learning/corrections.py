@@ -70,6 +70,8 @@ class _Snapshot:
     """Quantities with any calibration."""
     resolved: dict[tuple[str, str], _ResolvedKey] = field(default_factory=dict)
     """Earlier lookups, by curve and GPU."""
+    version: int = 0
+    """Number of snapshots before this one."""
 
 
 class CorrectionCache:
@@ -116,6 +118,11 @@ class CorrectionCache:
         """
         environment_keys = self._snapshot.environment_keys
         return environment_keys.get(gpu, environment_keys[""])
+
+    @property
+    def version(self) -> int:
+        """Return a number that is another one whenever answers may be."""
+        return self._snapshot.version
 
     def get_pools(self) -> Pools:
         """Return the pools of keys."""
@@ -185,6 +192,7 @@ class CorrectionCache:
             pools=build_pools(members),
             environment_keys=_select_environment_keys(self._running, members),
             quantities=tuple(dict.fromkeys(quantity for _, quantity in by_key)),
+            version=self._snapshot.version + 1,
         )
 
 

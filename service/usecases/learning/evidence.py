@@ -14,7 +14,8 @@ from service.calibration.evidence import Evidence, MeasuredPoint, Quantity
 from service.calibration.field import DeviceReading
 from service.catalog.gpus import find_gpus
 from service.db.records.measurements import StoredMeasurement, StoredResult
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.speed.throughput import estimate_throughput

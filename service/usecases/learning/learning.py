@@ -17,7 +17,7 @@ from service.db.queries.measurements import list_succeeded_with_key
 from service.db.queries.residuals import forget_residuals
 from service.db.records.measurements import StoredMeasurement
 from service.db.records.stored import NewCalibration
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.result import Instant
 from service.jobs.contract import MeasureRequest, ProbeDevice, ProbeResult
 from service.usecases.learning.device_readings import learn_device_readings

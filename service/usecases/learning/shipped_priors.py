@@ -16,7 +16,7 @@ from service.calibration.pool import Group, Member
 from service.catalog.models import load_config, resolve_model
 from service.catalog.prior_measurements import PriorMeasurement, list_priors
 from service.db.records.measurements import StoredMeasurement, StoredResult
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.families.registry import architecture_from_config
 from service.jobs.contract import MeasureRequest, ModelSource, ProbeResult, make_document
 from service.jobs.states import Status

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.device import Device

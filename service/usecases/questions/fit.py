@@ -6,7 +6,7 @@ No database and no thread.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.memory.allocator.replay_cache import MAX_REPLAYS
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
@@ -16,6 +16,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, add_remedies, assess_fit
+from service.planner.fit.parts import ALL_PARTS, REPLAYED, FitPart
 
 FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
 """Returns what was learnt about a question on the GPU of a name."""
@@ -35,6 +36,7 @@ class FitQuestion:
     level: float = LEVEL
     """Level of the intervals, whose upper end decides."""
     assumptions: tuple[str, ...] = ()
+    parts: frozenset[FitPart] = ALL_PARTS
 
 
 class AnsweredQuestions:
@@ -52,14 +54,18 @@ class AnsweredQuestions:
 
     def has_answered(self, question: FitQuestion) -> bool:
         """Return whether this configuration was answered lately."""
-        return _get_configuration(question) in self._configurations
+        configuration = _get_configuration(question)
+        if (configuration, True) in self._configurations:
+            return True
+        return not question.parts & REPLAYED and (configuration, False) in self._configurations
 
     def record(self, question: FitQuestion) -> None:
         """Record an answered configuration.
 
         The oldest is dropped first, as the cached replays are.
         """
-        self._configurations[_get_configuration(question)] = None
+        key = _get_configuration(question), bool(question.parts & REPLAYED)
+        self._configurations[key] = None
         while len(self._configurations) > self._capacity:
             del self._configurations[next(iter(self._configurations))]
 
@@ -100,8 +106,12 @@ def judge_fit(
 
     It is quick enough for an event loop where the configuration was answered before.
     """
-    evaluator = _make_question_evaluator(question, plans, find_corrections)
-    return assess_fit(evaluator, question.workload, question.layout)
+    return judge_with(make_question_evaluator(question, plans, find_corrections), question)
+
+
+def judge_with(evaluator: Evaluator, question: FitQuestion) -> FitReport:
+    """Return the fit without remedies, by an evaluator that was made before."""
+    return assess_fit(evaluator, question.workload, question.layout, question.parts)
 
 
 def add_fit_remedies(
@@ -110,14 +120,17 @@ def add_fit_remedies(
     plans: PlanCache,
     find_corrections: FindCorrections | None = None,
 ) -> FitReport:
-    """Add remedies to a fit that does not fit."""
-    evaluator = _make_question_evaluator(question, plans, find_corrections)
+    """Add remedies to a fit that does not fit, where they are asked for."""
+    if FitPart.REMEDIES not in question.parts:
+        return report
+    evaluator = make_question_evaluator(question, plans, find_corrections)
     return add_remedies(report, evaluator, question.workload, question.layout)
 
 
-def _make_question_evaluator(
+def make_question_evaluator(
     question: FitQuestion, plans: PlanCache, find: FindCorrections | None
 ) -> Evaluator:
+    """Return the evaluator of a question, with what was learnt."""
     return make_calibrated_evaluator(
         question.architecture,
         question.device,

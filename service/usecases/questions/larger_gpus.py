@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from service.catalog.gpus import list_gpus
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.planner.fit.evaluator import Evaluator

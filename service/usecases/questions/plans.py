@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport, fit

@@ -82,6 +82,11 @@ class SpecCache:
             self._catalogue[name] = model
         return model
 
+    def get_version(self, name: str) -> str | None:
+        """Return the version of a model that is known without the database."""
+        cached = self.get_cached(name)
+        return None if cached is None else cached.version
+
     def load(self, name: str) -> NamedModel | None:
         """Return the model, from the database if need be.
 

@@ -11,7 +11,8 @@ from typing import Any
 from service.calibration.evidence import Evidence
 from service.catalog.models import load_config, resolve_model
 from service.catalog.prior_measurements import PriorMeasurement, read_priors
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.usecases.learning.evidence import ANY_DEVICE, EvidenceSet
 from service.usecases.learning.shipped_priors import as_evidence

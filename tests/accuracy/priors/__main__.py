@@ -21,7 +21,7 @@ import msgspec
 from service.calibration.evidence import tolerance
 from service.catalog.models import load_config, resolve_model
 from service.catalog.prior_measurements import read_priors
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.layout import Layout
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, make_task

@@ -7,7 +7,8 @@ import msgspec
 from service.catalog.models import load_config, resolve_model
 from service.contract.schemas.fit import FitRequest, InlineModel
 from service.contract.to_question.fits import ResolvedModel, read_fit, read_inline
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.result import Detail, Estimate
 from service.usecases.questions.fit import FitQuestion

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate, Interval
 from service.planner.fit.verdict import Verdict, judge

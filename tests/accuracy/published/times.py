@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.speed.throughput import estimate_throughput
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout

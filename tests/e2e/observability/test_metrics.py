@@ -68,6 +68,9 @@ def test_every_process_tells_of_all(url: str, tmp_path: Path) -> None:
     assert {value_of(text, f'headroom_fits_total{{verdict="{word}"}}') for text in scrapes} == {
         NUM_FITS
     }
+    # Each process keeps an answer from the second time on that it is asked.
+    assert NUM_FITS - 4 <= value_of(scrapes[0], "headroom_cached_fits_total") <= NUM_FITS - 2
+    assert value_of(scrapes[0], "headroom_answer_cache_bytes") > 0
     counted = [
         value_of(text, 'headroom_http_request_seconds_count{route="/healthz"}') for text in scrapes
     ]

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.base.errors import ImportRefusedError, InvalidRequestError
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload, Workload

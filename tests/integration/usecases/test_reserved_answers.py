@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from service.db.tables.learning import ResidualRow
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.jobs.contract import ProbeDevice, ProbeResult
 from service.usecases.learning.evidence import compute_analytic_answer
 from tests.integration.usecases.learning.builders import (

@@ -10,10 +10,11 @@ from sqlalchemy import create_engine
 from service.api.application import make_application
 from service.api.http.dependencies import Dependencies
 from service.api.metrics.registry import Metrics
+from service.api.resources.fit import FAST_ROUTE
 from service.app import ROUTERS
 from service.catalog.models import list_model_names
 from service.db.session import make_sessions
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.jobs.notify import skip_notification
 from service.runtime.settings import Settings
 from service.usecases.learning.corrections import CorrectionCache
@@ -54,7 +55,8 @@ def parts(readiness: Readiness | None = None) -> Dependencies:
 def served(with_parts: Dependencies | None = None) -> Iterator[TestClient[Any]]:
     """Serve the whole API over fakes."""
     with TestClient(
-        make_application(with_parts or parts(), handlers=ROUTERS), raise_server_exceptions=False
+        make_application(with_parts or parts(), handlers=ROUTERS, fast_route=FAST_ROUTE),
+        raise_server_exceptions=False,
     ) as client:
         yield client
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.memory.kv_cache import COUNTER_BYTES
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.corrections import Corrections, InstantCorrection

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimator.estimate import PlanCache, estimate
-from service.estimator.memory.states import compute_train_states, select_trained_parameters
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
+from service.estimator.memory.setup import resolve_setup
+from service.estimator.memory.states import compute_train_states
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.values.layout import Layout, Sharding
@@ -258,11 +260,10 @@ def test_more_shards_never_need_more_states(
 ) -> None:
     """States of a rank are non-increasing in the number of ranks."""
     workload = data.draw(trainings(model))
-    trained = select_trained_parameters(model, workload)
 
     resident = [
         compute_train_states(
-            model, workload, trained, a_sharded_layout(ranks, stage=stage)
+            resolve_setup(model, workload, a_sharded_layout(ranks, stage=stage))
         ).resident
         for ranks in (1, 2, 3, 8, 64)
     ]
@@ -276,9 +277,8 @@ def test_shards_add_up_to_the_whole(model: Architecture, data: st.DataObject, ra
     tensor list.
     """
     workload = data.draw(trainings(model))
-    trained = select_trained_parameters(model, workload)
-    whole = compute_train_states(model, workload, trained, Layout())
-    shard = compute_train_states(model, workload, trained, a_sharded_layout(ranks))
+    whole = compute_train_states(resolve_setup(model, workload, Layout()))
+    shard = compute_train_states(resolve_setup(model, workload, a_sharded_layout(ranks)))
 
     for name in ("weights", "adapters", "master_weights", "gradients", "persistent_main_gradients"):
         assert 0 <= getattr(shard, name) * ranks - getattr(whole, name) < 2 * 4 * ranks
@@ -288,10 +288,9 @@ def test_shards_add_up_to_the_whole(model: Architecture, data: st.DataObject, ra
 def test_later_stages_never_need_more_states(model: Architecture, data: st.DataObject) -> None:
     """Each ZeRO stage spreads what the one before it spreads, and one part more."""
     workload = data.draw(trainings(model))
-    trained = select_trained_parameters(model, workload)
 
     states = [
-        compute_train_states(model, workload, trained, a_sharded_layout(8, stage=stage))
+        compute_train_states(resolve_setup(model, workload, a_sharded_layout(8, stage=stage)))
         for stage in range(4)
     ]
 

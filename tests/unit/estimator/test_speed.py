@@ -6,7 +6,8 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_config, resolve_model
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.speed.rates import get_rates

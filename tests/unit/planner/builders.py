@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, load_config, resolve_model
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.device import Device

@@ -5,7 +5,7 @@ or nothing of it at all.
 import pytest
 
 from service.base.errors import ImportRefusedError
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (

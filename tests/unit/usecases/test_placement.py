@@ -8,7 +8,7 @@ import pytest
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Framework, TrainWorkload
 from service.planner.cluster.inventory import Allocation, ClusterInventory, Node, Pool

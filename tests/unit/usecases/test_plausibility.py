@@ -5,7 +5,7 @@ import json
 import pytest
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import TrainWorkload

@@ -93,7 +93,7 @@ class _SnapshotBuilder:
     def iter_segments(self) -> Iterator[Entry]:
         """Yield the reserved segments now, with their blocks."""
         live_blocks = sorted(
-            (block[0], block[1], place) for place, block in self._live_blocks.items()
+            (block.address, block.size, place) for place, block in self._live_blocks.items()
         )
         for segment in sorted(self._segments, key=lambda item: item.address):
             end = segment.address + segment.size
@@ -108,30 +108,34 @@ class _SnapshotBuilder:
         category, frames = self.frames[place]
         if grown := self.allocator.reserved - before:
             yield self._grow(block, grown) | {"frames": frames}
-        yield _make_entry("alloc", block[0], num_bytes) | {"frames": frames, "category": category}
+        yield _make_entry("alloc", block.address, num_bytes) | {
+            "frames": frames,
+            "category": category,
+        }
 
     def _free(self, place: int) -> Iterator[Entry]:
         block = self._live_blocks.pop(place)
+        address = block.address
         self.allocator.free(block)
         category, frames = self.frames[place]
         for action in ("free_requested", "free_completed"):
             num_bytes = self.traced.ledger.allocations[place].num_bytes
-            yield _make_entry(action, block[0], num_bytes) | {
+            yield _make_entry(action, address, num_bytes) | {
                 "frames": frames,
                 "category": category,
             }
 
     def _grow(self, block: Block, grown: int) -> Entry:
-        address, _, pool = block
-        if not self.expandable:
-            self._segments.append(_Segment(address=address, size=grown, small=pool.small))
-            return _make_segment_entry("segment_alloc", address, grown)
-        begin = pool.end - grown
+        pool = self.allocator.get_pool(block.size)
+        if pool.end is None:
+            self._segments.append(_Segment(address=block.address, size=grown, small=pool.is_small))
+            return _make_segment_entry("segment_alloc", block.address, grown)
+        begin = pool.end.address - grown
         grown_segment = next(
             (segment for segment in self._segments if segment.address + segment.size == begin), None
         )
         if grown_segment is None:
-            self._segments.append(_Segment(address=begin, size=grown, small=pool.small))
+            self._segments.append(_Segment(address=begin, size=grown, small=pool.is_small))
         else:
             grown_segment.size += grown
         return _make_segment_entry("segment_map", begin, grown)

@@ -54,6 +54,7 @@ from .event_answer_event import EventAnswerEvent
 from .family_answer import FamilyAnswer
 from .field_error import FieldError
 from .fit_answer import FitAnswer
+from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
 from .framework import Framework
@@ -275,6 +276,7 @@ __all__ = (
     "FamilyAnswer",
     "FieldError",
     "FitAnswer",
+    "FitPart",
     "FitRequest",
     "Format",
     "Framework",

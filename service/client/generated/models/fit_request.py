@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
+from ..models.fit_part import FitPart, check_fit_part
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class FitRequest:
             as residuals carry; 0.95 at most for engines. Default: 0.95.
         remedies (bool | Unset): Whether to look for what would help where it does not fit, which takes longer than the
             answer itself. Default: True.
+        include (list[FitPart] | Unset): What to work out beside the verdict, the bytes and their intervals; everything
+            where this is not said. What is left out is empty or null: `components` are `per_gpu.components` and
+            `checkpoint_bytes`; `instants` are `per_gpu.instants` and `per_gpu.phases`. Without `replay` reserved bytes are
+            a ratio of the allocated ones that was measured, as in a batch. `remedies` come with a replay, and not at all
+            where `remedies` is false.
     """
 
     model: InlineModel | str
@@ -40,6 +46,7 @@ class FitRequest:
     layout: LayoutRequest | Unset = UNSET
     confidence: float | Unset = 0.95
     remedies: bool | Unset = True
+    include: list[FitPart] | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
@@ -72,6 +79,13 @@ class FitRequest:
 
         remedies = self.remedies
 
+        include: list[str] | Unset = UNSET
+        if not isinstance(self.include, Unset):
+            include = []
+            for include_item_data in self.include:
+                include_item: str = include_item_data
+                include.append(include_item)
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -87,6 +101,8 @@ class FitRequest:
             field_dict["confidence"] = confidence
         if remedies is not UNSET:
             field_dict["remedies"] = remedies
+        if include is not UNSET:
+            field_dict["include"] = include
 
         return field_dict
 
@@ -154,6 +170,15 @@ class FitRequest:
 
         remedies = d.pop("remedies", UNSET)
 
+        _include = d.pop("include", UNSET)
+        include: list[FitPart] | Unset = UNSET
+        if _include is not UNSET:
+            include = []
+            for include_item_data in _include:
+                include_item = check_fit_part(include_item_data)
+
+                include.append(include_item)
+
         fit_request = cls(
             model=model,
             workload=workload,
@@ -161,6 +186,7 @@ class FitRequest:
             layout=layout,
             confidence=confidence,
             remedies=remedies,
+            include=include,
         )
 
         return fit_request

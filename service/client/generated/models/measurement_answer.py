@@ -36,7 +36,7 @@ class MeasurementAnswer:
         id (str):
         status (Status): State of a job.
         attempt (int):
-        device (ProbeDevice): Where a probe runs: a real CPU, fake tensors, or a real GPU.
+        device (ProbeDevice): Device of a probe: a CPU, fake tensors, or a GPU.
         model (None | str): Name of the model; null when it came inline.
         source (MeasurementAnswerSource): Who measured: a worker, or whoever wrote the file.
         family (None | str):

@@ -27,11 +27,11 @@ class MeasurementRequest:
     Attributes:
         model (InlineModel | str): Stored or catalogue name, or an inline model.
         workload (ServeRequest | TrainRequest): What runs.
-        device (ProbeDevice): Where a probe runs: a real CPU, fake tensors, or a real GPU.
+        device (ProbeDevice): Device of a probe: a CPU, fake tensors, or a GPU.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
         gpu (str | Unset): Name or alias of a GPU of the catalogue.
-        priority (Priority | Unset): Which queued job goes first.
+        priority (Priority | Unset): Order of queued jobs.
         full_depth (bool | Unset): Run every layer instead of slices. Default: False.
         rank (int | Unset): Which rank of the layout is run; the first holds most. Default: 0.
         artifacts (list[ArtifactName] | Unset): To be kept beside the numbers. `memory_snapshot` is the caching

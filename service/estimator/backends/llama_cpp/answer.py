@@ -7,14 +7,14 @@ It has a GGUF file's tensors, a cache made at the start, and one buffer for the 
 from service.estimator.backends.llama_cpp.gguf import MIXTURES, GgufBytes, file_bytes
 from service.estimator.backends.llama_cpp.parts import Totals, build_parts_estimate
 from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart, make_exact_part
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
 from service.estimator.rules.checks import check
 from service.estimator.rules.tables.serving.own_engines import SERVE_LLAMA_CPP
-from service.estimator.values.device import Device
-from service.estimator.values.layout import Layout
-from service.estimator.values.result import Basis, Detail, Estimate, Serving
+from service.estimator.values.result import Basis, Estimate, Serving
 from service.estimator.values.units import MIB, ceil_div
 from service.estimator.values.workload import Attention, ServeWorkload
 
@@ -34,22 +34,22 @@ _KV = (
 _GRAPH = "llama.cpp, src/llama-context.cpp: one graph of a micro batch, reserved at the start"
 
 
-def answer(
-    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
-) -> Estimate:
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
     """Return the estimate of one llama-server.
 
     Everything is allocated when it starts.
     """
+    model, workload = question.model, question.workload
+    layout, device = question.layout, question.device
     check(SERVE_LLAMA_CPP, model, workload, layout)
     tensors = file_bytes(model, workload.quantization, workload.weight_dtype)
-    cache, graph = cache_bytes(model, workload), graph_bytes(model, workload)
+    kv_bytes, graph = cache_bytes(model, workload), graph_bytes(model, workload)
     weights = tensors.layers + tensors.head
-    draft = get_draft_model(workload)
+    draft = get_draft_model(workload.speculative)
     if draft is not None:
         draft_tensors = file_bytes(draft, workload.quantization, workload.weight_dtype)
         weights += draft_tensors.layers + draft_tensors.head
-        cache += cache_bytes(draft, workload)
+        kv_bytes += cache_bytes(draft, workload)
         graph += graph_bytes(draft, workload)
     parts = (
         make_exact_part(
@@ -60,7 +60,7 @@ def answer(
         ),
         make_exact_part(
             "kv_cache",
-            cache,
+            kv_bytes,
             f"{workload.num_sequences} sequences of {_get_max_model_len(workload)} tokens in f16",
             _KV,
         ),
@@ -78,17 +78,17 @@ def answer(
             num_gpus=layout.num_gpus,
             parts=parts,
             load_bytes=weights,
-            steady_bytes=weights + cache + graph,
+            steady_bytes=weights + kv_bytes + graph,
             host_bytes=tensors.table,
             serving=Serving(
                 kv_bytes_per_token=tokens,
-                kv_cache_bytes=cache,
-                required_bytes=weights + cache + graph,
+                kv_cache_bytes=kv_bytes,
+                required_bytes=weights + kv_bytes + graph,
                 budget_bytes=device.usable_bytes,
             ),
             approximate=model.spec.approximate,
         ),
-        detail=detail,
+        detail=question.detail,
         warnings=((_TOWER,) if model.images is not None else ())
         + device.list_warnings(workload.weight_dtype),
     )
@@ -101,7 +101,8 @@ def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
     """
     full_cells = (
         ceil_div(
-            workload.num_sequences * (_get_max_model_len(workload) + count_draft_tokens(workload)),
+            workload.num_sequences
+            * (_get_max_model_len(workload) + count_draft_tokens(workload.speculative)),
             _CELLS,
         )
         * _CELLS

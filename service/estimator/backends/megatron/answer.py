@@ -1,8 +1,8 @@
 """Estimate of framework ``megatron``: its worst pipeline stage, explained."""
 
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
-from typing import Any
+from functools import cache as cache_calls
+from functools import partial
 
 from service.estimator.backends.megatron.chunks import record_chunk
 from service.estimator.backends.megatron.shape import RankShape, Switches
@@ -15,16 +15,16 @@ from service.estimator.backends.megatron.timeline import (
     build_stage_timelines,
     compute_stage_peaks,
 )
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.answer.assemble import PartialEstimate, assemble
 from service.estimator.memory.answer.explain import sort_parts
-from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.phase_peaks import PhasePeak
+from service.estimator.memory.question import TrainQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.rules.checks import check
 from service.estimator.rules.tables.training.megatron import TRAIN_MEGATRON
-from service.estimator.values.corrections import Corrections
-from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import (
     Basis,
     CheckpointBytes,
@@ -47,24 +47,13 @@ _SAVED_SOURCE = (
 )
 
 
-def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, where, and how much of the answer
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
-    device: Device,
-    *,
-    corrections: Corrections | None = None,
-    memory: dict[object, Any] | None = None,
-    detail: Detail = Detail.FULL,
-    level: float = LEVEL,
-) -> Estimate:
-    """Estimate the memory of the worst stage in the steady state.
-
-    ``memory`` keeps what was recorded for other questions.
-    """
+def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
+    """Estimate the memory of the worst stage in the steady state."""
+    model, workload, layout = question.model, question.workload, question.layout
+    device, corrections = question.device, question.corrections
     check(TRAIN_MEGATRON, model, workload, layout)
-    recorder = _record if memory is None else _make_cached_recorder(memory)
-    if detail is Detail.NUMBERS:
+    recorder = _make_recorder(cache.get_memo("megatron", MAX_SHAPES))
+    if question.detail is Detail.NUMBERS:
         partial_estimate = _outline_training(
             model,
             workload,
@@ -73,9 +62,8 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         )
     else:
         timelines = build_stage_timelines(model, workload, layout, device, recorder)
-        tokens = workload.micro_batch_size * workload.sequence_length
         timelines = (
-            tuple(line.with_corrections(corrections, tokens) for line in timelines)
+            tuple(line.with_corrections(corrections, question.num_tokens) for line in timelines)
             if corrections
             else timelines
         )
@@ -86,8 +74,8 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         corrections=corrections,
         device=device,
         warnings=warnings,
-        detail=detail,
-        level=level,
+        detail=question.detail,
+        level=question.level,
     )
 
 
@@ -152,22 +140,15 @@ def _explain_training(
     )
 
 
-def _record(shape: RankShape, switches: Switches) -> ShapeRecording:
-    return ShapeRecording(partial(record_chunk, shape, switches), {})
-
-
-def _make_cached_recorder(memory: dict[object, Any]) -> Recorder:
-    """Return a recorder that looks in ``memory`` first."""
+def _make_recorder(memo: Memo[ShapeRecording]) -> Recorder:
+    """Return a recorder that records each shape once."""
 
     def recorder(shape: RankShape, switches: Switches) -> ShapeRecording:
-        recording: ShapeRecording | None = memory.get((shape, switches))
-        if recording is None:
-            if len(memory) >= MAX_SHAPES:
-                memory.clear()
-            recording = memory[shape, switches] = ShapeRecording(
-                cache(partial(record_chunk, shape, switches)), {}
-            )
-        return recording
+        recording = memo.get((shape, switches))
+        if recording is not None:
+            return recording
+        record = cache_calls(partial(record_chunk, shape, switches))
+        return memo.store((shape, switches), ShapeRecording(record, {}))
 
     return recorder
 

@@ -16,7 +16,7 @@ from service.estimator.backends.megatron.operations import (
 )
 from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.stages import StageLayers
-from service.estimator.passes.recorder import PeakCandidates
+from service.estimator.passes.config import PeakCandidates
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage

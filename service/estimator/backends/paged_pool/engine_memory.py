@@ -76,7 +76,9 @@ def build_engine_memory(
     worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
     largest = memories[worst_stage]
     pool, model = replace(largest.pool, num_blocks=smallest.num_blocks), largest.rank.model
-    tokens = workload.prompt_tokens + workload.output_tokens + count_draft_tokens(workload)
+    tokens = (
+        workload.prompt_tokens + workload.output_tokens + count_draft_tokens(workload.speculative)
+    )
     states = (
         workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
     )

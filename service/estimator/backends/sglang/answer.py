@@ -21,9 +21,12 @@ from service.estimator.backends.paged_pool.pool import (
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.sglang.backend import NEWEST, OLDEST
 from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.backends.vllm.overheads import communicator_bytes
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
@@ -34,11 +37,10 @@ from service.estimator.rules.tables.serving.own_engines import SERVE_SGLANG
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import Version, resolve_version
 from service.estimator.values.layout import Layout
-from service.estimator.values.result import Basis, Detail, Estimate
+from service.estimator.values.result import Basis, Estimate
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import ServeWorkload
 
-OLDEST, NEWEST = Version(0, 4), Version(0, 5, 5)
 _COMPUTED_FRACTION = Version(0, 5)
 _SOURCE = "SGLang 0.5.5, srt/model_executor/model_runner.py, profile_max_num_token"
 _LOGS = "start-up logs of SGLang on GPUs of 24 and 80 GB"
@@ -61,15 +63,17 @@ class SglangSettings:
     free_bytes: int
 
 
-def answer(
-    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
-) -> Estimate:
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
     """Return the estimate of one SGLang replica."""
+    model, workload = question.model, question.workload
+    layout, device = question.layout, question.device
     check(SERVE_SGLANG, model, workload, layout)
     settings = _resolve_settings(model, workload, layout, device)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
-    ranks = add_draft(target_ranks, get_draft_model(workload), layout, workload.weight_dtype)
+    ranks = add_draft(
+        target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
+    )
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, settings, device)
     )
@@ -81,7 +85,7 @@ def answer(
     )
     return build_pool_estimate(
         build_engine_memory(memories, workload, layout, limits),
-        detail=detail,
+        detail=question.detail,
         warnings=device.list_warnings(workload.weight_dtype),
     )
 

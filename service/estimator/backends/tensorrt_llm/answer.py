@@ -18,9 +18,11 @@ from service.estimator.backends.paged_pool.pool import (
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.tensorrt_llm.backend import NEWEST, OLDEST
 from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
-from service.estimator.model.architecture import Architecture
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
@@ -31,13 +33,12 @@ from service.estimator.rules.tables.serving.own_engines import (
     TENSORRT_LLM_RANKS,
 )
 from service.estimator.values.device import Device
-from service.estimator.values.engine_versions import Version, resolve_version
+from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.layout import Layout
-from service.estimator.values.result import Basis, Detail, Estimate
+from service.estimator.values.result import Basis, Estimate
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import ServeWorkload
 
-OLDEST, NEWEST = Version(0, 17), Version(1, 0)
 FRACTION_OF_FREE = 0.9
 """``free_gpu_memory_fraction``'s default."""
 BLOCK_TOKENS = 32
@@ -49,16 +50,18 @@ _SOURCE = "TensorRT-LLM 1.0, _torch/pyexecutor/_util.py, KvCacheCreator"
 _CONTEXT, _COMMUNICATOR = 900 * MIB, 1200 * MIB
 
 
-def answer(
-    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
-) -> Estimate:
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
     """Return the estimate of one TensorRT-LLM replica."""
+    model, workload = question.model, question.workload
+    layout, device = question.layout, question.device
     check(SERVE_TENSORRT_LLM, model, workload, layout)
     resolve_version(workload.engine_version, engine="tensorrt_llm", oldest=OLDEST, newest=NEWEST)
     check(TENSORRT_LLM_RANKS, model, workload, layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
-    ranks = add_draft(target_ranks, get_draft_model(workload), layout, workload.weight_dtype)
+    ranks = add_draft(
+        target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
+    )
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, device)
     )
@@ -75,7 +78,7 @@ def answer(
     )
     return build_pool_estimate(
         build_engine_memory(memories, workload, layout, limits),
-        detail=detail,
+        detail=question.detail,
         warnings=device.list_warnings(workload.weight_dtype),
     )
 

@@ -3,26 +3,33 @@
 Its own blocks on FSDP2, and the pools of FSDP2's streams.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.torchtitan.model import build_torchtitan_model
-from service.estimator.backends.transformers.training import explain_training, outline_training
+from service.estimator.backends.transformers.training import (
+    TrainJob,
+    explain_training,
+    outline_training,
+)
 from service.estimator.memory.answer.assemble import assemble
-from service.estimator.memory.fsdp_buffers import resolve_gathering
-from service.estimator.memory.intervals.ends import LEVEL
+from service.estimator.memory.offloading import count_host_activation_bytes
 from service.estimator.memory.phase_peaks import PhasePeakBytes, correct_phase_peaks
+from service.estimator.memory.question import TrainQuestion
+from service.estimator.memory.setup import resolve_setup
 from service.estimator.memory.static import StaticMemory, build_static_memory
+from service.estimator.memory.step_prices import StepPrices, price_step
 from service.estimator.memory.timeline import build_timeline, list_phase_peaks, select_peak
 from service.estimator.memory.training_pass import (
-    build_training_pass,
+    build_setup_pass,
+    describe_batch,
     get_fixed_fields,
     resolve_batch_shape,
 )
 from service.estimator.model.architecture import Architecture
+from service.estimator.passes.config import PeakCandidates, TrainingPass
 from service.estimator.passes.losses import LossPass
-from service.estimator.passes.recorder import PeakCandidates, record_training
+from service.estimator.passes.recorder import record_training
 from service.estimator.rules.checks import check, check_sizes
 from service.estimator.rules.tables.training.torchtitan import (
     TORCHTITAN_MODELS,
@@ -30,9 +37,9 @@ from service.estimator.rules.tables.training.torchtitan import (
     is_loss_compiled,
 )
 from service.estimator.rules.tables.training.transformers import STEP_BY_OPERATION
-from service.estimator.values.corrections import Corrections
-from service.estimator.values.device import Device
+from service.estimator.tape import sizes
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import Framework, Loss, TrainWorkload
 
@@ -40,52 +47,41 @@ MAX_RECORDINGS = 1024
 _PLAIN = LossPass(kind=Loss.FULL_LOGITS)
 
 
-def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, where, and how much of the answer
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
-    device: Device,
-    *,
-    corrections: Corrections | None = None,
-    memory: dict[object, Any] | None = None,
-    detail: Detail = Detail.FULL,
-    level: float = LEVEL,
-) -> Estimate:
-    """Estimate the memory of a rank in the steady state.
-
-    ``memory`` keeps what was recorded for other questions.
-    """
-    check(TRAIN_TORCHTITAN, model, workload, layout)
-    context_ranks = layout.context_parallel
-    memory = {} if memory is None else memory
-    local, shared = _split_to_rank(workload, layout)
-    static_memory = _get_static_memory(memory, model, local, shared, context_ranks)
-    check_sizes(STEP_BY_OPERATION, model, local, shared)
-    candidates = _get_candidates(
-        memory, _build_model_key(model, workload, context_ranks), static_memory, local, shared
-    )
-    peaks = list_phase_peaks(static_memory, local, candidates)
-    if detail is Detail.NUMBERS:
-        tokens = local.micro_batch_size * local.sequence_length
-        peak = select_peak(static_memory, local, correct_phase_peaks(peaks, corrections, tokens))
-        partial_estimate = outline_training(static_memory, local, shared, peak)
+def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
+    """Estimate the memory of a rank in the steady state."""
+    check(TRAIN_TORCHTITAN, question.model, question.workload, question.layout)
+    workload, layout = _split_to_rank(question.workload, question.layout)
+    context_ranks = question.layout.context_parallel
+    local = replace(question, workload=workload, layout=layout)
+    job = _get_job(local, context_ranks, cache)
+    check_sizes(STEP_BY_OPERATION, question.model, workload, layout)
+    prices = _get_prices(local, context_ranks, job, cache)
+    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+    peaks = list_phase_peaks(prices, values)
+    host_bytes = count_host_activation_bytes(job.static_memory.setup, local.num_tokens)
+    if question.detail is Detail.NUMBERS:
+        corrected = correct_phase_peaks(peaks, question.corrections, local.num_tokens)
+        peak = select_peak(job.static_memory, host_bytes, corrected)
+        partial_estimate = outline_training(job, peak)
     else:
-        timeline = build_timeline(static_memory, local, candidates)
-        partial_estimate = explain_training(
-            static_memory.model, local, shared, timeline, corrections
+        timeline = build_timeline(prices, values, host_bytes)
+        notes = describe_batch(job.static_memory.model, workload)
+        corrected_peaks = correct_phase_peaks(
+            timeline.peaks, question.corrections, local.num_tokens
         )
-    stream_bytes = _stream_bytes(static_memory, local, shared, peaks)
-    partial_estimate = replace(
-        partial_estimate, gathers=False, kind="torchtitan", stream_bytes=stream_bytes
-    )
-    warnings = device.list_warnings(workload.precision.compute_dtype)
+        partial_estimate = explain_training(job, timeline, notes, corrected_peaks)
     return assemble(
-        partial_estimate,
-        corrections=corrections,
-        device=device,
-        warnings=warnings,
-        detail=detail,
-        level=level,
+        replace(
+            partial_estimate,
+            gathers=False,
+            kind="torchtitan",
+            stream_bytes=_stream_bytes(job.static_memory, peaks),
+        ),
+        corrections=question.corrections,
+        device=question.device,
+        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
+        detail=question.detail,
+        level=question.level,
     )
 
 
@@ -107,12 +103,53 @@ def _split_to_rank(workload: TrainWorkload, layout: Layout) -> tuple[TrainWorklo
     )
 
 
-def _build_model_key(
-    model: Architecture, workload: TrainWorkload, context_ranks: int
-) -> tuple[object, ...]:
+def _get_job(question: TrainQuestion, context_ranks: int, cache: PassCache) -> TrainJob:
+    """Return the job of a rank, checked and made once for every batch and sequence.
+
+    Raises what the checks raise.
+    """
+    model, workload, layout = question.model, question.workload, question.layout
+    jobs: Memo[TrainJob] = cache.get_memo("torchtitan jobs", MAX_RECORDINGS)
+    key = (cache.get_model_key(model), get_fixed_fields(workload), layout, context_ranks)
+    job = jobs.get(key)
+    if job is not None:
+        return job
+    plain = replace(
+        workload,
+        framework=Framework.TRANSFORMERS,
+        compile=False,
+        float8=False,
+        framework_version=None,
+    )
+    unsplit = replace(layout, tensor_parallel=1, sequence_parallel=False)
+    check(STEP_BY_OPERATION, model, plain, unsplit)
+    check(TORCHTITAN_MODELS, model, workload, layout)
+    shard = _get_shard(question, context_ranks, cache)
+    # Its versions are torchtitan's own: none of them is a release of transformers.
+    unversioned = replace(workload, framework_version=None)
+    setup = resolve_setup(shard, unversioned, layout)
+    return jobs.store(key, TrainJob(build_static_memory(setup)))
+
+
+def _get_shard(question: TrainQuestion, context_ranks: int, cache: PassCache) -> Architecture:
+    """Return a rank's shard of torchtitan's form of a model, made once."""
+    shards: Memo[Architecture] = cache.get_memo("torchtitan shards", MAX_RECORDINGS)
+    tensor_ranks = question.layout.tensor_parallel
+    key = (*_list_form(question, context_ranks, cache), tensor_ranks)
+    shard = shards.get(key)
+    if shard is not None:
+        return shard
+    shard = build_torchtitan_model(
+        question.model, question.workload, context_ranks=context_ranks, tensor_ranks=tensor_ranks
+    )
+    return shards.store(key, shard)
+
+
+def _list_form(question: TrainQuestion, context_ranks: int, cache: PassCache) -> tuple[object, ...]:
     """Return the values that decide torchtitan's form of a model."""
+    workload = question.workload
     return (
-        model.spec,
+        cache.get_model_key(question.model),
         workload.compile,
         workload.activation_checkpointing,
         workload.selective_every,
@@ -120,89 +157,35 @@ def _build_model_key(
     )
 
 
-def _get_static_memory(
-    memory: dict[object, Any],
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
-    context_ranks: int,
-) -> StaticMemory:
-    """Return the static memory of a step.
-
-    It is checked and made once for every batch and sequence; raises what checks do.
-    """
-    key = _build_model_key(model, workload, context_ranks)
-
-    def make() -> StaticMemory:
-        plain = replace(
-            workload,
-            framework=Framework.TRANSFORMERS,
-            compile=False,
-            float8=False,
-            framework_version=None,
-        )
-        whole = replace(layout, tensor_parallel=1, sequence_parallel=False)
-        check(STEP_BY_OPERATION, model, plain, whole)
-        check(TORCHTITAN_MODELS, model, workload, layout)
-        tensor_ranks = layout.tensor_parallel
-        local_model = _get_or_make(
-            memory,
-            (*key, tensor_ranks, "titan"),
-            lambda: build_torchtitan_model(
-                model, workload, context_ranks=context_ranks, tensor_ranks=tensor_ranks
-            ),
-        )
-        return build_static_memory(local_model, workload, layout)
-
-    static_memories: dict[object, Any] = memory.setdefault("footings", {})
-    static_memory: StaticMemory = _get_or_make(
-        static_memories, (model.quantization, *key, get_fixed_fields(workload), layout), make
-    )
-    return static_memory
+def _get_prices(
+    question: TrainQuestion, context_ranks: int, job: TrainJob, cache: PassCache
+) -> StepPrices:
+    """Return the prices of the recording that answers a question."""
+    setup, workload = job.static_memory.setup, question.workload
+    shape = resolve_batch_shape(setup.model, workload)
+    memo: Memo[StepPrices] = cache.get_memo("torchtitan prices", MAX_RECORDINGS)
+    prices = memo.get((job, shape))
+    if prices is not None:
+        return prices
+    loss = LossPass(kind=workload.loss, compiled=is_loss_compiled(workload))
+    config = replace(build_setup_pass(setup, shape), loss=None if loss == _PLAIN else loss)
+    form = _list_form(question, context_ranks, cache)
+    candidates = _get_candidates(setup.model, (*form, config), config, cache)
+    return memo.store((job, shape), price_step(job.static_memory, candidates))
 
 
 def _get_candidates(
-    memory: dict[object, Any],
-    key: tuple[object, ...],
-    static_memory: StaticMemory,
-    workload: TrainWorkload,
-    layout: Layout,
+    model: Architecture, key: object, config: TrainingPass, cache: PassCache
 ) -> PeakCandidates:
-    """Return the peak candidates on which a question is evaluated."""
-
-    def make() -> PeakCandidates:
-        config = build_training_pass(
-            static_memory.model, replace(workload, framework_version=None), layout
-        )
-        loss = LossPass(kind=workload.loss, compiled=is_loss_compiled(workload))
-        config = replace(config, loss=None if loss == _PLAIN else loss)
-        candidates: PeakCandidates = _get_or_make(
-            memory, (*key, config), lambda: record_training(static_memory.model, config)
-        )
+    """Return the recording of a pass, made once."""
+    passes: Memo[PeakCandidates] = cache.get_memo("torchtitan passes", MAX_RECORDINGS)
+    candidates = passes.get(key)
+    if candidates is not None:
         return candidates
-
-    all_candidates: dict[object, Any] = memory.setdefault("highs", {})
-    candidates: PeakCandidates = _get_or_make(
-        all_candidates, (static_memory, resolve_batch_shape(static_memory.model, workload)), make
-    )
-    return candidates
+    return passes.store(key, record_training(model, config))
 
 
-def _get_or_make(memory: dict[object, Any], key: object, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - models and recordings
-    value = memory.get(key)
-    if value is None:
-        if len(memory) >= MAX_RECORDINGS:
-            memory.clear()
-        value = memory[key] = make()
-    return value
-
-
-def _stream_bytes(
-    static_memory: StaticMemory,
-    workload: TrainWorkload,
-    layout: Layout,
-    peaks: tuple[PhasePeakBytes, ...],
-) -> int:
+def _stream_bytes(static_memory: StaticMemory, peaks: tuple[PhasePeakBytes, ...]) -> int:
     """Return the bytes in the memory pools of FSDP2's own streams.
 
     They come beside the highest point of the compute stream's pool. The caching allocator keeps a
@@ -210,7 +193,7 @@ def _stream_bytes(
     of the copy-in stream, where the root's is followed by a block's (torch 2.13
     ``_fully_shard/_fsdp_collectives.py``).
     """
-    fsdp = resolve_gathering(workload.precision, layout)
+    fsdp, layout = static_memory.setup.gathering, static_memory.setup.layout
     if fsdp is None or layout.shards == 1:
         return 0
     model = static_memory.model

@@ -3,34 +3,32 @@
 A question is checked, sharded over ranks and walked.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 
-from service.estimator.backends.transformers.serving import Recorder, ReplicaSetup, explain
-from service.estimator.memory.answer.assemble import PartialEstimate
-from service.estimator.model.architecture import Architecture
-from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS, SplitPlan
+from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.transformers.encoder_serving import explain_encoding
+from service.estimator.backends.transformers.serving import explain
+from service.estimator.memory.answer.assemble import assemble
+from service.estimator.memory.question import ServeQuestion
+from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.rules.transformers import check_in_transformers
-from service.estimator.values.corrections import Corrections
-from service.estimator.values.device import Device
-from service.estimator.values.layout import Layout
-from service.estimator.values.workload import ServeWorkload
-
-ShardModel = Callable[[Architecture, int, SplitPlan], Architecture]
+from service.estimator.values.result import Estimate
 
 
-def answer_serving(  # noqa: PLR0913 - what is asked, where, with what is known, and who keeps what is made for it
-    model: Architecture,
-    workload: ServeWorkload,
-    layout: Layout,
-    device: Device,
-    *,
-    corrections: Corrections | None,
-    record: Recorder,
-    share: ShardModel,
-) -> PartialEstimate:
-    """Return the partial estimate of one rank's replica."""
-    check_in_transformers(model, workload, layout)
-    rank = share(model, layout.tensor_parallel, TRANSFORMERS)
-    return explain(
-        rank, workload, ReplicaSetup(layout=layout, device=device, corrections=corrections), record
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
+    """Return the estimate of one rank's replica."""
+    check_in_transformers(question.model, question.workload, question.layout)
+    ranks = question.layout.tensor_parallel
+    if ranks > 1:
+        shard = cache.get_shard(question.model, ranks, TRANSFORMERS)
+        question = replace(question, model=shard)
+    generates = question.model.shifts_labels
+    partial_estimate = (explain if generates else explain_encoding)(question, cache)
+    return assemble(
+        partial_estimate,
+        corrections=question.corrections,
+        device=question.device,
+        warnings=question.device.list_warnings(question.workload.weight_dtype),
+        detail=question.detail,
+        level=question.level,
     )

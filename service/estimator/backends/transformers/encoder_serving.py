@@ -5,15 +5,17 @@ It runs one forward pass, or an encoder's pass and a decoder's steps after it.
 
 from functools import partial
 
-from service.estimator.backends.transformers.serving import Recorder, ReplicaSetup
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.answer.assemble import PartialEstimate
 from service.estimator.memory.answer.explain import sort_parts
 from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
 from service.estimator.memory.lengths import count_source_positions, count_start_tokens
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
-from service.estimator.passes.recorder import PeakCandidates, ServingPass
+from service.estimator.passes.config import PeakCandidates, ServingPass
+from service.estimator.passes.serving import record_serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
@@ -27,18 +29,17 @@ _REPLAYED = (
 )
 
 
-def explain_encoding(
-    model: Architecture, workload: ServeWorkload, setup: ReplicaSetup, record: Recorder
-) -> PartialEstimate:
+def explain_encoding(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     """Return the partial estimate of one replica.
 
     Corrections that were measured are added to its instants.
     """
-    candidates = record(model, _build_pass(model, workload))
+    model, workload, layout = question.model, question.workload, question.layout
+    candidates = cache.get_recording(model, _build_pass(model, workload), record_serving)
     weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes_in(
         workload.weight_dtype
     )
-    cache = _cache_bytes(model, workload, workload.output_tokens)
+    cache_bytes = _cache_bytes(model, workload, workload.output_tokens)
     parts: dict[str, dict[str, int]] = {
         "load": {},
         "prefill": _sum_parts(candidates, Section.PREFILL, workload),
@@ -54,16 +55,16 @@ def explain_encoding(
         )
         for name, of in parts.items()
     ]
-    peaks = correct_phase_peaks(analytic, setup.corrections, tokens)
+    peaks = correct_phase_peaks(analytic, question.corrections, tokens)
     peak = max(peaks, key=lambda moment: moment.allocated_bytes)
     return PartialEstimate(
-        num_gpus=setup.layout.num_gpus,
-        linked_gpus=setup.layout.num_gpus // setup.layout.data_parallel,
+        num_gpus=layout.num_gpus,
+        linked_gpus=layout.num_gpus // layout.data_parallel,
         instants=tuple(
             Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in peaks
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
-        steady_bytes=weights + cache,
+        steady_bytes=weights + cache_bytes,
         components=partial(_build_components, model, workload, peak.parts),
         kind="inference",
         warnings=list_image_warnings(model, workload),
@@ -71,9 +72,9 @@ def explain_encoding(
         serving=Serving(
             kv_bytes_per_token=_count_cache_elements(model)
             * workload.kv_cache_dtype.bytes_per_element,
-            kv_cache_bytes=cache,
+            kv_cache_bytes=cache_bytes,
             required_bytes=peak.allocated_bytes,
-            budget_bytes=setup.device.usable_bytes,
+            budget_bytes=question.device.usable_bytes,
         ),
     )
 

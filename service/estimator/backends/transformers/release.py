@@ -5,13 +5,13 @@ Logits, rotary tables and caches differ.
 
 from dataclasses import dataclass
 
+from service.estimator.backends.transformers.backend import NEWEST, OLDEST
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version, resolve_version
 from service.estimator.values.workload import Cache
 
-OLDEST, NEWEST = Version(4, 30), Version(5, 23)
 _LAST_LOGITS = Version(4, 45)
 """``num_logits_to_keep``: before it, prefill made logits of the whole prompt and their fp32 copy
 (``logits.float()``).

@@ -3,26 +3,23 @@
 Prompts are prefilled, and decode is that with the full cache.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
 
+from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.transformers.components import build_serving_components
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
 from service.estimator.memory.answer.assemble import PartialEstimate
-from service.estimator.memory.answer.explain import build_serving_components
 from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
 from service.estimator.memory.kv_cache import (
+    CacheBytes,
+    count_cache_bytes,
     count_static_tokens,
-    counter_bytes,
-    decode_cache_bytes,
     final_cache_bytes,
-    kv_bytes_per_token,
-    prefill_cache_bytes,
-    recurrent_state_bytes,
 )
 from service.estimator.memory.model_limits import list_attention_warnings
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
 from service.estimator.model.quantization.loading import (
@@ -34,18 +31,14 @@ from service.estimator.model.quantization.loading import (
 from service.estimator.model.quantization.weights import select_scheme, weight_bytes
 from service.estimator.model.weights.packing import packed_bytes
 from service.estimator.model.weights.scheme import Packing, Scheme
-from service.estimator.passes.recorder import PeakCandidates, ServingPass, is_batch_dependent
+from service.estimator.passes.config import PeakCandidates, ServingPass, is_batch_dependent
+from service.estimator.passes.serving import record_serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
-from service.estimator.values.corrections import Corrections
-from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
-from service.estimator.values.layout import Layout
 from service.estimator.values.result import Instant, Serving
 from service.estimator.values.workload import Attention, Cache, Quantization, ServeWorkload
-
-Recorder = Callable[[Architecture, ServingPass], PeakCandidates]
 
 _MIN_ROWS_MATERIALIZED = {
     Packing.BLOCKS_4BIT: 2,
@@ -59,62 +52,42 @@ its own for it.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaSetup:
-    """Layout and device of a replica, with its corrections."""
-
-    layout: Layout
-    device: Device
-    corrections: Corrections | None = None
-
-
-Explainer = Callable[[Architecture, ServeWorkload, ReplicaSetup, Recorder], PartialEstimate]
-
-
-def explain(
-    model: Architecture, workload: ServeWorkload, setup: ReplicaSetup, record: Recorder
-) -> PartialEstimate:
-    """Return the partial estimate of one replica.
+def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
+    """Return the partial estimate of one replica of a decoder, a rank's shard of it.
 
     Corrections that were measured are added to its instants.
     """
-    if not model.shifts_labels:
-        encoding: Explainer = import_module(
-            "service.estimator.backends.transformers.encoder_serving"
-        ).explain_encoding
-        return encoding(model, workload, setup, record)
-    workload = expand_beams(workload)
+    model, workload = question.model, expand_beams(question.workload)
+    layout, caches = question.layout, count_cache_bytes(model, workload)
     release = resolve_release(workload.engine_version)
     scheme = adapt_to_release(select_scheme(workload.quantization, model), workload.engine_version)
-    candidates = record(
+    candidates = cache.get_recording(
         model,
-        build_serving_pass(model, workload, release, scheme, ranks=setup.layout.tensor_parallel),
+        build_serving_pass(model, workload, release, scheme, ranks=layout.tensor_parallel),
+        record_serving,
     )
     draft_parts = count_draft_bytes(workload, release)
-    parts = _collect_phase_parts(model, workload, candidates, release, scheme)
+    parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
     for name, of in parts.items():
         for part, size in draft_parts.items():
             of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
-    cache, states = (
-        final_cache_bytes(model, workload) + draft_parts["kv_cache"],
-        recurrent_state_bytes(model, workload),
-    )
+    cache_bytes = caches.final + caches.recurrent + draft_parts["kv_cache"]
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
     analytic = [
         PhasePeak(name=name, allocated_bytes=sum(of.values()), parts=of)
         for name, of in parts.items()
     ]
-    peaks = correct_phase_peaks(analytic, setup.corrections, tokens)
+    peaks = correct_phase_peaks(analytic, question.corrections, tokens)
     peak = max(peaks, key=lambda moment: moment.allocated_bytes)
     return PartialEstimate(
-        num_gpus=setup.layout.num_gpus,
+        num_gpus=layout.num_gpus,
         # Replicas never talk to each other.
-        linked_gpus=setup.layout.num_gpus // setup.layout.data_parallel,
+        linked_gpus=layout.num_gpus // layout.data_parallel,
         instants=tuple(
             Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in peaks
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
-        steady_bytes=parts["load"]["weights"] + cache + states,
+        steady_bytes=parts["load"]["weights"] + cache_bytes,
         components=partial(build_serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         kind="inference",
@@ -125,10 +98,10 @@ def explain(
             *((LEFT_EXPERTS,) if has_unquantised_experts(model, scheme) else ()),
         ),
         serving=Serving(
-            kv_bytes_per_token=kv_bytes_per_token(model, workload),
-            kv_cache_bytes=cache + states,
+            kv_bytes_per_token=caches.per_token,
+            kv_cache_bytes=cache_bytes,
             required_bytes=peak.allocated_bytes,
-            budget_bytes=setup.device.usable_bytes,
+            budget_bytes=question.device.usable_bytes,
         ),
     )
 
@@ -137,6 +110,7 @@ def _collect_phase_parts(
     model: Architecture,
     workload: ServeWorkload,
     candidates: PeakCandidates,
+    caches: CacheBytes,
     release: TransformersRelease,
     scheme: Scheme | None,
 ) -> dict[str, dict[str, int]]:
@@ -144,17 +118,12 @@ def _collect_phase_parts(
 
     The instants are loading, prefill, and decode where anything is generated.
     """
-    weights, cache = (
-        count_stored_weight_bytes(model, workload, release, scheme),
-        final_cache_bytes(model, workload),
-    )
+    weights = count_stored_weight_bytes(model, workload, release, scheme)
     prefill = _sum_parts(
         candidates[Section.PREFILL], workload.num_sequences, workload.prompt_tokens
     )
     fused = release.has_fused_awq(scheme, workload.cache)
-    prefill["kv_cache"] = (
-        cache if fused else counter_bytes(model, workload) + prefill.get("kv_cache", 0)
-    )
+    prefill["kv_cache"] = caches.final if fused else caches.counters + prefill.get("kv_cache", 0)
     merged_bytes = 0
     if scheme is not None and fused and release.frees_fused_projections:
         merged_bytes = merged_projection_bytes(model, scheme, workload.weight_dtype)
@@ -164,11 +133,11 @@ def _collect_phase_parts(
     }
     if not workload.output_tokens:
         return parts
-    decode = _select_decode_parts(model, workload, candidates)
-    if states := recurrent_state_bytes(model, workload):
-        decode[Category.RECURRENT_STATE.value] = states
+    decode = _select_decode_parts(workload, candidates, caches)
+    if caches.recurrent:
+        decode[Category.RECURRENT_STATE.value] = caches.recurrent
     if release.keeps_old_cache and workload.cache is Cache.DYNAMIC:
-        decode["kv_cache"] += cache
+        decode["kv_cache"] += caches.final
     return parts | {"decode": decode | {"weights": weights}}
 
 
@@ -177,14 +146,14 @@ def count_draft_bytes(workload: ServeWorkload, release: TransformersRelease) -> 
 
     They are its weights, its cache, and logits of the tokens that are verified.
     """
-    draft = get_draft_model(workload)
+    draft = get_draft_model(workload.speculative)
     if draft is None:
         return {"weights": 0, "kv_cache": 0}
     plain = replace(workload, quantization=Quantization.NONE)
     draft = as_loaded(draft, plain)
     verified_bytes = (
         workload.num_sequences
-        * count_draft_tokens(workload)
+        * count_draft_tokens(workload.speculative)
         * draft.vocab_size
         * workload.weight_dtype.bytes_per_element
     )
@@ -316,7 +285,7 @@ def _is_materialized(scheme: Scheme | None, rows: int) -> bool:
 
 
 def _select_decode_parts(
-    model: Architecture, workload: ServeWorkload, candidates: PeakCandidates
+    workload: ServeWorkload, candidates: PeakCandidates, caches: CacheBytes
 ) -> dict[str, int]:
     """Return the parts of the worse of two decode steps.
 
@@ -325,13 +294,13 @@ def _select_decode_parts(
     """
     total = workload.prompt_tokens + workload.output_tokens
     last = _sum_parts(candidates[Section.DECODE], workload.num_sequences, total)
-    last["kv_cache"] = decode_cache_bytes(model, workload) + last.get("kv_cache", 0)
+    last["kv_cache"] = caches.decode + last.get("kv_cache", 0)
     if Section.FIRST_DECODE not in candidates:
         return last
     first = _sum_parts(
         candidates[Section.FIRST_DECODE], workload.num_sequences, workload.prompt_tokens + 1
     )
-    first["kv_cache"] = prefill_cache_bytes(model, workload) + first.get("kv_cache", 0)
+    first["kv_cache"] = caches.prefill + first.get("kv_cache", 0)
     return max(last, first, key=lambda parts: sum(parts.values()))
 
 

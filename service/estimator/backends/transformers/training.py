@@ -3,127 +3,208 @@
 They have corrected phase peaks, components of the peak, checkpoint and warnings.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.allocator.replay import ReplayResult
-from service.estimator.memory.answer.assemble import PartialEstimate
-from service.estimator.memory.answer.explain import build_training_components
-from service.estimator.memory.image_inputs import list_image_warnings
-from service.estimator.memory.lengths import list_length_assumptions
-from service.estimator.memory.model_limits import list_attention_warnings
-from service.estimator.memory.offloading import count_ranks_per_node
-from service.estimator.memory.optimizers.table import get_optimizer
-from service.estimator.memory.phase_peaks import correct_phase_peaks
-from service.estimator.memory.states import TrainedParameters, count_saved_state_bytes
-from service.estimator.memory.static import StaticMemory
-from service.estimator.memory.timeline import Peak, Timeline
+from service.estimator.memory.allocator.replay_cache import make_minimal_replay
+from service.estimator.memory.answer.assemble import PartialEstimate, assemble
+from service.estimator.memory.answer.explain import TrainFormulas
+from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
+from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
+from service.estimator.memory.question import TrainQuestion
+from service.estimator.memory.setup import TrainSetup, resolve_setup
+from service.estimator.memory.states import count_saved_state_bytes
+from service.estimator.memory.static import StaticMemory, build_static_memory
+from service.estimator.memory.step_prices import StepPrices, price_step
+from service.estimator.memory.timeline import Peak, Timeline, build_timeline, find_peak
+from service.estimator.memory.training_pass import (
+    BatchNotes,
+    BatchShape,
+    build_setup_pass,
+    describe_batch,
+    get_fixed_fields,
+    resolve_batch_shape,
+)
 from service.estimator.model.architecture import Architecture
-from service.estimator.values.corrections import Corrections
-from service.estimator.values.layout import Layout
-from service.estimator.values.result import CheckpointBytes, Instant
-from service.estimator.values.workload import TrainWorkload
+from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
+from service.estimator.passes.recorder import record_training
+from service.estimator.rules.checks import check, check_sizes
+from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
+from service.estimator.tape import sizes
+from service.estimator.values.memo import Memo
+from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
 
 
-def outline_training(
-    static_memory: StaticMemory, workload: TrainWorkload, layout: Layout, peak: Peak
-) -> PartialEstimate:
+def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
+    """Return the estimate of the library's own model code."""
+    job = _get_job(question, cache)
+    model, workload = job.static_memory.model, question.workload
+    shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
+    prices = _get_prices(job, shape, cache)
+    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+    host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
+    if question.detail is Detail.NUMBERS:
+        peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)
+        partial_estimate = outline_training(job, peak)
+    else:
+        notes = describe_batch(model, workload)
+        timeline = build_timeline(prices, values, host_bytes)
+        partial_estimate = explain_training(
+            job,
+            timeline,
+            notes,
+            correct_phase_peaks(timeline.peaks, question.corrections, num_tokens),
+            _replay(question, model, timeline, cache),
+        )
+    return assemble(
+        partial_estimate,
+        corrections=question.corrections,
+        device=question.device,
+        warnings=question.device.list_warnings(workload.precision.compute_dtype),
+        detail=question.detail,
+        level=question.level,
+    )
+
+
+class TrainJob:
+    """Static memory of a job, with what every answer about it says."""
+
+    __slots__ = ("checkpoint", "formulas", "kind", "num_gpus", "ranks_per_node", "static_memory")
+
+    def __init__(self, static_memory: StaticMemory) -> None:
+        """Describe the job of a rank."""
+        setup = static_memory.setup
+        self.static_memory = static_memory
+        self.formulas = TrainFormulas(static_memory)
+        self.checkpoint = _count_checkpoint_bytes(setup)
+        self.kind = _get_kind(static_memory)
+        self.num_gpus = setup.layout.num_gpus
+        self.ranks_per_node = count_ranks_per_node(setup.layout)
+
+
+def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
+    """Return the job of a question, checked and made once for every batch and sequence.
+
+    Raises what the checks raise.
+    """
+    model, workload, layout = question.model, question.workload, question.layout
+    jobs: Memo[TrainJob] = cache.get_memo("training jobs")
+    key = (cache.get_model_key(model), get_fixed_fields(workload), layout)
+    job = jobs.get(key)
+    if job is not None:
+        check_sizes(TRAIN_TRANSFORMERS, model, workload, layout)
+        return job
+    check(TRAIN_TRANSFORMERS, model, workload, layout)
+    shard = cache.get_shard(model, layout.tensor_parallel, TRANSFORMERS)
+    return jobs.store(key, TrainJob(build_static_memory(resolve_setup(shard, workload, layout))))
+
+
+def _get_prices(job: TrainJob, shape: BatchShape, cache: PassCache) -> StepPrices:
+    """Return the prices of the recording that answers questions of a shape."""
+    memo: Memo[StepPrices] = cache.get_memo("training prices")
+    prices = memo.get((job, shape))
+    if prices is not None:
+        return prices
+    setup = job.static_memory.setup
+    candidates = cache.get_recording(setup.model, build_setup_pass(setup, shape), record_training)
+    return memo.store((job, shape), price_step(job.static_memory, candidates))
+
+
+def _replay(
+    question: TrainQuestion, model: Architecture, timeline: Timeline, cache: PassCache
+) -> ReplayResult | None:
+    """Return what the allocator makes of a step, where the question wants it to be known."""
+    if question.detail is Detail.REPLAYED:
+        return cache.replays.replay_training(model, question.workload, question.layout, timeline)
+    if question.detail is Detail.LEAST:
+        return make_minimal_replay(question.workload.allocator, timeline)
+    return None
+
+
+def outline_training(job: TrainJob, peak: Peak) -> PartialEstimate:
     """Return the numbers of one rank's peak, unexplained."""
-    num_gpus = layout.num_gpus
+    static_memory, layout = job.static_memory, job.static_memory.setup.layout
     return PartialEstimate(
-        num_gpus=num_gpus,
-        linked_gpus=num_gpus,
+        num_gpus=job.num_gpus,
+        linked_gpus=job.num_gpus,
         instants=(),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=peak.steady_bytes,
         components=tuple,
         approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
-        kind=_get_kind(workload, static_memory),
-        allocator=workload.allocator,
-        host_bytes_per_node=peak.host_bytes * count_ranks_per_node(layout)
-        if peak.host_bytes
-        else 0,
+        kind=job.kind,
+        allocator=static_memory.setup.workload.allocator,
+        host_bytes_per_node=peak.host_bytes * job.ranks_per_node,
         host_memory_bytes=layout.host_memory_bytes,
-        nvme_bytes_per_node=static_memory.nvme_bytes * count_ranks_per_node(layout),
+        nvme_bytes_per_node=static_memory.nvme_bytes * job.ranks_per_node,
         nvme_bytes=layout.nvme_bytes,
     )
 
 
 def explain_training(
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
+    job: TrainJob,
     timeline: Timeline,
-    corrections: Corrections | None,
+    notes: BatchNotes,
+    peaks: Sequence[PhasePeak],
     replayed: ReplayResult | None = None,
 ) -> PartialEstimate:
     """Return the partial estimate of one rank's timeline.
 
-    Corrections that were measured are added to its instants.
+    ``peaks`` are its own with what was measured of them.
     """
-    tokens = workload.micro_batch_size * workload.sequence_length
-    peaks = correct_phase_peaks(timeline.peaks, corrections, tokens)
+    static_memory, setup = job.static_memory, job.static_memory.setup
+    layout = setup.layout
     peak = max(peaks, key=attrgetter("allocated_bytes"))
     return PartialEstimate(
-        num_gpus=layout.num_gpus,
-        linked_gpus=layout.num_gpus,
+        num_gpus=job.num_gpus,
+        linked_gpus=job.num_gpus,
         instants=tuple(
             [Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in peaks]
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
-        components=partial(
-            build_training_components, model, workload, layout, timeline.trained, peak
-        ),
+        components=partial(job.formulas.build_components, notes, peak),
         phases=tuple([Instant(name, bytes_) for name, bytes_ in timeline.phases]),
-        checkpoint=_count_checkpoint_bytes(workload, timeline.trained),
-        approximate=model.spec.approximate,
-        gathers=timeline.static_memory.gathers,
-        kind=_get_kind(workload, timeline.static_memory),
-        allocator=workload.allocator,
+        checkpoint=job.checkpoint,
+        approximate=static_memory.model.spec.approximate,
+        gathers=static_memory.gathers,
+        kind=job.kind,
+        allocator=setup.workload.allocator,
         replayed=replayed,
-        host_bytes_per_node=timeline.host_bytes * count_ranks_per_node(layout)
-        if timeline.host_bytes
-        else 0,
+        host_bytes_per_node=timeline.host_bytes * job.ranks_per_node,
         host_memory_bytes=layout.host_memory_bytes,
-        nvme_bytes_per_node=timeline.static_memory.nvme_bytes * count_ranks_per_node(layout),
+        nvme_bytes_per_node=static_memory.nvme_bytes * job.ranks_per_node,
         nvme_bytes=layout.nvme_bytes,
-        warnings=(
-            *_list_warnings(workload, layout),
-            *list_attention_warnings(model, workload.attention),
-            *list_image_warnings(model, workload),
-            *list_length_assumptions(model, workload),
-        ),
+        warnings=(*_list_warnings(setup), *notes.warnings),
     )
 
 
-def _get_kind(workload: TrainWorkload, static_memory: StaticMemory) -> str:
-    if workload.lora is not None:
+def _get_kind(static_memory: StaticMemory) -> str:
+    if static_memory.setup.workload.lora is not None:
         return "adapters"
     return "sharded" if static_memory.gathers else "training"
 
 
-def _count_checkpoint_bytes(workload: TrainWorkload, trained: TrainedParameters) -> CheckpointBytes:
+def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:
     """Return the bytes of a checkpoint of the whole job.
 
     It has the trained weights, the optimizer's states and master copies.
     """
-    precision = workload.precision
-    master = (
-        precision.master_dtype.bytes_per_element
-        if precision.master_dtype is not None and workload.lora is None
-        else 0
-    )
+    trained, workload = setup.trained, setup.workload
+    master_dtype = workload.precision.master_dtype if workload.lora is None else None
+    master = master_dtype.bytes_per_element if master_dtype is not None else 0
     return CheckpointBytes(
         weights=trained.trained * trained.trained_dtype.bytes_per_element,
-        optimizer=count_saved_state_bytes(trained, get_optimizer(workload.optimizer))
-        + trained.trained * master,
+        optimizer=count_saved_state_bytes(trained, setup.optimizer) + trained.trained * master,
     )
 
 
-def _list_warnings(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
-    warnings = []
+def _list_warnings(setup: TrainSetup) -> tuple[str, ...]:
+    workload, layout, warnings = setup.workload, setup.layout, []
     if layout.zero_stage and layout.shards == 1:
         warnings.append(f"zero_stage {layout.zero_stage} has no effect on one data-parallel rank")
     if workload.gradient_clipping:

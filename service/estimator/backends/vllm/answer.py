@@ -16,6 +16,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
 )
 from service.estimator.backends.paged_pool.pool import build_pool_estimate, make_exact_part
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.vllm.overheads import (
     communicator_bytes,
     estimate_context,
@@ -31,6 +32,7 @@ from service.estimator.backends.vllm.release import (
     resolve_release,
 )
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
@@ -42,7 +44,7 @@ from service.estimator.rules.tables.serving.own_engines import SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
-from service.estimator.values.result import Detail, Estimate
+from service.estimator.values.result import Estimate
 from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
 
@@ -61,15 +63,17 @@ class VllmSettings:
     paging: Paging
 
 
-def answer(
-    model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail
-) -> Estimate:
+def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG001 - nothing is recorded
     """Return the estimate of one vLLM replica.
 
     The rank whose pool is smallest decides for all.
     """
+    model, workload = question.model, question.workload
+    layout, device = question.layout, question.device
     check(SERVE_VLLM, model, workload, layout)
-    settings = _resolve_settings(model, workload, device)
+    release = resolve_release(workload.engine_version, get_gpu_properties(device))
+    max_model_len = resolve_max_model_len(model, workload)
+    settings = _resolve_settings(question, release, max_model_len)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(
         model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True
@@ -86,7 +90,7 @@ def answer(
     )
     return build_pool_estimate(
         build_engine_memory(memories, workload, layout, limits),
-        detail=detail,
+        detail=question.detail,
         warnings=device.list_warnings(workload.weight_dtype),
     )
 
@@ -96,7 +100,7 @@ def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture
 
     vLLM refuses one of another vocabulary (``verify_equal_vocab_size_if_draft_model``).
     """
-    draft = get_draft_model(workload)
+    draft = get_draft_model(workload.speculative)
     if draft is not None and draft.vocab_size != model.vocab_size:
         message = (
             f"vLLM verifies drafts of its model's vocabulary: it has {model.vocab_size} tokens, "
@@ -106,9 +110,10 @@ def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture
     return draft
 
 
-def _resolve_settings(model: Architecture, workload: ServeWorkload, device: Device) -> VllmSettings:
-    release = resolve_release(workload.engine_version, get_gpu_properties(device))
-    max_model_len = resolve_max_model_len(model, workload)
+def _resolve_settings(
+    question: ServeQuestion, release: VllmRelease, max_model_len: int
+) -> VllmSettings:
+    model, workload, device = question.model, question.workload, question.device
     tokens = workload.max_num_batched_tokens or release.get_batched_tokens(device, max_model_len)
     # Asked sequences run at once only if the engine may schedule so many.
     default = max(release.get_max_num_sequences(device), workload.num_sequences)
@@ -197,7 +202,9 @@ def format_weights_formula(rank: Rank, workload: ServeWorkload) -> str:
         format_bytes(rank.table_bytes),
         format_count(rank.model.parameter_counts().total),
     )
-    draft = "" if get_draft_model(workload) is None else "; and those of the draft model"
+    draft = (
+        "" if get_draft_model(workload.speculative) is None else "; and those of the draft model"
+    )
     scheme = rank.model.quantization
     weight_format = (
         quantization

@@ -6,12 +6,12 @@ Sorting of logits, compilation of the model, and the defaults of a server differ
 
 from dataclasses import dataclass
 
+from service.estimator.backends.vllm.backend import NEWEST, OLDEST
 from service.estimator.memory.overheads.gpu_properties import GpuProperties
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import Version, resolve_version
 from service.estimator.values.units import GIB
 
-OLDEST, NEWEST = Version(0, 6, 4), Version(0, 19, 0)
 _LONGER_CHUNKS = Version(0, 7)
 _V1, _V1_ALONE = Version(0, 8), Version(0, 11)
 _COMBINED_KERNELS = Version(0, 12)

@@ -1,80 +1,168 @@
-"""PyTorch's caching allocator.
+"""PyTorch's caching allocator: which block a request gets, and what is split, merged, reserved.
 
-It decides which block a request gets, and when blocks are split, merged, and requested from the
-GPU. The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings
-on one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
-counted in blocks of 512 bytes, the smallest that there are. A pool keeps its free blocks sorted by
-size and address, packed into one number each, so that the best fit is one bisection; neighbours are
-found by their addresses. A job is tens of thousands of requests, so ``run`` writes out the code of
-``allocate`` and ``free``.
+The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on
+one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
+counted in blocks of 512 bytes, the smallest that there are.
+
+mypyc may compile this module (``build_native.py``): a step is tens of thousands of requests whose
+places depend on each other, so that none can be left out. Both forms are the same code, but for the
+search of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop
+is.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
 
 from service.estimator.values.workload import Allocator
 
-BLOCK_BYTES = 512
-_SMALL = 2048
-"""Requests up to 1 MiB come from the pool of small blocks (kSmallSize)."""
-_SMALL_SEGMENT = 4096
-"""Small segments have 2 MiB (kSmallBuffer)."""
-_LARGE = 20480
-"""Requests from 10 MiB on get a segment of their own size (kMinLargeAlloc)."""
-_LARGE_SEGMENT = 40960
-"""Requests between 1 and 10 MiB get a segment of 20 MiB (kLargeBuffer)."""
-_ROUND_SIZE = 4096
-"""Larger segments are rounded up to 2 MiB (kRoundLarge)."""
-ADDRESS_BITS = 40
-_ADDRESS = (1 << ADDRESS_BITS) - 1
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
-_EVENTS_PER_CHECK = 2048
-"""Events of a pass that are run at once: some two milliseconds."""
+COMPILED: Final = not __file__.endswith(".py")
+BLOCK_BYTES: Final = 512
+_SMALL: Final = 2048  # kSmallSize: requests up to 1 MiB come from the pool of small blocks
+_SMALL_SEGMENT: Final = 4096  # kSmallBuffer: its segments have 2 MiB
+_LARGE: Final = 20480  # kMinLargeAlloc: requests from 10 MiB on get a segment of their own size
+_LARGE_SEGMENT: Final = 40960  # kLargeBuffer: requests between get a segment of 20 MiB
+_ROUND_SIZE: Final = 4096  # kRoundLarge: larger segments are rounded up to 2 MiB
+_ADDRESS_BITS: Final = 40
+_EVENTS_PER_CHECK: Final = 2048  # a millisecond or two of an interpreter's time
 
-Block = tuple[int, int, "Pool"]
-"""Address, size and pool of a block that is in use."""
 CancelCheck = Callable[[], None]
-"""Raises once nobody waits any more for what is worked out."""
+"""Raises once nobody waits any more for what is computed."""
+
+
+class Block:
+    """A stretch of a segment, in use or free, between its neighbours."""
+
+    __slots__ = ("address", "after", "before", "is_free", "size")
+
+    def __init__(self, address: i64, size: i64) -> None:
+        """Start in use and alone in a segment."""
+        self.address: i64 = address
+        self.size: i64 = size
+        self.is_free: bool = False
+        self.before: Block | None = None
+        self.after: Block | None = None
 
 
 class Pool:
-    """Free blocks of one kind, packed.
+    """The free blocks of one kind, sorted by size and address.
 
-    They are indexed by size, by begin and by end.
+    Remainders up to ``max_unsplit`` stay with their block; ``end`` ends a segment that can grow.
     """
 
-    __slots__ = ("by_size", "end", "ends", "small", "starts")
+    __slots__ = ("_keys", "_spares", "blocks", "end", "is_small", "max_unsplit")
 
-    def __init__(self, *, small: bool, end: int = 0) -> None:
-        """Start without any memory; an expandable segment ends at ``end``."""
-        self.small = small
-        self.end = end
-        self.by_size: list[int] = []
-        self.starts: dict[int, int] = {}
-        self.ends: dict[int, int] = {}
+    def __init__(self, *, is_small: bool, max_unsplit: i64, end: Block | None = None) -> None:
+        """Start without any memory."""
+        self.is_small: bool = is_small
+        self.max_unsplit: i64 = max_unsplit
+        self.end: Block | None = end
+        self.blocks: list[Block] = []
+        self._keys: list[int] = []
+        self._spares: list[Block] = []
 
-    def put(self, address: int, size: int) -> None:
-        """Add a free block."""
-        packed = size << ADDRESS_BITS | address
-        self.starts[address] = self.ends[address + size] = packed
-        insort(self.by_size, packed)
+    def find(self, size: i64, address: i64) -> i64:
+        """Return the index of the first block that is not below a size and an address."""
+        if not COMPILED:
+            return bisect_left(self._keys, size << _ADDRESS_BITS | address)
+        blocks = self.blocks
+        low: i64 = 0
+        high: i64 = len(blocks)
+        while low < high:
+            middle = (low + high) >> 1
+            block = blocks[middle]
+            if block.size < size or (block.size == size and block.address < address):
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
-    def take(self, index: int) -> tuple[int, int]:
-        """Remove the free block at an index.
+    def pop(self, index: i64) -> None:
+        """Take a block out of the list."""
+        if not COMPILED:
+            del self._keys[index]
+        self.blocks.pop(index)
 
-        Returns its address and size.
-        """
-        packed = self.by_size.pop(index)
-        address, size = packed & _ADDRESS, packed >> ADDRESS_BITS
-        del self.starts[address], self.ends[address + size]
-        return address, size
+    def insert(self, block: Block) -> None:
+        """Add a block that is free and has no free neighbour."""
+        block.is_free = True
+        if COMPILED:
+            self.blocks.insert(self.find(block.size, block.address), block)
+        else:
+            key = block.size << _ADDRESS_BITS | block.address
+            index = bisect_left(self._keys, key)
+            self._keys.insert(index, key)
+            self.blocks.insert(index, block)
 
-    def drop(self, packed: int) -> tuple[int, int]:
-        """Remove a packed free block.
+    def replace(self, index: i64, block: Block) -> None:
+        """Add a block instead of another one, which mostly has its neighbours in the list."""
+        blocks, keys = self.blocks, self._keys
+        if COMPILED:
+            stays = (index == 0 or _is_below(blocks[index - 1], block)) and (
+                index + 1 == len(blocks) or _is_below(block, blocks[index + 1])
+            )
+        else:
+            key = block.size << _ADDRESS_BITS | block.address
+            stays = (index == 0 or keys[index - 1] < key) and (
+                index + 1 == len(keys) or key < keys[index + 1]
+            )
+            keys[index] = key
+        if stays:
+            blocks[index] = block
+            block.is_free = True
+        else:
+            self.pop(index)
+            self.insert(block)
 
-        Returns its address and size.
-        """
-        return self.take(bisect_left(self.by_size, packed))
+    def split(self, index: i64, size: i64) -> None:
+        """Take a block out of the list, cut down to a size; what remains of it is free."""
+        block = self.blocks[index]
+        after = block.after
+        remainder = self._spares.pop() if self._spares else Block(0, 0)
+        remainder.address = block.address + size
+        remainder.size = block.size - size
+        remainder.before = block
+        remainder.after = after
+        if after is not None:
+            after.before = remainder
+        block.after = remainder
+        block.size = size
+        self.replace(index, remainder)
+
+    def merge(self, block: Block) -> None:
+        """Add a block together with its free neighbours."""
+        before = block.before
+        after = block.after
+        if after is not None and after.is_free:
+            index = self.find(after.size, after.address)
+            self._absorb(block, after)
+            if before is None or not before.is_free:
+                self.replace(index, block)
+                return
+            self.pop(index)
+        if before is not None and before.is_free:
+            index = self.find(before.size, before.address)
+            self._absorb(before, block)
+            self.replace(index, before)
+        else:
+            self.insert(block)
+
+    def _absorb(self, block: Block, following: Block) -> None:
+        after = following.after
+        block.size += following.size
+        block.after = after
+        if after is not None:
+            after.before = block
+        self._spares.append(following)
+
+
+def _is_below(block: Block, other: Block) -> bool:
+    return block.size < other.size or (block.size == other.size and block.address < other.address)
 
 
 class CachingAllocator:
@@ -82,188 +170,130 @@ class CachingAllocator:
 
     def __init__(self) -> None:
         """Start with nothing reserved."""
-        self.large, self.small = self._make_pools()
-        self.reserved = 0
-        self.allocated = 0
-        self.highest = 0
-        self._next = 0
+        self.large = Pool(is_small=False, max_unsplit=_SMALL)
+        self.small = Pool(is_small=True, max_unsplit=0)
+        self.reserved: i64 = 0
+        self.allocated: i64 = 0
+        self.highest: i64 = 0
+        self._next_address: i64 = 0
 
-    def _make_pools(self) -> tuple[Pool, Pool]:
-        return Pool(small=False), Pool(small=True)
+    def get_pool(self, size: i64) -> Pool:
+        """Return the pool that a request or a block in use belongs to."""
+        return self.small if size <= _SMALL else self.large
 
-    def allocate(self, size: int) -> Block:
-        """Return a block of at least ``size``.
-
-        It is the smallest that is free, else a part of a new segment.
-        """
+    def allocate(self, size: i64) -> Block:
+        """Return the smallest free block of at least ``size``, or a part of a new segment."""
         pool = self.small if size <= _SMALL else self.large
-        index = bisect_left(pool.by_size, size << ADDRESS_BITS)
-        address, block_size = (
-            pool.take(index) if index < len(pool.by_size) else self._reserve_segment(pool, size)
-        )
-        remainder = block_size - size
-        if remainder and (remainder > _SMALL or pool.small):
-            pool.put(address + size, remainder)
-            block_size = size
-        self.allocated += block_size
-        self.highest = max(self.highest, self.allocated)
-        return address, block_size, pool
+        index = self._find_best_fit(pool, size)
+        if index == len(pool.blocks):
+            self._reserve(pool, size)
+            index = self._find_best_fit(pool, size)
+        block = pool.blocks[index]
+        if block.size - size > pool.max_unsplit:
+            pool.split(index, size)
+        else:
+            pool.pop(index)
+        block.is_free = False
+        allocated = self.allocated + block.size
+        self.allocated = allocated
+        if allocated > self.highest:  # noqa: PLR1730 - ``max`` is a call
+            self.highest = allocated
+        return block
 
     def free(self, block: Block) -> None:
-        """Take a block back, and merge it with its neighbours."""
-        address, size, pool = block
-        self.allocated -= size
-        following, before = pool.starts.get(address + size), pool.ends.get(address)
-        if following is not None:
-            size += pool.drop(following)[1]
-        if before is not None:
-            address, more = pool.drop(before)
-            size += more
-        pool.put(address, size)
+        """Take a block back, and merge it with its neighbours; it is no longer the caller's."""
+        self.allocated -= block.size
+        pool = self.small if block.size <= _SMALL else self.large
+        pool.merge(block)
+
+    def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
+        """Return a block for each size in bytes that is not zero."""
+        return [self.allocate((size + BLOCK_BYTES - 1) // BLOCK_BYTES) for size in sizes if size]
+
+    def free_all(self, blocks: Iterable[Block]) -> None:
+        """Take blocks back in their order."""
+        for block in blocks:
+            self.free(block)
 
     def run(
-        self, order: Sequence[int], sizes: Sequence[int], check: CancelCheck = lambda: None
+        self, order: tuple[int, ...], sizes: list[int], check: CancelCheck | None = None
     ) -> dict[int, Block]:
-        """Allocate and free blocks in order; return the live ones.
+        """Allocate ``sizes[i]`` for each event ``i``, free it for ``~i``; return what stays.
 
-        An event ``i`` allocates ``sizes[i]``, an event ``~i`` frees it. Events without a size, and
-        frees of blocks that are not live, are skipped. ``check`` is called now and then, and may
-        raise.
+        Events without a size are skipped. ``check`` is called now and then, and may raise.
         """
-        live: dict[int, int] = {}
+        live: list[Block | None] = [None] * len(sizes)
         for begin in range(0, len(order), _EVENTS_PER_CHECK):
-            check()
+            if check is not None:
+                check()
             self._run(order[begin : begin + _EVENTS_PER_CHECK], sizes, live)
-        return {event: self._unpack_block(packed) for event, packed in live.items()}
+        return {event: block for event, block in enumerate(live) if block is not None}
 
-    def _run(self, events: Sequence[int], sizes: Sequence[int], live: dict[int, int]) -> None:  # noqa: PLR0915 - see the module
-        """Run a part of a pass; ``live`` packs the blocks in use."""
-        large, small = ((pool.by_size, pool.starts, pool.ends) for pool in (self.large, self.small))
-        bits, mask, edge, bisect, insert, drop = (
-            ADDRESS_BITS,
-            _ADDRESS,
-            _SMALL,
-            bisect_left,
-            insort,
-            live.pop,
-        )
-        allocated, highest = self.allocated, self.highest
+    def _run(self, events: tuple[int, ...], sizes: list[int], live: list[Block | None]) -> None:
         for event in events:
-            if event < 0:
-                packed = drop(~event, 0)
-                if not packed:
-                    continue
-                size, address = packed >> bits, packed & mask
-                allocated -= size
-                by_size, starts, ends = small if size <= edge else large
-                following, before = starts.pop(address + size, 0), ends.pop(address, 0)
-                if following:
-                    del by_size[bisect(by_size, following)]
-                    size += following >> bits
-                if before:
-                    del by_size[bisect(by_size, before)]
-                    size += before >> bits
-                    address = before & mask
-                packed = size << bits | address
-                starts[address] = ends[address + size] = packed
-                insert(by_size, packed)
-            elif size := sizes[event]:
-                by_size, starts, ends = small if size <= edge else large
-                packed = size << bits
-                index = bisect(by_size, packed)
-                if index == len(by_size):
-                    self._open_segment(size)
-                    index = bisect(by_size, packed)
-                free = by_size.pop(index)
-                address, block_size = free & mask, free >> bits
-                del starts[address]
-                if block_size > size and (block_size - size > edge or size <= edge):
-                    remainder = free - packed + size
-                    starts[address + size] = ends[address + block_size] = remainder
-                    insert(by_size, remainder)
-                    live[event], block_size = packed | address, size
-                else:
-                    del ends[address + block_size]
-                    live[event] = free
-                allocated += block_size
-                highest = max(highest, allocated)
-        self.allocated, self.highest = allocated, highest
+            if event >= 0:
+                if size := sizes[event]:
+                    live[event] = self.allocate(size)
+            else:
+                block = live[~event]
+                if block is not None:
+                    live[~event] = None
+                    self.free(block)
 
-    def _open_segment(self, size: int) -> None:
-        pool = self.small if size <= _SMALL else self.large
-        pool.put(*self._reserve_segment(pool, size))
+    def _find_best_fit(self, pool: Pool, size: i64) -> i64:
+        return pool.find(size, 0)
 
-    def _unpack_block(self, packed: int) -> Block:
-        size = packed >> ADDRESS_BITS
-        return packed & _ADDRESS, size, self.small if size <= _SMALL else self.large
-
-    def _reserve_segment(self, pool: Pool, size: int) -> tuple[int, int]:
-        """Return a new segment.
-
-        None touches another, so that blocks merge within one only.
-        """
-        segment = _LARGE_SEGMENT if size < _LARGE else -(-size // _ROUND_SIZE) * _ROUND_SIZE
-        segment = _SMALL_SEGMENT if pool.small else segment
-        address, self._next = self._next, self._next + segment + 1
+    def _reserve(self, pool: Pool, size: i64) -> None:
+        """Add a new segment; none touches another, so that blocks merge within one only."""
+        segment: i64 = (
+            _LARGE_SEGMENT
+            if size < _LARGE
+            else (size + _ROUND_SIZE - 1) // _ROUND_SIZE * _ROUND_SIZE
+        )
+        if pool.is_small:
+            segment = _SMALL_SEGMENT
+        pool.insert(Block(self._next_address, segment))
+        self._next_address += segment + 1
         self.reserved += segment
-        return address, segment
 
 
 class ExpandableAllocator(CachingAllocator):
-    """Allocator with one expandable segment per pool.
+    """The allocator with one segment per pool that grows by pages, split down to 512 bytes."""
 
-    The segment grows page by page, and splits down to 512 bytes.
-    """
+    def __init__(self) -> None:
+        """Start with two segments that have no memory yet."""
+        super().__init__()
+        self.large = Pool(is_small=False, max_unsplit=0, end=Block(0, 0))
+        self.small = Pool(is_small=True, max_unsplit=0, end=Block(1 << (_ADDRESS_BITS - 1), 0))
 
-    def _make_pools(self) -> tuple[Pool, Pool]:
-        return Pool(small=False, end=0), Pool(small=True, end=1 << (ADDRESS_BITS - 1))
-
-    def allocate(self, size: int) -> Block:
-        """Return a block of exactly ``size``.
-
-        The one that could grow is taken last.
-        """
-        pool = self.small if size <= _SMALL else self.large
-        index = bisect_left(pool.by_size, size << ADDRESS_BITS)
-        free = len(pool.by_size)
-        if index + 1 < free and pool.by_size[index] == pool.ends.get(pool.end):
+    def _find_best_fit(self, pool: Pool, size: i64) -> i64:
+        """Return the index of the best fit; the block that could grow is taken last."""
+        index = pool.find(size, 0)
+        blocks = pool.blocks
+        if index + 1 < len(blocks) and blocks[index].after is pool.end:
             index += 1
-        address, block_size = (
-            pool.take(index) if index < free else self._reserve_segment(pool, size)
-        )
-        if block_size > size:
-            pool.put(address + size, block_size - size)
-        self.allocated += size
-        self.highest = max(self.highest, self.allocated)
-        return address, size, pool
+        return index
 
-    def run(
-        self, order: Sequence[int], sizes: Sequence[int], check: CancelCheck = lambda: None
-    ) -> dict[int, Block]:
-        """Run a pass request by request."""
-        live: dict[int, Block] = {}
-        for index, event in enumerate(order):
-            if not index % _EVENTS_PER_CHECK:
-                check()
-            if event >= 0:
-                if sizes[event]:
-                    live[event] = self.allocate(sizes[event])
-            elif ~event in live:
-                self.free(live.pop(~event))
-        return live
-
-    def _reserve_segment(self, pool: Pool, size: int) -> tuple[int, int]:
-        """Grow the pool's segment by whole pages.
-
-        It grows from its last block on when that is free.
-        """
-        page = _SMALL_SEGMENT if pool.small else _LARGE_SEGMENT
-        last = pool.ends.get(pool.end)
-        address, free = (pool.end, 0) if last is None else pool.drop(last)
-        grown = -(-(size - free) // page) * page
-        pool.end += grown
-        self.reserved += grown
-        return address, free + grown
+    def _reserve(self, pool: Pool, size: i64) -> None:
+        """Grow the segment by whole pages, from its last block on when that is free."""
+        end = pool.end
+        assert end is not None  # noqa: S101 - both pools of this allocator were made with one
+        last = end.before
+        block = last if last is not None and last.is_free else Block(end.address, 0)
+        if block is last:
+            pool.pop(pool.find(block.size, block.address))
+        else:
+            block.before = last
+            block.after = end
+            end.before = block
+            if last is not None:
+                last.after = block
+        page: i64 = _SMALL_SEGMENT if pool.is_small else _LARGE_SEGMENT
+        growth = (size - block.size + page - 1) // page * page
+        block.size += growth
+        end.address += growth
+        self.reserved += growth
+        pool.insert(block)
 
 
 def make_allocator(kind: Allocator) -> CachingAllocator:

@@ -3,7 +3,7 @@
 It is load, a first step that makes the optimizer's states, and a steady one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.estimator.memory.allocator.caching_allocator import (
@@ -71,21 +71,22 @@ def replay(
     ``check`` is called now and then, and may raise.
     """
     allocator = make_allocator(kind)
-    _allocate_all(allocator, tensors.loaded)
+    allocator.allocate_all(tensors.loaded)
     priced = [_count_blocks(events, tensors, values) for events in passes]
     for step in range(STEPS):
         gradients: list[Block] = []
         for events, blocks in zip(passes, priced, strict=True):
-            buffers = _allocate_all(allocator, tensors.backward)
+            buffers = allocator.allocate_all(tensors.backward)
             gradients += _replay_pass(allocator, events, blocks, check)
-            _free_all(allocator, buffers)
-        main = _allocate_all(allocator, tensors.main_gradients)
+            allocator.free_all(buffers)
+        main = allocator.allocate_all(tensors.main_gradients)
         if step == 0:
-            _allocate_all(allocator, tensors.states)
+            allocator.allocate_all(tensors.states)
         for group in tensors.temporaries:
-            _free_all(allocator, _allocate_all(allocator, group))
-        _free_all(allocator, main)
-        _free_all(allocator, gradients)
+            allocator.free_all(allocator.allocate_all(group))
+        if step + 1 < STEPS:  # what is freed last of all changes no peak
+            allocator.free_all(main)
+            allocator.free_all(gradients)
     return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 
 
@@ -106,14 +107,5 @@ def _replay_pass(
     """Replay one pass; return its gradients and free the rest."""
     live = allocator.run(events.order, blocks, check)
     gradients = [live.pop(index) for index in tuple(live) if index in events.gradients]
-    _free_all(allocator, live.values())
+    allocator.free_all(live.values())
     return gradients
-
-
-def _allocate_all(allocator: CachingAllocator, tensors: Iterable[int]) -> list[Block]:
-    return [allocator.allocate(-(-size // BLOCK_BYTES)) for size in tensors if size]
-
-
-def _free_all(allocator: CachingAllocator, blocks: Iterable[Block]) -> None:
-    for block in blocks:
-        allocator.free(block)

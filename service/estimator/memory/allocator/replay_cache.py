@@ -8,12 +8,17 @@ from dataclasses import replace
 from typing import TypeVar
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
-from service.estimator.memory.allocator.replay import ReplayResult, replay
+from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
-from service.estimator.memory.training_pass import build_training_pass
+from service.estimator.memory.training_pass import (
+    build_setup_pass,
+    get_fixed_fields,
+    resolve_batch_shape,
+)
 from service.estimator.model.architecture import Architecture
-from service.estimator.passes.recorder import TrainingPass, log_training
+from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.recorder import log_training
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.values.layout import Layout
@@ -50,6 +55,7 @@ class ReplayCache:
     def __init__(self) -> None:
         """Start empty."""
         self._logs: dict[object, Events] = {}
+        self._tensors: dict[object, JobTensors] = {}
         self._replays: dict[object, ReplayResult | None] = {}
         self._check: CancelCheck = lambda: None
 
@@ -81,21 +87,15 @@ class ReplayCache:
         peak = _find_peak(timeline)
         if peak > MAX_BYTES:
             return None
-        config = build_training_pass(model, workload, layout)
+        setup = timeline.static_memory.setup
+        config = build_setup_pass(setup, resolve_batch_shape(model, workload))
         first = replace(config, accumulating=False)
         passes = (
             [first, config]
             if config.accumulating and workload.gradient_accumulation_steps > 1
             else [config]
         )
-        tensors = list_training_tensors(
-            model,
-            workload,
-            layout,
-            timeline.trained,
-            timeline.states,
-            timeline.static_memory.buckets,
-        )
+        tensors = self._list_tensors(model, workload, layout, timeline)
         values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
         reserved, allocated = replay(kind, tensors, logs, values, self._check)
@@ -107,6 +107,19 @@ class ReplayCache:
             allocated_bytes=allocated,
             peak_bytes=peak,
         )
+
+    def _list_tensors(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+    ) -> JobTensors:
+        """Return the tensors outside of the passes, which no batch and no sequence changes."""
+        static = timeline.static_memory
+        key = (static, get_fixed_fields(workload), layout)
+        if key not in self._tensors:
+            tensors = list_training_tensors(
+                model, workload, layout, static.trained, static.states, static.buckets
+            )
+            _store(self._tensors, key, tensors, MAX_LOGS)
+        return self._tensors[key]
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)

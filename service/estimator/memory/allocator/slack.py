@@ -63,14 +63,11 @@ def estimate_ratio_slack(
             allocated_bytes, _get_ratios(kind, "gathering", medians.gathering, level), _RANKS
         )
     bounded = min(allocated_bytes, _LARGE_BYTES)
-    small, large = (
-        _get_ratios(kind, "small", medians.small, level),
-        _get_ratios(kind, "large", medians.large, level),
-    )
-    point, low, high = [
-        max(allocated_bytes * large_ratio, bounded * small_ratio) // PER_MILLION
-        for large_ratio, small_ratio in zip(large, small, strict=True)
-    ]
+    small_point, small_low, small_high = _get_ratios(kind, "small", medians.small, level)
+    large_point, large_low, large_high = _get_ratios(kind, "large", medians.large, level)
+    point = max(allocated_bytes * large_point, bounded * small_point) // PER_MILLION
+    low = max(allocated_bytes * large_low, bounded * small_low) // PER_MILLION
+    high = max(allocated_bytes * large_high, bounded * small_high) // PER_MILLION
     return Overhead(
         point=point,
         low=low,

@@ -10,13 +10,8 @@ from service.estimator.memory.allocator.replay import JobTensors
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS, Buckets
 from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer, get_optimizer
 from service.estimator.memory.optimizers.tensors import TrainedTensor, list_tensors, split_rows
-from service.estimator.memory.states import (
-    Shards,
-    TrainedParameters,
-    TrainStates,
-    group_stepped_tensors,
-    list_local_tensors,
-)
+from service.estimator.memory.states import TrainStates, group_stepped_tensors, list_local_tensors
+from service.estimator.memory.trained import Shards, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import Method, TrainWorkload

@@ -21,7 +21,12 @@ from service.estimator.memory.answer.corrections import (
     increase_context,
     select_error,
 )
-from service.estimator.memory.intervals.ends import LEVEL, PER_MILLION, get_level_index, widen
+from service.estimator.memory.intervals.ends import (
+    LEVEL,
+    PER_MILLION,
+    get_level_index,
+    get_residual_ends,
+)
 from service.estimator.memory.intervals.table import ROUNDING
 from service.estimator.memory.overheads.overheads import (
     Overhead,
@@ -193,16 +198,12 @@ def _compute_allocated_interval(
         error, covered = select_error(
             corrections.relative_error, corrections.allocated_errors, level
         )
-    residual = widen(
-        allocated,
-        allocated + _compute_rounding(partial_estimate, level),
-        partial_estimate.kind,
-        "allocated",
-        level,
-    )
+    low_ratio, high_ratio = get_residual_ends(partial_estimate.kind, "allocated", level)
+    upper = allocated + _compute_rounding(partial_estimate, level)
     # What is there between steps is counted tensor by tensor: no reading of the peak is below it.
     analytic = Interval(
-        max(residual.low, min(partial_estimate.steady_bytes, allocated)), residual.high
+        max(allocated * low_ratio // PER_MILLION, min(partial_estimate.steady_bytes, allocated)),
+        -(-upper * high_ratio // PER_MILLION),
     )
     if corrections is None or error is None:
         return analytic
@@ -238,28 +239,31 @@ def _compute_reserved_interval(
     is never replayed, its residuals stand beside them. A job on a full GPU reserves what there is,
     however much more it would have reserved with room (``limited_slack``).
     """
-    point = partial_estimate.peak.allocated_bytes + slack.point
-    residual = widen(point, point, partial_estimate.kind, "reserved", level)
-    low, high = residual.low, residual.high
+    allocated = partial_estimate.peak.allocated_bytes
+    point = allocated + slack.point
+    low_ratio, high_ratio = get_residual_ends(partial_estimate.kind, "reserved", level)
+    low, high = point * low_ratio // PER_MILLION, -(-point * high_ratio // PER_MILLION)
     if partial_estimate.replayed is None:
-        base = _get_base_interval(partial_estimate, allocated_interval)
-        ratio_low, ratio_high = base.low + slack.low, base.high + slack.high
+        # The allocated bytes are a point, unless the model itself is only roughly known.
+        base_low = base_high = allocated
+        if partial_estimate.approximate:
+            base_low, base_high = allocated_interval.low, allocated_interval.high
+        ratio_low, ratio_high = base_low + slack.low, base_high + slack.high
         low, high = (
             (ratio_low, ratio_high)
             if partial_estimate.kind in _REPLAYED_KINDS
             else (min(low, ratio_low), max(high, ratio_high))
         )
-    error, covered = None, True
     if corrections is not None:
         error, covered = select_error(
             corrections.reserved_error, corrections.reserved_errors, level
         )
-    measured = apply_measured_error(point, error, Interval(low, high), covered=covered)
-    low = min(
-        max(measured.low, allocated_interval.low),
-        partial_estimate.peak.allocated_bytes + limited_slack.point,
+        measured = apply_measured_error(point, error, Interval(low, high), covered=covered)
+        low, high = measured.low, measured.high
+    return Interval(
+        min(max(low, allocated_interval.low), allocated + limited_slack.point),
+        max(high, allocated_interval.high),
     )
-    return Interval(low, max(measured.high, allocated_interval.high))
 
 
 def _list_memory_warnings(partial_estimate: PartialEstimate) -> tuple[str, ...]:
@@ -325,18 +329,6 @@ def _select_evidence(corrections: Corrections | None, *, raised: bool) -> Correc
         replace(corrections, basis="calibrated", level="key", num_measurements=corrections.num_seen)
         if raised
         else None
-    )
-
-
-def _get_base_interval(partial_estimate: PartialEstimate, allocated_interval: Interval) -> Interval:
-    """Return the allocated bytes below the outer quantities.
-
-    They are a point, unless the model itself is only roughly known.
-    """
-    return (
-        allocated_interval
-        if partial_estimate.approximate
-        else Interval(partial_estimate.peak.allocated_bytes, partial_estimate.peak.allocated_bytes)
     )
 
 

@@ -1,23 +1,19 @@
 """Components of the peak, with their formulas in numbers and sources."""
 
-from service.estimator.memory.adapter_bases import BaseWeights, resolve_base_weights
-from service.estimator.memory.lengths import list_stacks
-from service.estimator.memory.optimizers.table import get_optimizer
+from service.estimator.memory.adapter_bases import BaseWeights
 from service.estimator.memory.phase_peaks import PhasePeak
-from service.estimator.memory.states import Shards, TrainedParameters
+from service.estimator.memory.static import StaticMemory
+from service.estimator.memory.training_pass import BatchNotes
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import weight_bytes
-from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis, Component
 from service.estimator.values.units import format_count
 from service.estimator.values.workload import (
     Checkpointing,
     OffloadTarget,
-    ServeWorkload,
-    TrainWorkload,
 )
 
-_TRACED = (
+TRACED = (
     "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on "
     "torch 2.13"
 )
@@ -45,53 +41,48 @@ _ORDER = (
     "temporaries",
 )
 
+_OF_TOKENS = frozenset({"activations", "logits", "temporaries"})
+"""Components of the pass; the temporaries of the optimizer's step are no part of it."""
+
 
 def sort_parts(parts: dict[str, int]) -> list[tuple[str, int]]:
     """Return the nonzero parts in the order of an answer."""
     return [(name, parts[name]) for name in _ORDER if parts.get(name)]
 
 
-def build_training_components(
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
-    trained: TrainedParameters,
-    peak: PhasePeak,
-) -> list[Component]:
-    """Return the components of a training peak."""
-    formulas = _Formulas(model, workload, layout, trained, peak)
-    return [
-        Component(name, bytes_, *formulas.describe(name)) for name, bytes_ in sort_parts(peak.parts)
-    ]
+class TrainFormulas:
+    """Formulas of a training job's components, in numbers."""
 
+    def __init__(self, static_memory: StaticMemory) -> None:
+        """Explain the components of a rank."""
+        self._setup, self._states = static_memory.setup, static_memory.states
+        self._trained, self._shards = static_memory.trained, static_memory.shards
+        self._precision = self._setup.workload.precision
+        self._known: dict[str, tuple[Basis, str, str]] = {}
 
-class _Formulas:
-    """Formulas of one question, in numbers."""
+    def build_components(self, notes: BatchNotes, peak: PhasePeak) -> list[Component]:
+        """Return the components of the peak of a batch and a sequence."""
+        steps = peak.name == "optimizer_step"
+        return [
+            Component(name, bytes_, *self._describe(name, notes, steps=steps))
+            for name, bytes_ in sort_parts(peak.parts)
+        ]
 
-    def __init__(
-        self,
-        model: Architecture,
-        workload: TrainWorkload,
-        layout: Layout,
-        trained: TrainedParameters,
-        peak: PhasePeak,
-    ) -> None:
-        self.steps, self.parts = peak.name == "optimizer_step", peak.parts
-        self.model, self.workload, self.layout = model, workload, layout
-        self.trained, self.shards = trained, Shards.from_layout(layout)
-        self.precision = workload.precision
-
-    def describe(self, name: str) -> tuple[Basis, str, str]:
+    def _describe(self, name: str, notes: BatchNotes, *, steps: bool) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component."""
-        if name == "optimizer_states" or (name == "temporaries" and self.steps):
-            source = get_optimizer(self.workload.optimizer).source
-            return (
-                Basis.EXACT,
-                self._optimizer() if name == "optimizer_states" else self._step(),
-                source,
-            )
-        if name in {"activations", "logits", "temporaries"}:
-            return Basis.EXACT, self._tokens(name), _TRACED
+        if name in _OF_TOKENS and not (steps and name == "temporaries"):
+            return Basis.EXACT, self._describe_tokens(name, notes), TRACED
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._describe_fixed(name)
+        return known
+
+    def _describe_fixed(self, name: str) -> tuple[Basis, str, str]:
+        """Return basis, formula and source of a component that no batch changes."""
+        if name == "optimizer_states":
+            return Basis.EXACT, self._optimizer(), self._setup.optimizer.source
+        if name == "temporaries":
+            return Basis.EXACT, self._setup.optimizer.step_formula, self._setup.optimizer.source
         exact = {
             "weights": self._weights,
             "adapters": self._adapters,
@@ -107,82 +98,78 @@ class _Formulas:
         )
 
     def _adapters(self) -> str:
-        width = self.trained.trained_dtype.bytes_per_element
+        width = self._trained.trained_dtype.bytes_per_element
         return _format_per_rank(
-            f"{format_count(self.trained.trained)} adapter params x {width} B", self.shards.weights
+            f"{format_count(self._trained.trained)} adapter params x {width} B",
+            self._shards.weights,
         )
 
     def _masters(self) -> str:
-        dtype = self.precision.master_dtype
+        dtype = self._precision.master_dtype
         width = dtype.bytes_per_element if dtype is not None else 0
         return _format_per_rank(
-            f"{format_count(self.trained.trained)} params x {width} B", self.shards.optimizer
+            f"{format_count(self._trained.trained)} params x {width} B", self._shards.optimizer
         )
 
     def _weights(self) -> str:
-        if self.workload.offload.parameters is not OffloadTarget.NONE:
+        if self._setup.workload.offload.parameters is not OffloadTarget.NONE:
             return "buffers alone; the weights are on the host"
-        total = self.model.parameter_counts().total
+        total = self._setup.model.parameter_counts().total
         if (
-            self.workload.lora is not None
-            and (base := resolve_base_weights(self.model, self.workload)).scheme is not None
+            self._setup.workload.lora is not None
+            and (base := self._setup.base_weights).scheme is not None
         ):
-            return _describe_packed_weights(self.model, base, self.shards.weights)
+            return _describe_packed_weights(self._setup.model, base, self._shards.weights)
         return _format_per_rank(
-            f"{format_count(total)} params x {self.precision.param_dtype.bytes_per_element} B",
-            self.shards.weights,
+            f"{format_count(total)} params x {self._precision.param_dtype.bytes_per_element} B",
+            self._shards.weights,
         )
 
     def _gradients(self) -> str:
-        width = self.trained.grad_dtype.bytes_per_element
+        width = self._trained.grad_dtype.bytes_per_element
         return "up to " + _format_per_rank(
-            f"{format_count(self.trained.trained)} params x {width} B", self.shards.gradients
+            f"{format_count(self._trained.trained)} params x {width} B", self._shards.gradients
         )
 
     def _optimizer(self) -> str:
         optimizer, count = (
-            get_optimizer(self.workload.optimizer),
-            format_count(self.trained.trained),
+            self._setup.optimizer,
+            format_count(self._trained.trained),
         )
         if optimizer.num_states is None:
             bytes_per_param = (
-                self.parts["optimizer_states"] * self.shards.optimizer / self.trained.trained
+                self._states.optimizer_states * self._shards.optimizer / self._trained.trained
             )
             return _format_per_rank(
                 f"{optimizer.name} states of {count} params, {bytes_per_param:.3f} B each",
-                self.shards.optimizer,
+                self._shards.optimizer,
             )
-        width = self.trained.optimizer_dtype.bytes_per_element
+        width = self._trained.optimizer_dtype.bytes_per_element
         states = (
             f"{optimizer.name}: {optimizer.num_states} states of {count} params x {width} B each"
         )
-        return _format_per_rank(states, self.shards.optimizer)
+        return _format_per_rank(states, self._shards.optimizer)
 
-    def _step(self) -> str:
-        return get_optimizer(self.workload.optimizer).step_formula
-
-    def _tokens(self, name: str) -> str:
-        workload = self.workload
-        stacks = list_stacks(self.model, workload)
+    def _describe_tokens(self, name: str, notes: BatchNotes) -> str:
+        workload, stacks = self._setup.workload, notes.stacks
         if name == "logits":
-            tokens = f"{workload.micro_batch_size} x {stacks[-1].length} tokens"
+            tokens = f"{notes.batch_size} x {stacks[-1].length} tokens"
             return (
-                f"{tokens} x {self.model.vocab_size} vocabulary: logits, their fp32 copies and "
-                "gradients alive at this instant"
+                f"{tokens} x {self._setup.model.vocab_size} vocabulary: logits, their fp32 copies "
+                "and gradients alive at this instant"
             )
         retained = _KEPT[workload.activation_checkpointing]
         passes = (
-            f"{workload.micro_batch_size} x {stack.length} tokens through {stack.layers} layers"
+            f"{notes.batch_size} x {stack.length} tokens through {stack.layers} layers"
             for stack in stacks
         )
         return f"{' + '.join(passes)}, {retained}, {workload.attention.value} attention"
 
     def _sharding(self, name: str) -> str:
         if name == "gathered_weights":
-            return (
-                f"weights gathered or cast to {self.precision.compute_dtype.value} for this instant"
-            )
-        return f"{self.layout.sharding.value} buckets over {self.layout.shards} ranks"
+            dtype = self._precision.compute_dtype.value
+            return f"weights gathered or cast to {dtype} for this instant"
+        return f"{self._setup.layout.sharding.value} buckets over {self._setup.layout.shards} ranks"
 
 
 def _describe_packed_weights(model: Architecture, base: BaseWeights, shards: int) -> str:
@@ -200,43 +187,3 @@ def _describe_packed_weights(model: Architecture, base: BaseWeights, shards: int
 
 def _format_per_rank(formula: str, shards: int) -> str:
     return f"{formula} / {shards} ranks" if shards > 1 else formula
-
-
-def _describe_served_weights(model: Architecture, workload: ServeWorkload, width: int) -> str:
-    total, quantization = format_count(model.parameter_counts().total), workload.quantization.value
-    scheme = (
-        quantization
-        if quantization != "none"
-        else model.quantization.packing.value
-        if model.quantization is not None
-        else None
-    )
-    return (
-        f"{total} params x {width} B"
-        if scheme is None
-        else f"{total} params, linear layers in {scheme}, others x {width} B"
-    )
-
-
-def build_serving_components(
-    model: Architecture, workload: ServeWorkload, parts: dict[str, int]
-) -> list[Component]:
-    """Return the components of a serving peak."""
-    width = workload.weight_dtype.bytes_per_element
-    batch = f"{workload.num_sequences} sequences"
-    tokens = f"{batch} x {workload.prompt_tokens} + {workload.output_tokens} tokens"
-    cached = sum(block.cache_elements_per_token * count for block, count in model.blocks)
-    formulas = {
-        "weights": _describe_served_weights(model, workload, width),
-        "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",
-        "logits": f"{batch} x {model.vocab_size} vocabulary",
-        "recurrent_state": (
-            f"{batch} x the last positions of convolutions in {width} B and the states of scans in "
-            "4 B"
-        ),
-    }
-    other = f"{batch} through one layer, {workload.attention.value} attention"
-    return [
-        Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _TRACED)
-        for name, bytes_ in sort_parts(parts)
-    ]

@@ -9,24 +9,24 @@ from functools import lru_cache
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError, NotModelledError
-from service.estimator.values.workload import ServeWorkload
+from service.estimator.values.workload import Speculative
 
 FIELD = "workload.speculative.draft"
 
 
-def get_draft_model(workload: ServeWorkload) -> Architecture | None:
-    """Return the draft model of a workload.
+def get_draft_model(speculative: Speculative | None) -> Architecture | None:
+    """Return the draft model of speculative decoding.
 
     None where there is none: n-grams of the prompt cost nothing on the GPU.
     """
-    if workload.speculative is None or workload.speculative.config is None:
+    if speculative is None or speculative.config is None:
         return None
-    return _load_draft(workload.speculative.config)
+    return _load_draft(speculative.config)
 
 
-def count_draft_tokens(workload: ServeWorkload) -> int:
+def count_draft_tokens(speculative: Speculative | None) -> int:
     """Return the speculated tokens that each sequence's cache has room for."""
-    return 0 if workload.speculative is None else workload.speculative.num_tokens
+    return 0 if speculative is None else speculative.num_tokens
 
 
 @lru_cache(64)

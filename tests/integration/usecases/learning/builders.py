@@ -11,7 +11,7 @@ from service.calibration.key import build_calibration_key
 from service.db.queries.measurements import insert_job
 from service.db.records.measurements import PackedArtifact, StoredMeasurement
 from service.db.records.stored import NewJob
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.catalog.gpus import resolve_gpu
 from service.db.records.stored import AccuracyFilter
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.formats.measured.detect import parse
 from service.formats.measured.reading import MIB
 from service.usecases.imports import imports

@@ -14,6 +14,7 @@ from litestar.types import HTTPReceiveMessage, HTTPRequestEvent, Message
 from service.api.application import make_application
 from service.api.http.dependencies import Dependencies
 from service.api.http.disconnect import CLIENT_CLOSED_REQUEST
+from service.api.resources.fit import FAST_ROUTE
 from service.app import ROUTERS
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
@@ -116,7 +117,7 @@ async def _status(served: Dependencies, path: str, body: bytes, left: asyncio.Ev
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
-    await make_application(served, handlers=ROUTERS)(scope, receive, send)
+    await make_application(served, handlers=ROUTERS, fast_route=FAST_ROUTE)(scope, receive, send)
     return int(next(event["status"] for event in events if event["type"] == "http.response.start"))
 
 

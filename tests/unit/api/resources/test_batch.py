@@ -214,3 +214,13 @@ def test_a_batch_may_be_longer_than_other_bodies(client: TestClient[Any]) -> Non
     assert (too_long.status_code, single.status_code) == (413, 413)
     assert "33,554,432" in too_long.json()["detail"]
     assert "1,000,000" in single.json()["detail"]
+
+
+def test_numbers_show_what_an_engine_explains_for_nothing(client: TestClient[Any]) -> None:
+    """Its parts are known before their sum is."""
+    workload = {"task": "serve", "engine": "vllm", "num_sequences": 4, "prompt_tokens": 128}
+    body = {"items": [changed("workload", workload)]}
+    (item,) = client.post("/v1/fit/batch", json=body).json()["items"]
+
+    assert item["per_gpu"]["stages"]
+    assert item["rules_of_thumb"] == []

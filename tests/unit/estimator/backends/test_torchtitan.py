@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.rules.tables.training.torchtitan import FAMILIES

@@ -12,11 +12,8 @@ from service.estimator.memory.optimizers.tensors import (
     list_tensors,
     split_rows,
 )
-from service.estimator.memory.states import (
-    TrainStates,
-    compute_train_states,
-    select_trained_parameters,
-)
+from service.estimator.memory.setup import resolve_setup
+from service.estimator.memory.states import TrainStates, compute_train_states
 from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout, Sharding
@@ -31,9 +28,7 @@ _M, _T, _V = 512 * 256, 1000 * 256, 256
 
 def _states(optimizer: str, layout: Layout | None = None) -> TrainStates:
     model, workload = a_model(), a_training(precision="bf16", optimizer=optimizer)
-    return compute_train_states(
-        model, workload, select_trained_parameters(model, workload), layout or Layout()
-    )
+    return compute_train_states(resolve_setup(model, workload, layout or Layout()))
 
 
 @pytest.mark.parametrize(

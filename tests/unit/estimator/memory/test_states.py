@@ -9,12 +9,9 @@ import pytest
 from service.contract.schemas.workload import OptimizerName
 from service.estimator.memory.fsdp_buffers import Buckets, compute_buckets
 from service.estimator.memory.optimizers.table import MODELLED, get_optimizer
-from service.estimator.memory.states import (
-    TrainStates,
-    compute_train_states,
-    iter_adapter_weights,
-    select_trained_parameters,
-)
+from service.estimator.memory.setup import resolve_setup
+from service.estimator.memory.states import TrainStates, compute_train_states
+from service.estimator.memory.trained import iter_adapter_weights, select_trained_parameters
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
@@ -30,9 +27,7 @@ _FINAL_NORM, _HEAD = (weight for weight, _ in list(_MODEL.weights())[-2:])
 
 
 def _states(workload: TrainWorkload, layout: Layout | None = None) -> TrainStates:
-    return compute_train_states(
-        _MODEL, workload, select_trained_parameters(_MODEL, workload), layout or Layout()
-    )
+    return compute_train_states(resolve_setup(_MODEL, workload, layout or Layout()))
 
 
 def _lora() -> TrainWorkload:
@@ -91,7 +86,7 @@ def test_masters_copy_what_nothing_reads() -> None:
     workload = a_training(precision="bf16_mixed")
     trained = select_trained_parameters(model, workload)
 
-    states = compute_train_states(model, workload, trained, Layout())
+    states = compute_train_states(resolve_setup(model, workload, Layout()))
 
     assert trained.trained < model.counts.total
     assert states.master_weights == 4 * model.counts.total

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.quantization.weights import NF4
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding

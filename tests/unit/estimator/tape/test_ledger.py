@@ -123,3 +123,22 @@ def test_shifting_raises_points_and_echoing_repeats_them() -> None:
     assert [live[Category.ACTIVATIONS][0] for live in shifted.points[Section.FORWARD]] == [35]
     assert [live[Category.ACTIVATIONS][0] for live in echoed.points[Section.FORWARD]] == [5, -15]
     assert shifted.live == {Category.ACTIVATIONS: sizes.constant(35)}
+
+
+@given(st.lists(st.tuples(_SIZES, st.booleans()), min_size=1, max_size=12), _SMALL, _SMALL)
+def test_the_candidates_hold_the_highest_point(
+    steps: list[tuple[sizes.Size, bool]], batch: int, sequence: int
+) -> None:
+    """Whatever batch and sequence, one of them is as high as memory ever was."""
+    ledger, live = Ledger(Section.FORWARD), list[sizes.Size]()
+    values, highest = sizes.evaluate_monomials(batch, sequence), 0
+    for size, frees in steps:
+        ledger.add(Category.ACTIVATIONS, size)
+        live.append(size)
+        highest = max(highest, sizes.evaluate(sizes.total(live), values))
+        if frees:
+            ledger.remove(Category.ACTIVATIONS, live.pop(0))
+
+    points = ledger.find_peak_candidates()[Section.FORWARD]
+
+    assert max(sizes.evaluate(point.bytes, values) for point in points) == highest

@@ -6,7 +6,11 @@ from service.estimator.estimate import estimate
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
-from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
+from service.estimator.values.library_versions import (
+    has_fp32_logits,
+    has_logit_copy,
+    parse_transformers_release,
+)
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_model
@@ -67,7 +71,9 @@ def test_releases_before_4_45_return_fp32_logits() -> None:
 )
 def test_versions_are_compared_as_numbers(version: str | None, copies: bool, fp32: bool) -> None:  # noqa: FBT001 - parameters of the test
     """Nothing said is the newest."""
-    assert (has_logit_copy(version), has_fp32_logits(version)) == (copies, fp32)
+    release = parse_transformers_release(version)
+
+    assert (has_logit_copy(release), has_fp32_logits(release)) == (copies, fp32)
 
 
 def test_a_version_must_be_a_release() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from service.catalog.gpus import resolve_device
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.ends import HIGHEST, get_level_index, get_residual_ends
 from service.estimator.memory.intervals.table import (
     HIGHEST_PERCENT,

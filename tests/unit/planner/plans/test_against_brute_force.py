@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.rules.runners import get_rule_table
 from service.estimator.rules.violations import Legality
 from service.estimator.values.errors import EstimatorError

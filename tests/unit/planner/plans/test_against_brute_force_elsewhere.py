@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.rules.violations import Legality
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError

@@ -7,7 +7,7 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate

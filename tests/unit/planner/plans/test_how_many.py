@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError, InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.units import GIB, MIB

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from service.planner.fit.evaluator import make_evaluator

@@ -4,7 +4,7 @@ import pytest
 
 from service.catalog.gpus import resolve_device
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError

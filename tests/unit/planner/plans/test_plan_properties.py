@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES

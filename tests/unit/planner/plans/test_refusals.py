@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Sharding
 from service.estimator.values.units import GIB, MIB

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.corrections import Corrections, InstantCorrection
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout, Sharding

@@ -9,7 +9,7 @@ import pytest
 from service.base.errors import UnknownGpuError
 from service.catalog.gpus import resolve_device, resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.device import format_slice, parse_slice
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from service.estimator.estimate import PlanCache
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate

@@ -7,14 +7,18 @@ import httpx
 
 from ...models.fit_answer import FitAnswer
 from ...models.fit_request import FitRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: FitRequest | Mapping[str, Any],
+    if_none_match: str | Unset = UNSET,
 ) -> Call[FitAnswer]:
     """Say whether a workload fits on a GPU in a layout, and why."""
+    headers: dict[str, Any] = {}
+    if not isinstance(if_none_match, Unset):
+        headers["If-None-Match"] = if_none_match
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/fit",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )

@@ -133,7 +133,7 @@ class BartEmbeddings:
             tape, ctx.parameter(self.token_table), ids, tokens(self.token_table.shape[1])
         )
         rows = chain(tape, rows, multiply_scalar)
-        if ctx.checkpointed and ctx.lora is not None:
+        if ctx.settings.checkpointed and ctx.settings.lora is not None:
             tape.require_grad(rows)  # PEFT's enable_input_require_grads
         return self._embed(ctx, rows, tokens(1), tokens(self.positions.shape[1]))
 
@@ -172,8 +172,8 @@ def _make_masks(ctx: Recording) -> tuple[Value, ...]:
     They are of padding in the encoder and in cross-attention, and a causal one where eager
     attention adds it.
     """
-    shared_inputs, eager = get_shared_inputs(ctx), ctx.attention is Kernel.EAGER
-    width = ctx.dtype.bytes_per_element if eager else 1
+    shared_inputs, eager = get_shared_inputs(ctx), ctx.settings.attention is Kernel.EAGER
+    width = ctx.settings.dtype.bytes_per_element if eager else 1
     if ctx.padded or (eager and shared_inputs.across is not None):
         shared_inputs.masks["own"] = allocate_integers(
             ctx.tape, ctx.shape.mask(width), bytes_each=1
@@ -230,7 +230,7 @@ def _add_logits_bias(ctx: Recording, logits: Value) -> Value:
     The bias is a buffer in the dtype of the weights.
     """
     tape = ctx.tape
-    constant = Value(None, sizes.constant(0), ctx.dtype)
+    constant = Value(None, sizes.constant(0), ctx.settings.dtype)
     summed = add(tape, logits, constant)
     tape.free(logits)
     return summed

@@ -271,8 +271,8 @@ def _record_embedding(
     positions = allocate_integers(tape, ctx.shape.positions(1))
     normed = chain(tape, tokens, lambda _, value: ctx.norm(norm, value, ""))
     x = chain(tape, normed, lambda t, value: dropout(t, value, spec.embedding_dropout))
-    width = x.dtype.bytes_per_element if ctx.attention is Kernel.EAGER else 1
-    shared = ctx.attention is not Kernel.EAGER and not ctx.padded
+    width = x.dtype.bytes_per_element if ctx.settings.attention is Kernel.EAGER else 1
+    shared = ctx.settings.attention is not Kernel.EAGER and not ctx.padded
     shape = ctx.shape.shared_mask(1) if shared else ctx.shape.mask(width)
     local = allocate_integers(
         tape, shape if ctx.has_mask(spec.sliding_window) else sizes.ZERO, bytes_each=1

@@ -117,7 +117,7 @@ def build(spec: T5Spec) -> EncoderDecoder:
 
     def embed_source(ctx: Recording, ids: Value) -> EmbeddingOutput:
         tokens = embedding(ctx.tape, ctx.parameter(table), ids, ctx.shape.tokens(hidden))
-        if ctx.checkpointed and ctx.lora is not None:
+        if ctx.settings.checkpointed and ctx.settings.lora is not None:
             ctx.tape.require_grad(tokens)  # PEFT's enable_input_require_grads
         return _record_embedding(ctx, tokens, spec)
 
@@ -162,8 +162,8 @@ def _make_masks(ctx: Recording) -> tuple[Value, ...]:
     They are of padding in the encoder and in cross-attention, and a causal one where eager
     attention adds it.
     """
-    shared_inputs, eager = get_shared_inputs(ctx), ctx.attention is Kernel.EAGER
-    width = ctx.dtype.bytes_per_element if eager else 1
+    shared_inputs, eager = get_shared_inputs(ctx), ctx.settings.attention is Kernel.EAGER
+    width = ctx.settings.dtype.bytes_per_element if eager else 1
     causal = shared_inputs.across is not None and eager
     if ctx.padded or causal:
         shared_inputs.masks["own"] = allocate_integers(

@@ -152,7 +152,9 @@ def _allocate_features(ctx: Recording, spec: WhisperSpec) -> Value:
     They are in the dtype of the weights.
     """
     frames = spec.source_positions * FRAMES_PER_POSITION
-    return allocate_pixels(ctx.tape, sizes.per_sequence(spec.num_mel_bins * frames), ctx.dtype)
+    return allocate_pixels(
+        ctx.tape, sizes.per_sequence(spec.num_mel_bins * frames), ctx.settings.dtype
+    )
 
 
 def _embed_audio(ctx: Recording, features: Value, spec: WhisperSpec) -> EmbeddingOutput:
@@ -164,7 +166,7 @@ def _embed_audio(ctx: Recording, features: Value, spec: WhisperSpec) -> Embeddin
     weights = ctx.parameters(_iter_convolution_weights(spec), "")
     frames = sizes.per_sequence(hidden * positions * FRAMES_PER_POSITION)
     first = embed_patches(tape, features, weights[0], weights[1], frames)
-    if ctx.checkpointed and ctx.lora is not None:
+    if ctx.settings.checkpointed and ctx.settings.lora is not None:
         tape.require_grad(first)  # PEFT's enable_input_require_grads finds the first convolution
     convolved = chain(tape, first, activate_saving_input)
     second = chain(
@@ -176,7 +178,9 @@ def _embed_audio(ctx: Recording, features: Value, spec: WhisperSpec) -> Embeddin
     ids = allocate_integers(tape, ctx.shape.positions(1))
     shared = ctx.shape.positions(hidden)
     position_embeddings = Value(
-        tape.allocate(Category.ACTIVATIONS, count_bytes(shared, ctx.dtype)), shared, ctx.dtype
+        tape.allocate(Category.ACTIVATIONS, count_bytes(shared, ctx.settings.dtype)),
+        shared,
+        ctx.settings.dtype,
     )
     placed = chain(tape, position_embeddings, lambda t, y: add(t, inputs, y))
     x = chain(tape, placed, lambda t, y: dropout(t, y, spec.embedding_dropout))
@@ -191,9 +195,11 @@ def _embed_text(
     ids = allocate_integers(tape, ctx.shape.tokens(1))
     placed = embedding(tape, ctx.parameter(position_table), ids, ctx.shape.tokens(spec.hidden_size))
     x = chain(tape, add(tape, tokens, placed), lambda t, y: dropout(t, y, spec.embedding_dropout))
-    if ctx.attention is not Kernel.EAGER:
+    if ctx.settings.attention is not Kernel.EAGER:
         return EmbeddingOutput(x=x, x_is_local=False, names=(tokens, ids, placed))
-    mask = allocate_integers(tape, ctx.shape.mask(ctx.dtype.bytes_per_element), bytes_each=1)
+    mask = allocate_integers(
+        tape, ctx.shape.mask(ctx.settings.dtype.bytes_per_element), bytes_each=1
+    )
     get_shared_inputs(ctx).masks["own"] = mask
     return EmbeddingOutput(x=x, x_is_local=False, names=(tokens, ids, placed), layer_args=(mask,))
 

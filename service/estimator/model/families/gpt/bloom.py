@@ -133,7 +133,7 @@ class BloomBlock:
         fused = ctx.linear(self.fused, x, scope)
         query, key, value = (narrow(tape, fused, ctx.shape.tokens(width)) for _ in range(3))
         key, value = ctx.update_cache(key, value, width)
-        if ctx.batched:
+        if ctx.settings.batched:
             query, key, value = (chain(tape, part, copy_if_slice) for part in (query, key, value))
         scores = batched_product(tape, query, key, ctx.get_read_shape(None).scores(self.num_heads))
         weights = add_scalar(tape, scores)

@@ -137,7 +137,7 @@ class FalconAttention:
         config = AttentionConfig(
             num_heads=self.num_heads, num_kv_heads=self.num_read_heads, upcast=False
         )
-        read = _attend_eagerly if ctx.attention is Kernel.EAGER else attend_masked
+        read = _attend_eagerly if ctx.settings.attention is Kernel.EAGER else attend_masked
         mixed = read(ctx, query, key, value, config)
         result = ctx.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value, fused)
@@ -242,7 +242,7 @@ class FalconBlock:
         tape = ctx.tape
         previous_scores = (
             hold_previous_scores(ctx, self.attention.num_heads)
-            if ctx.attention is Kernel.EAGER
+            if ctx.settings.attention is Kernel.EAGER
             else None
         )
         with keep_attention_weights(ctx):
@@ -275,7 +275,7 @@ def _record_embedding(ctx: Recording, tokens: Value) -> EmbeddingOutput:
     The mask is made even where a kernel would not need it.
     """
     positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
-    eager, reach = ctx.attention is Kernel.EAGER, ctx.get_read_shape(None)
+    eager, reach = ctx.settings.attention is Kernel.EAGER, ctx.get_read_shape(None)
     boolean = reach.mask(1) if ctx.padded else reach.shared_mask(1)
     shape = reach.mask(tokens.dtype.bytes_per_element) if eager else boolean
     return EmbeddingOutput(

@@ -187,7 +187,7 @@ class MptBlock:
 
         The heads of one sequence are read as they lie.
         """
-        return copy_if_slice(ctx.tape, part) if ctx.batched else ctx.tape.alias(part)
+        return copy_if_slice(ctx.tape, part) if ctx.settings.batched else ctx.tape.alias(part)
 
 
 def build(spec: DecoderSpec) -> Architecture:

@@ -241,7 +241,7 @@ def _make_spare_mask(ctx: Recording) -> Value:
 
     It has booleans, or numbers to add where the model's own code does the attention.
     """
-    if ctx.attention is Attention.EAGER:
+    if ctx.settings.attention is Attention.EAGER:
         return allocate_integers(
             ctx.tape, ctx.shape.mask(1), bytes_each=ctx.table_dtype.bytes_per_element
         )

@@ -143,7 +143,7 @@ def _record_embedding(_: Recording, tokens: Value) -> EmbeddingOutput:
 
 
 def _cast_to_weight_dtype(ctx: Recording, hidden: Value) -> Value:
-    return cast(ctx.tape, hidden, ctx.dtype)
+    return cast(ctx.tape, hidden, ctx.settings.dtype)
 
 
 def _cast_to_fp32(ctx: Recording, logits: Value) -> Value:

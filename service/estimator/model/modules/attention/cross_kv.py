@@ -43,4 +43,4 @@ def _project_side(
 def _read_cached(ctx: Recording, layer: Linear) -> Value:
     """Return a cached tensor, whose bytes are counted with the cache."""
     size = get_shared_inputs(ctx).source.tokens(layer.out_features)
-    return Value(ctx.tape.allocate(Category.TEMPORARIES, sizes.ZERO), size, ctx.dtype)
+    return Value(ctx.tape.allocate(Category.TEMPORARIES, sizes.ZERO), size, ctx.settings.dtype)

@@ -45,7 +45,7 @@ def attend(
     """
     tape, masked = ctx.tape, ctx.has_mask(config.sliding_window)
     heads = build_heads(ctx, config)
-    if ctx.attention is Kernel.EAGER:
+    if ctx.settings.attention is Kernel.EAGER:
         mixed, weights = kernels.run_eager_attention(
             tape, query, key, value, heads, upcast=config.upcast
         )
@@ -53,7 +53,10 @@ def attend(
         return mixed
     q = autocast_input(tape, query)
     kernel = choose_kernel(
-        ctx.attention, q.dtype, grouped=heads.grouped, masked=masked or config.values is not None
+        ctx.settings.attention,
+        q.dtype,
+        grouped=heads.grouped,
+        masked=masked or config.values is not None,
     )
     # Under a mask SDPA gets as many heads on both sides: a single query is packed by key/value head
     # (transformers' pack_gqa).
@@ -88,7 +91,7 @@ def attend_masked(
 
     Flash has no kernel for such a mask: SDPA makes a bias of it, anew for each layer.
     """
-    if ctx.attention in {Kernel.EAGER, Kernel.MATH}:
+    if ctx.settings.attention in {Kernel.EAGER, Kernel.MATH}:
         return attend(ctx, query, key, value, config)
     tape, heads = (
         ctx.tape,
@@ -119,9 +122,9 @@ def build_heads(ctx: Recording, config: AttentionConfig) -> Heads:
         casts_back=config.casts_back,
         head_major=config.head_major,
         output=config.values,
-        per_sequence=config.one_by_one or not ctx.batched,
-        token_major_queries=ctx.batched and not ctx.shape.decoding,
-        token_major_keys=ctx.batched and ctx.cache is None,
+        per_sequence=config.one_by_one or not ctx.settings.batched,
+        token_major_queries=ctx.settings.batched and not ctx.shape.decoding,
+        token_major_keys=ctx.settings.batched and ctx.cache is None,
     )
 
 

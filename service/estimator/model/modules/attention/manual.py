@@ -38,7 +38,10 @@ def attend_in_fp32(
     """
     tape = ctx.tape
     # A cache has its heads one after another, and a single query has no other order.
-    queries, keys = ctx.batched and not ctx.shape.decoding, ctx.batched and ctx.cache is None
+    queries, keys = (
+        ctx.settings.batched and not ctx.shape.decoding,
+        ctx.settings.batched and ctx.cache is None,
+    )
     upcast = [cast(tape, part, DType.FP32) for part in (query, key)]
     operands = [
         chain(tape, autocast_input(tape, part), _select_copy(copies))

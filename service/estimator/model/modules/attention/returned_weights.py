@@ -16,7 +16,7 @@ from service.estimator.values.dtypes import DType
 
 def compute_dtype(ctx: Recording) -> DType:
     """Return the dtype of products."""
-    return ctx.tape.autocast or ctx.dtype
+    return ctx.tape.autocast or ctx.settings.dtype
 
 
 def hold_previous_scores(ctx: Recording, num_heads: int) -> Storage:

@@ -165,13 +165,13 @@ class T5Attention:
             scores=shape.scores(self.num_heads),
             dropout=self.dropout,
         )
-        if ctx.attention is Kernel.EAGER:
+        if ctx.settings.attention is Kernel.EAGER:
             mixed, weights = run_biased_eager_attention(
                 tape,
                 parts,
                 bias,
                 heads,
-                mask=ctx.dtype if self.causal or masked else None,
+                mask=ctx.settings.dtype if self.causal or masked else None,
                 copies=ctx.cache is None,
             )
             ctx.discard_weights(weights)

@@ -149,7 +149,7 @@ def build_padding_mask(ctx: Recording, x: Value) -> tuple[Value, ...]:
     """
     if not ctx.padded:
         return ()
-    width = x.dtype.bytes_per_element if ctx.attention is Kernel.EAGER else 1
+    width = x.dtype.bytes_per_element if ctx.settings.attention is Kernel.EAGER else 1
     return (allocate_integers(ctx.tape, ctx.shape.mask(width), bytes_each=1),)
 
 

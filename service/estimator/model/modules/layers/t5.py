@@ -72,7 +72,7 @@ class T5FeedForward:
             named = (inner, ctx.linear(self.gate, x, scope))
             inner = multiply(tape, *named)
         dropped = chain(tape, inner, lambda t, y: dropout(t, y, self.dropout))
-        read = chain(tape, dropped, lambda t, y: cast(t, y, ctx.dtype))
+        read = chain(tape, dropped, lambda t, y: cast(t, y, ctx.settings.dtype))
         y = chain(tape, read, lambda _, z: ctx.linear(self.down, z, scope))
         tape.free(*named)
         return y

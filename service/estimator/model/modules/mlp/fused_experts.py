@@ -37,8 +37,8 @@ class FusedParameter:
 
 def get_fused_parameter(ctx: Recording, weight: Weight, scope: str) -> FusedParameter:
     """Return an expert stack or a router's table with its adapter."""
-    parameter, stacks = ctx.parameter(weight, scope), ctx.stacks
-    if stacks is None or ctx.lora is None or not stacks.get_rank(weight):
+    parameter, stacks = ctx.parameter(weight, scope), ctx.settings.stacks
+    if stacks is None or ctx.settings.lora is None or not stacks.get_rank(weight):
         return FusedParameter(parameter=parameter)
     factors = tuple(
         ctx.adapter(scope + factor.name, factor.numel, stacks.dtype)
@@ -47,7 +47,11 @@ def get_fused_parameter(ctx: Recording, weight: Weight, scope: str) -> FusedPara
     return FusedParameter(
         parameter=parameter,
         wrapped=wrap_parameter(
-            ctx.tape, parameter, factors, rank=ctx.lora.rank, is_stack=weight.kind == "mlp_experts"
+            ctx.tape,
+            parameter,
+            factors,
+            rank=ctx.settings.lora.rank,
+            is_stack=weight.kind == "mlp_experts",
         ),
     )
 

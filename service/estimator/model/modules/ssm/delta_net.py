@@ -308,10 +308,13 @@ class DeltaNet:
         return y
 
     def _split_chunks(self, ctx: Recording) -> Chunks:
-        assert ctx.length is not None  # noqa: S101 - a model with chunks is recorded for one length
-        count = ceil_div(ctx.length, CHUNK)
+        assert ctx.settings.length is not None  # noqa: S101 - a model with chunks is recorded for one length
+        count = ceil_div(ctx.settings.length, CHUNK)
         return Chunks(
-            side=CHUNK, count=count, padding=count * CHUNK - ctx.length, batched=ctx.batched
+            side=CHUNK,
+            count=count,
+            padding=count * CHUNK - ctx.settings.length,
+            batched=ctx.settings.batched,
         )
 
     def _apply_gated_norm(self, ctx: Recording, x: Value, gate: Value, scope: str) -> Value:

@@ -165,7 +165,7 @@ class MambaMixer:
         states = tokens(self.state_size)
         rows = (
             copy_contiguous(tape, hidden)
-            if ctx.batched and not ctx.shape.decoding
+            if ctx.settings.batched and not ctx.shape.decoding
             else tape.alias(hidden)
         )
         selected = chain(tape, rows, lambda _, value: ctx.linear(self.x_proj, value, scope))
@@ -297,7 +297,7 @@ class MambaBlock:
         The input is dropped at the end, when the loop over layers rebinds its name.
         """
         tape = ctx.tape
-        source = cast(tape, x, ctx.dtype)
+        source = cast(tape, x, ctx.settings.dtype)
         normed = chain(tape, source, lambda _, value: ctx.norm(self.norm, value, scope))
         residual = cast(tape, x, DType.FP32) if self.fp32_residual else tape.alias(x)
         mixed = self.mixer.record(ctx, normed, scope)

@@ -202,10 +202,12 @@ class Mamba2Mixer:
         return y
 
     def _split_chunks(self, ctx: Recording) -> Chunks:
-        assert ctx.length is not None  # noqa: S101 - a model with chunks is recorded for one length
-        count = ceil_div(ctx.length, self.chunk_size)
-        padding = count * self.chunk_size - ctx.length
-        return Chunks(side=self.chunk_size, count=count, padding=padding, batched=ctx.batched)
+        assert ctx.settings.length is not None  # noqa: S101 - a model with chunks is recorded for one length
+        count = ceil_div(ctx.settings.length, self.chunk_size)
+        padding = count * self.chunk_size - ctx.settings.length
+        return Chunks(
+            side=self.chunk_size, count=count, padding=padding, batched=ctx.settings.batched
+        )
 
     def _scan(
         self,

@@ -206,7 +206,7 @@ class PatchEmbeddings:
             bias[0] if bias else None,
             shape.images(self.num_patches * self.width),
         )
-        if ctx.checkpointed and ctx.lora is not None:
+        if ctx.settings.checkpointed and ctx.settings.lora is not None:
             tape.require_grad(
                 x
             )  # PEFT's enable_input_require_grads, which takes patches for embeddings too

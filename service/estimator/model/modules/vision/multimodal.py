@@ -194,7 +194,7 @@ class TowerVisionEncoder:
         """Record tower and projection, and the layers that nothing reads."""
         tape, shape = ctx.tape, self.tower.build_shape(images.per_sequence)
         pixels = allocate_pixels(
-            tape, shape.images(self.tower.patch_embeddings.elements), ctx.dtype
+            tape, shape.images(self.tower.patch_embeddings.elements), ctx.settings.dtype
         )
         with record_over_images(ctx, shape):
             first, last = self.tower.record(ctx, pixels, shape)
@@ -217,7 +217,7 @@ class TowerVisionEncoder:
         for node in tape.nodes[start:]:
             saved.extend(_iter_saved(node))
         del tape.nodes[start:]
-        return (x, *(Value(storage, storage.size, ctx.dtype) for storage in saved))
+        return (x, *(Value(storage, storage.size, ctx.settings.dtype) for storage in saved))
 
 
 def _iter_saved(node: object) -> Iterator[Storage]:
@@ -270,8 +270,8 @@ class ImageReader:
         """Record the forward from token embeddings to the first layer."""
         return (
             self._embed_text(ctx, tokens)
-            if ctx.images is None
-            else self._embed_images(ctx, tokens, ctx.images)
+            if ctx.settings.images is None
+            else self._embed_images(ctx, tokens, ctx.settings.images)
         )
 
     def _embed_text(self, ctx: Recording, tokens: Value) -> EmbeddingOutput:

@@ -103,7 +103,7 @@ class ChunkedAttention:
         Eager scores exist for one chunk at a time, but for what each chunk keeps for backward.
         """
         chunks, names, source = self._split_chunks(ctx), ctx.layer_locals, query
-        eager = ctx.attention is Kernel.EAGER
+        eager = ctx.settings.attention is Kernel.EAGER
         if eager:
             all_scores, chunk_scores = (
                 chunks.scores(self.num_heads),
@@ -253,10 +253,10 @@ class PatchVisionEncoder:
         tokens = ImageShape(num_images=images.per_sequence, positions_per_image=images.tokens)
         shape = replace(tokens, positions_per_image=images.tokens * self.patches_per_token)
         width, *patch_shape = self.kernel.shape
-        pixels = allocate_pixels(tape, shape.tokens(prod(patch_shape)), ctx.dtype)
+        pixels = allocate_pixels(tape, shape.tokens(prod(patch_shape)), ctx.settings.dtype)
         with record_over_images(ctx, shape):
             x = embed_patches(tape, pixels, ctx.parameter(self.kernel), None, shape.tokens(width))
-            if ctx.checkpointed and ctx.lora is not None:
+            if ctx.settings.checkpointed and ctx.settings.lora is not None:
                 tape.require_grad(
                     x
                 )  # PEFT's enable_input_require_grads, which takes patches for embeddings too

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.corrections import Corrections, InstantCorrection
 from service.estimator.values.errors import InvalidInputError, NotModelledError
@@ -80,7 +81,7 @@ def test_what_was_recorded_serves_the_next_question() -> None:
     )
 
     assert first == second
-    assert len(plans.framework_caches[Framework.MEGATRON]) == 1
+    assert len(plans.get_memo("megatron")) == 1
 
 
 def test_context_ranks_exchange_keys_and_values() -> None:
@@ -159,4 +160,4 @@ def test_frameworks_remember_apart() -> None:
         plans=plans,
     )
 
-    assert set(plans.framework_caches) == {Framework.MEGATRON, Framework.TORCHTITAN}
+    assert len(plans.get_memo("megatron")) == len(plans.get_memo("torchtitan passes")) == 1

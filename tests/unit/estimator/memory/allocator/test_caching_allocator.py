@@ -4,22 +4,20 @@ together again.
 
 from itertools import pairwise
 from random import Random
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimator.memory.allocator.caching_allocator import (
-    ADDRESS_BITS,
-    Block,
-    CachingAllocator,
-    ExpandableAllocator,
-    make_allocator,
-)
+from service.estimator.memory.allocator.caching_allocator import Block, CachingAllocator
 from service.estimator.values.workload import Allocator
+from tests.unit.estimator.memory.allocator import reference_allocator
+from tests.unit.estimator.memory.allocator.allocator_forms import FORMS, name_form
 
 KIB, MIB = 2, 2048
 """In blocks of 512 bytes."""
+_FORM = pytest.mark.parametrize("form", FORMS, ids=name_form)
 _REQUESTS = st.lists(st.tuples(st.integers(1, 40 * MIB), st.booleans()), max_size=60)
 
 
@@ -37,9 +35,10 @@ def _played(allocator: CachingAllocator, requests: list[tuple[int, bool]]) -> li
     return kept
 
 
-def test_a_small_request_takes_two_megabytes_for_all_of_its_kind() -> None:
+@_FORM
+def test_a_small_request_takes_two_megabytes_for_all_of_its_kind(form: ModuleType) -> None:
     """Requests up to 1 MiB share segments of 2 MiB."""
-    allocator = CachingAllocator()
+    allocator = form.CachingAllocator()
 
     for _ in range(4):
         allocator.allocate(512 * KIB)
@@ -47,9 +46,10 @@ def test_a_small_request_takes_two_megabytes_for_all_of_its_kind() -> None:
     assert allocator.reserved == 2 * MIB
 
 
-def test_a_medium_request_takes_twenty_megabytes() -> None:
+@_FORM
+def test_a_medium_request_takes_twenty_megabytes(form: ModuleType) -> None:
     """Between 1 and 10 MiB a segment of 20 MiB is opened and split."""
-    allocator = CachingAllocator()
+    allocator = form.CachingAllocator()
 
     for _ in range(4):
         allocator.allocate(5 * MIB)
@@ -57,11 +57,12 @@ def test_a_medium_request_takes_twenty_megabytes() -> None:
     assert allocator.reserved == 20 * MIB
 
 
-def test_a_large_request_is_rounded_to_two_megabytes() -> None:
+@_FORM
+def test_a_large_request_is_rounded_to_two_megabytes(form: ModuleType) -> None:
     """11 MiB and one block are 12 MiB, and the rest is too small to be split off: all of it counts
     as allocated.
     """
-    allocator = CachingAllocator()
+    allocator = form.CachingAllocator()
 
     allocator.allocate(11 * MIB + 2 * KIB)
 
@@ -69,20 +70,23 @@ def test_a_large_request_is_rounded_to_two_megabytes() -> None:
     assert allocator.allocated == 12 * MIB
 
 
-def test_the_smallest_free_block_is_taken() -> None:
+@_FORM
+def test_the_smallest_free_block_is_taken(form: ModuleType) -> None:
     """Best fit: 13 MiB go where 14 were, not where 30 were."""
-    allocator = CachingAllocator()
+    allocator = form.CachingAllocator()
     wide, tight = allocator.allocate(30 * MIB), allocator.allocate(14 * MIB)
+    tight_address = tight.address
     allocator.free(wide)
     allocator.free(tight)
 
-    assert allocator.allocate(13 * MIB)[0] == tight[0]
+    assert allocator.allocate(13 * MIB).address == tight_address
     assert allocator.reserved == 44 * MIB
 
 
-def test_neighbours_grow_together() -> None:
+@_FORM
+def test_neighbours_grow_together(form: ModuleType) -> None:
     """Two halves of a segment that are free again hold a request of its whole size."""
-    allocator = CachingAllocator()
+    allocator = form.CachingAllocator()
     halves = [allocator.allocate(10 * MIB - 1), allocator.allocate(10 * MIB - 1)]
     for half in halves:
         allocator.free(half)
@@ -92,11 +96,12 @@ def test_neighbours_grow_together() -> None:
     assert allocator.reserved == 20 * MIB
 
 
-def test_segments_of_fixed_size_never_grow_together() -> None:
+@_FORM
+def test_segments_of_fixed_size_never_grow_together(form: ModuleType) -> None:
     """Two free segments of 16 MiB do not hold 32 MiB; one that expands does."""
     reserved = []
     for kind in Allocator:
-        allocator = make_allocator(kind)
+        allocator = form.make_allocator(kind)
         for block in [allocator.allocate(16 * MIB), allocator.allocate(16 * MIB)]:
             allocator.free(block)
         allocator.allocate(32 * MIB)
@@ -105,61 +110,61 @@ def test_segments_of_fixed_size_never_grow_together() -> None:
     assert reserved == [64 * MIB, 40 * MIB]
 
 
-def test_an_expandable_segment_grows_from_its_last_free_block() -> None:
+@_FORM
+def test_an_expandable_segment_grows_from_its_last_free_block(form: ModuleType) -> None:
     """25 MiB need only 5 more after 20 that are free: pages of 20 MiB."""
-    allocator = ExpandableAllocator()
+    allocator = form.ExpandableAllocator()
     allocator.free(allocator.allocate(15 * MIB))
 
-    address, size, _ = allocator.allocate(25 * MIB)
+    block = allocator.allocate(25 * MIB)
 
-    assert (address, size) == (0, 25 * MIB)
+    assert (block.address, block.size) == (0, 25 * MIB)
     assert allocator.reserved == 40 * MIB
 
 
-def test_the_block_that_could_grow_is_taken_last() -> None:
+@_FORM
+def test_the_block_that_could_grow_is_taken_last(form: ModuleType) -> None:
     """A larger hole inside of the segment is preferred to the smaller one at its end."""
-    allocator = ExpandableAllocator()
+    allocator = form.ExpandableAllocator()
     hole = allocator.allocate(18 * MIB)
     allocator.allocate(10 * MIB)
     allocator.free(hole)
 
-    assert allocator.allocate(12 * MIB)[0] == hole[0]
+    assert allocator.allocate(12 * MIB).address == 0
 
 
-@given(st.sampled_from(Allocator), _REQUESTS)
+@_FORM
+@given(kind=st.sampled_from(Allocator), requests=_REQUESTS)
 def test_blocks_in_use_never_overlap_and_add_up(
-    kind: Allocator, requests: list[tuple[int, bool]]
+    form: ModuleType, kind: Allocator, requests: list[tuple[int, bool]]
 ) -> None:
     """Addresses are handed out once, what is allocated is what is in use, and it fits into what is
     reserved.
     """
-    allocator = make_allocator(kind)
+    allocator = form.make_allocator(kind)
 
-    kept = sorted(_played(allocator, requests), key=lambda block: block[0])
+    kept = sorted(_played(allocator, requests), key=lambda block: block.address)
 
-    assert all(left[0] + left[1] <= right[0] for left, right in pairwise(kept))
+    assert all(left.address + left.size <= right.address for left, right in pairwise(kept))
     assert (
-        sum(size for _, size, _ in kept)
+        sum(block.size for block in kept)
         == allocator.allocated
         <= allocator.highest
         <= allocator.reserved
     )
 
 
-@given(st.sampled_from(Allocator), _REQUESTS)
+@_FORM
+@given(kind=st.sampled_from(Allocator), requests=_REQUESTS)
 def test_what_is_freed_grows_back_to_whole_segments(
-    kind: Allocator, requests: list[tuple[int, bool]]
+    form: ModuleType, kind: Allocator, requests: list[tuple[int, bool]]
 ) -> None:
     """With everything free, every block is a segment again: one per pool where they expand."""
-    allocator = make_allocator(kind)
+    allocator = form.make_allocator(kind)
     for block in _played(allocator, requests):
         allocator.free(block)
 
-    sizes = [
-        packed >> ADDRESS_BITS
-        for pool in (allocator.small, allocator.large)
-        for packed in pool.by_size
-    ]
+    sizes = [block.size for pool in (allocator.small, allocator.large) for block in pool.blocks]
 
     assert allocator.allocated == 0
     assert sum(sizes) == allocator.reserved
@@ -167,19 +172,20 @@ def test_what_is_freed_grows_back_to_whole_segments(
     assert kind is Allocator.DEFAULT or len(sizes) <= 2
 
 
-def _one_by_one(
-    allocator: CachingAllocator, order: list[int], sizes: list[int]
-) -> dict[int, Block]:
-    live: dict[int, Block] = {}
+def _run_reference(
+    allocator: reference_allocator.CachingAllocator, order: tuple[int, ...], sizes: list[int]
+) -> list[tuple[int, int, int]]:
+    """Return number, address and size of what stays after a pass, request by request."""
+    live: dict[int, reference_allocator.Block] = {}
     for event in order:
         if event >= 0 and sizes[event]:
             live[event] = allocator.allocate(sizes[event])
         elif ~event in live:
             allocator.free(live.pop(~event))
-    return live
+    return [(event, *block[:2]) for event, block in live.items()]
 
 
-def _a_pass(random: Random) -> tuple[list[int], list[int]]:
+def _a_pass(random: Random) -> tuple[tuple[int, ...], list[int]]:
     """Return events and sizes: what is live is freed in any order, some of it never, and some of it
     has no size.
     """
@@ -194,32 +200,32 @@ def _a_pass(random: Random) -> tuple[list[int], list[int]]:
         live.append(event)
         while live and random.random() < 0.45:
             order.append(~live.pop(random.randrange(len(live))))
-    return order, sizes
+    return tuple(order), sizes
 
 
+@_FORM
 @pytest.mark.parametrize("kind", Allocator)
-def test_a_pass_is_run_as_its_requests_are_one_by_one(kind: Allocator) -> None:
+def test_a_pass_is_run_as_in_the_plainest_form(form: ModuleType, kind: Allocator) -> None:
     """Blocks that stay, what is reserved and the highest sum are the same, whatever an earlier pass
     has left.
     """
     random = Random(20261122)  # noqa: S311 - a seeded test, no secret
-    at_once, singly = make_allocator(kind), make_allocator(kind)
+    allocator, reference = form.make_allocator(kind), reference_allocator.make_allocator(kind)
 
-    for order, sizes in (_a_pass(random) for _ in range(20)):
-        stays, expected = at_once.run(order, sizes), _one_by_one(singly, order, sizes)
+    for order, sizes in (_a_pass(random) for _ in range(40)):
+        live, expected = allocator.run(order, sizes), _run_reference(reference, order, sizes)
 
-        assert [(event, *block[:2]) for event, block in stays.items()] == [
-            (event, *b[:2]) for event, b in expected.items()
-        ]
-        assert (at_once.reserved, at_once.allocated, at_once.highest) == (
-            singly.reserved,
-            singly.allocated,
-            singly.highest,
+        assert [(event, block.address, block.size) for event, block in live.items()] == expected
+        assert (allocator.reserved, allocator.allocated, allocator.highest) == (
+            reference.reserved,
+            reference.allocated,
+            reference.highest,
         )
 
 
+@_FORM
 @pytest.mark.parametrize("kind", Allocator)
-def test_a_pass_ends_once_nobody_waits_for_it(kind: Allocator) -> None:
+def test_a_pass_ends_once_nobody_waits_for_it(form: ModuleType, kind: Allocator) -> None:
     """What is asked now and then whether anybody waits ends a long pass by raising."""
     asked: list[int] = []
 
@@ -229,5 +235,20 @@ def test_a_pass_ends_once_nobody_waits_for_it(kind: Allocator) -> None:
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        make_allocator(kind).run(range(10_000), [MIB] * 10_000, leave)
+        form.make_allocator(kind).run(tuple(range(10_000)), [MIB] * 10_000, leave)
     assert len(asked) == 2
+
+
+@_FORM
+def test_addresses_and_sizes_beyond_32_bits_are_exact(form: ModuleType) -> None:
+    """Blocks of 4 TiB are still found by size first and address second."""
+    allocator, size = form.CachingAllocator(), 2**33
+    blocks = [allocator.allocate(size + rest) for rest in (MIB * 4, 0, 0)]
+    addresses = [block.address for block in blocks]
+    allocator.free_all(blocks)
+
+    assert [allocator.allocate(size).address for _ in range(3)] == [
+        addresses[1],
+        addresses[2],
+        addresses[0],
+    ]

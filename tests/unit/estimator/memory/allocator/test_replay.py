@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.estimate import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.memory.allocator.replay import JobTensors, replay
 from service.estimator.memory.allocator.replay_cache import ReplayCache
 from service.estimator.memory.allocator.slack import estimate_ratio_slack, estimate_serving_slack

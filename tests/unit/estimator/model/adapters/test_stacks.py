@@ -4,7 +4,7 @@ PEFT's own rules.
 
 import pytest
 
-from service.estimator.memory.states import select_trained_parameters
+from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout

@@ -3,7 +3,7 @@
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.memory.states import select_trained_parameters
+from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.model.modules.ssm.shared_block import HybridLayer

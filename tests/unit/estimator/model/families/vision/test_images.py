@@ -8,7 +8,7 @@ import pytest
 
 from service.catalog.models import load_architecture, load_config, resolve_model
 from service.estimator.estimate import estimate
-from service.estimator.memory.states import select_trained_parameters
+from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError, NotModelledError

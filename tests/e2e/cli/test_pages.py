@@ -1,4 +1,4 @@
-"""The README's tour is true: every command in it runs, and prints what is shown."""
+"""README, tutorial and how-tos are true: every command runs, and prints what is shown."""
 
 import re
 import subprocess
@@ -9,6 +9,17 @@ from pathlib import Path
 from tests.e2e.cli.conftest import Up
 
 REPOSITORY = Path(__file__).parents[3]
+PAGES = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/howto/how-many-gpus.md",
+    "docs/howto/largest-batch.md",
+    "docs/howto/plan-on-a-cluster.md",
+    "docs/howto/keys.md",
+    "docs/howto/measure.md",
+    "docs/howto/import-logs.md",
+)
+"""In the order in which they run on one server: measurements change answers, so they come last."""
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 NOT_RUN = ("make ", "export ")
 VOLATILE = (
@@ -26,32 +37,27 @@ VOLATILE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One command of the tour and the lines that it is said to print; an ellipsis leaves lines
-    out.
-    """
+    """A command of a page, and the lines that it shows; an ellipsis leaves lines out."""
 
+    page: str
     command: str
-    shown: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
-def tour() -> list[Step]:
-    """Return the commands of every console block in order."""
+def read_steps(page: str) -> list[Step]:
+    """Return the commands of a page's console blocks in order."""
     steps: list[Step] = []
     for block in re.findall(
-        r"```console\n(.*?)```", (REPOSITORY / "README.md").read_text(), flags=re.DOTALL
+        r"```console\n(.*?)```", (REPOSITORY / page).read_text(), flags=re.DOTALL
     ):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *lines = part.rstrip("\n").split("\n")
-            steps.append(
-                Step(
-                    command=command,
-                    shown=tuple(line for line in lines if line.strip() not in {"", "…"}),
-                ),
-            )
+            printed = tuple(line for line in lines if line.strip() not in {"", "…"})
+            steps.append(Step(page=page, command=command, lines=printed))
     return [step for step in steps if not step.command.startswith(NOT_RUN)]
 
 
-def steady(line: str) -> str:
+def normalize(line: str) -> str:
     """Return a line without what differs from run to run."""
     for pattern, word in VOLATILE:
         line = pattern.sub(word, line)
@@ -66,9 +72,8 @@ def run(step: Step, server: str) -> list[str]:
         "HEADROOM_URL": server,
         "HOME": "/nonexistent",
     }
-    command = step.command.replace(DEFAULT_SERVER, server)
     done = subprocess.run(
-        ["/bin/bash", "-c", command],
+        ["/bin/bash", "-c", step.command.replace(DEFAULT_SERVER, server)],
         env=environment,
         cwd=REPOSITORY,
         capture_output=True,
@@ -76,18 +81,30 @@ def run(step: Step, server: str) -> list[str]:
         check=False,
         timeout=240,
     )
-    return [steady(line) for line in (done.stdout + done.stderr).splitlines()]
+    return [normalize(line) for line in (done.stdout + done.stderr).splitlines()]
 
 
-def test_every_command_of_the_readme_prints_what_is_shown(up: Up) -> None:
-    """A newcomer who types the tour sees the tour."""
-    steps, server = tour(), up().url
+def test_every_command_of_the_pages_prints_what_is_shown(up: Up) -> None:
+    """A newcomer who types what is on the pages sees what is on the pages."""
+    server = up().url
+    steps = [step for page in PAGES for step in read_steps(page)]
+
     missing = {}
     for step in steps:
         printed = run(step, server)
-        absent = [line for line in step.shown if steady(line) not in printed]
+        absent = [line for line in step.lines if normalize(line) not in printed]
         if absent:
-            missing[step.command] = (absent, printed)
+            missing[f"{step.page}: {step.command}"] = (absent, printed)
 
-    assert len(steps) > 10
+    assert len(steps) > 30
     assert missing == {}
+
+
+def test_every_page_with_commands_is_run() -> None:
+    """A how-to that is added is added to the list."""
+    pages = {"README.md", "docs/tutorial.md"}
+    pages |= {
+        str(page.relative_to(REPOSITORY)) for page in (REPOSITORY / "docs" / "howto").glob("*.md")
+    }
+
+    assert pages == set(PAGES)

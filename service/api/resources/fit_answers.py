@@ -1,0 +1,174 @@
+"""Answers to fit questions: from the cache of answers, from memory, or beside the event loop.
+
+Only a name that this process never saw asks the database. What takes longer is computed beside the
+event loop: the first answer about a configuration, and remedies where it does not fit, which are
+dozens of questions. Both are cancelled when the client has left, as a page does at the next key.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+from anyio.from_thread import check_cancelled
+from litestar.types import ASGIApp, HTTPScope, Receive
+
+from service.api.http.decoding import read_json, require_json
+from service.api.http.dependencies import Dependencies
+from service.api.http.disconnect import make_cancellable, run_until_disconnect
+from service.api.http.etags import build_etag_headers, read_header
+from service.api.http.operation import JSON
+from service.api.http.responses import bytes_response, encode, not_modified
+from service.api.resources.resolving import resolve_model
+from service.contract.schemas.fit import FitRequest, ModelReference
+from service.contract.to_answer.fits import build_fit_answer
+from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
+from service.contract.to_question.pieces import (
+    UNREADABLE,
+    decode_model,
+    decode_pieces,
+    is_plain,
+)
+from service.planner.fit.fit import FitReport
+from service.planner.fit.parts import FitPart
+from service.planner.fit.verdict import Verdict
+from service.telemetry.spans import span
+from service.usecases.preconditions import is_not_modified
+from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
+from service.usecases.questions.fit import (
+    FitQuestion,
+    add_fit_remedies,
+    judge_fit,
+    judge_with,
+)
+
+
+async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:
+    """Answer one request: from the cache of answers, from memory, or beside the event loop."""
+    require_json(scope)
+    calibrations = deps.corrections.version
+    answer = deps.answers.find(
+        body, calibrations=calibrations, get_model_version=deps.specs.get_version
+    )
+    if answer is not None:
+        deps.metrics.count_fit(answer.verdict)
+        deps.metrics.count_cached_fit()
+        return _respond(scope, answer)
+    question, model = await _read_question(deps, body)
+    job = _Job(
+        deps=deps,
+        scope=scope,
+        body=body,
+        model=model,
+        question=question,
+        calibrations=calibrations,
+    )
+    if not deps.answered_questions.has_answered(job.question):
+        return await run_until_disconnect(receive, job.answer_first)
+    with span("fit.judge"):
+        report = job.judge()
+    if job.needs_remedies(report):
+        return await run_until_disconnect(
+            receive, partial(job.answer_with_remedies, report, deps.remedy_limiter)
+        )
+    return job.finish(report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """A question that is worked out, and what its answer is kept under."""
+
+    deps: Dependencies
+    scope: HTTPScope
+    body: bytes
+    model: ResolvedModel
+    question: FitQuestion
+    calibrations: int
+
+    def needs_remedies(self, report: FitReport) -> bool:
+        """Return whether remedies are asked for and there is something to remedy."""
+        return FitPart.REMEDIES in self.question.parts and report.verdict is not Verdict.FITS
+
+    def judge(self) -> FitReport:
+        """Answer from memory, but for remedies."""
+        deps, question = self.deps, self.question
+        if self.model.name is not None and question.architecture is self.model.architecture:
+            evaluator = deps.evaluators.get(
+                question, plans=deps.plans, find_corrections=deps.corrections.find
+            )
+            return judge_with(evaluator, question)
+        return judge_fit(question, plans=deps.plans, find_corrections=deps.corrections.find)
+
+    async def answer_first(self) -> ASGIApp:
+        """Answer a configuration that this process never answered, beside the event loop."""
+        deps = self.deps
+        plans = deps.plans.with_cancellation(check_cancelled)
+        judge = partial(
+            judge_fit, self.question, plans=plans, find_corrections=deps.corrections.find
+        )
+        with span("fit.judge"):
+            report = await anyio.to_thread.run_sync(judge, limiter=deps.first_answer_limiter)
+        deps.answered_questions.record(self.question)
+        if self.needs_remedies(report):
+            return await self.answer_with_remedies(report, deps.first_answer_limiter)
+        return self.finish(report)
+
+    async def answer_with_remedies(self, report: FitReport, limiter: CapacityLimiter) -> ASGIApp:
+        """Look for remedies beside the event loop."""
+        find = make_cancellable(self.deps.corrections.find)
+        plans = self.deps.plans.with_cancellation(check_cancelled)
+        with span("fit.help"):
+            remedied = await anyio.to_thread.run_sync(
+                add_fit_remedies, report, self.question, plans, find, limiter=limiter
+            )
+        return self.finish(remedied)
+
+    def finish(self, report: FitReport) -> ASGIApp:
+        """Encode the answer, keep it for the next who asks, and send it."""
+        deps, question = self.deps, self.question
+        deps.metrics.count_fit(report.verdict.value)
+        body = encode(
+            build_fit_answer(report, assumptions=question.assumptions, parts=question.parts)
+        )
+        answer = FinishedAnswer(
+            body=body,
+            etag=build_etag(body),
+            verdict=report.verdict.value,
+            model=self.model.name,
+            model_version=self.model.version,
+        )
+        deps.answers.store(self.body, answer, calibrations=self.calibrations)
+        deps.metrics.set_answer_cache_bytes(deps.answers.num_bytes)
+        return _respond(self.scope, answer)
+
+
+def _respond(scope: HTTPScope, answer: FinishedAnswer) -> ASGIApp:
+    headers = build_etag_headers(answer.etag)
+    if is_not_modified(read_header(scope, b"if-none-match"), answer.etag):
+        return not_modified(headers)
+    return bytes_response(answer.body, JSON, headers)
+
+
+async def _read_question(deps: Dependencies, body: bytes) -> tuple[FitQuestion, ResolvedModel]:
+    """Return the question of a request, and its model.
+
+    It is read piece by piece where that is enough, and in full where something is to be refused.
+    """
+    if is_plain(body):
+        try:
+            raw_model, pieces = decode_pieces(body)
+            reference = decode_model(raw_model)
+        except UNREADABLE:
+            pass
+        else:
+            model = await _resolve_model(deps, reference)
+            return build_question(pieces, model), model
+    request = read_json(body, FitRequest)
+    model = await _resolve_model(deps, request.model)
+    return read_fit(request, model), model
+
+
+async def _resolve_model(deps: Dependencies, reference: ModelReference) -> ResolvedModel:
+    if isinstance(reference, str) and deps.specs.get_cached(reference) is None:
+        return await anyio.to_thread.run_sync(partial(resolve_model, deps.specs, reference))
+    return resolve_model(deps.specs, reference)

@@ -1,0 +1,111 @@
+"""Fit questions in pieces: equal pieces of many questions are read once.
+
+Questions that follow each other differ in little: a page moves one slider, a sweep asks of every
+GPU. So workload, layout and GPU are read by their bytes, and what was read is kept.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TypeVar
+
+import msgspec
+
+from service.base.errors import ServiceError
+from service.base.typed import get_decoder
+from service.contract.schemas.fit import FitEnvelope, GpuReference, ModelReference
+from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.to_question.fits import (
+    FitPieces,
+    WorkloadPiece,
+    read_device,
+    read_parts,
+    read_workload_piece,
+)
+from service.contract.to_question.workloads import read_layout
+from service.estimator.values.device import Device
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.layout import Layout
+from service.planner.fit.confidence import check_confidence
+
+T = TypeVar("T")
+
+UNREADABLE = (
+    ServiceError,
+    EstimatorError,
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    RecursionError,
+)
+"""What a piece may raise that cannot be read; the whole question says what is wrong with it."""
+MAX_PIECES = 1024
+MAX_PIECE_BYTES = 1024
+"""Longer ones are read each time, so that what is kept is bounded by bytes as well."""
+_MEMBERS = (b'"model"', b'"workload"', b'"gpu"', b'"layout"')
+_ENVELOPE: "msgspec.json.Decoder[FitEnvelope]" = get_decoder(FitEnvelope)
+_MODEL: "msgspec.json.Decoder[ModelReference]" = get_decoder(ModelReference)
+_WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = get_decoder(WorkloadRequest)
+_GPU: "msgspec.json.Decoder[GpuReference]" = get_decoder(GpuReference)
+_LAYOUT: "msgspec.json.Decoder[LayoutRequest]" = get_decoder(LayoutRequest)
+
+
+def is_plain(body: bytes) -> bool:
+    """Return whether the pieces of a question are all that is to be checked of it.
+
+    They are not where a member comes twice, since the decoder of the whole checks both, nor where a
+    config.json is brought along, which no schema bounds. Escapes could hide either.
+    """
+    return (
+        b"\\" not in body
+        and b'"hf_config"' not in body
+        and all(body.count(member) <= 1 for member in _MEMBERS)
+    )
+
+
+def decode_pieces(body: bytes) -> tuple[bytes, FitPieces]:
+    """Return a question's model as it was sent, and the rest of it.
+
+    Raises one of ``UNREADABLE`` where the question is to be read as a whole.
+    """
+    envelope = _ENVELOPE.decode(body)
+    workload = _get_workload(bytes(envelope.workload))
+    get_layout = _get_serving_layout if workload.serves else _get_training_layout
+    layout, layout_defaults = get_layout(bytes(envelope.layout))
+    check_confidence(envelope.confidence, workload.workload)
+    pieces = FitPieces(
+        workload=workload,
+        layout=layout,
+        layout_defaults=layout_defaults,
+        device=_get_device(bytes(envelope.gpu)),
+        confidence=envelope.confidence,
+        parts=read_parts(envelope.include, remedies=envelope.remedies),
+    )
+    return bytes(envelope.model), pieces
+
+
+def _keep_short(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Keep what was read of pieces that are not too long to be kept."""
+    kept = lru_cache(MAX_PIECES)(read)
+
+    def get(piece: bytes) -> T:
+        return kept(piece) if len(piece) <= MAX_PIECE_BYTES else read(piece)
+
+    return get
+
+
+def _read_workload(piece: bytes) -> WorkloadPiece:
+    return read_workload_piece(_WORKLOAD.decode(piece))
+
+
+def _read_layout(piece: bytes, *, serves: bool) -> tuple[Layout, tuple[str, ...]]:
+    return read_layout(_LAYOUT.decode(piece), serves=serves)
+
+
+def _read_device(piece: bytes) -> Device:
+    return read_device(_GPU.decode(piece))
+
+
+decode_model: Callable[[bytes], ModelReference] = _keep_short(_MODEL.decode)
+_get_workload = _keep_short(_read_workload)
+_get_training_layout = _keep_short(partial(_read_layout, serves=False))
+_get_serving_layout = _keep_short(partial(_read_layout, serves=True))
+_get_device = _keep_short(_read_device)

@@ -1,0 +1,82 @@
+"""Cache of recordings, and of what they are priced with."""
+
+from collections.abc import Callable
+from copy import copy
+from importlib import import_module
+from typing import Any, Self, TypeVar
+
+from service.estimator.memory.allocator.caching_allocator import CancelCheck
+from service.estimator.memory.allocator.replay_cache import ReplayCache
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.tensor_parallel.split_plan import SplitPlan
+from service.estimator.passes.config import PeakCandidates, ServingPass, TrainingPass
+from service.estimator.values.memo import Memo
+
+P = TypeVar("P", TrainingPass, ServingPass)
+
+MAX_PASSES = 256
+
+
+class PassCache:
+    """Recordings of passes, one per model and kind of pass, and what backends keep beside them."""
+
+    def __init__(self, capacity: int = MAX_PASSES) -> None:
+        """Keep at most ``capacity`` values of each kind."""
+        self.capacity = capacity
+        self.replays = ReplayCache()
+        self._passes: Memo[PeakCandidates] = Memo(capacity)
+        self._shards: Memo[Architecture] = Memo(capacity)
+        self._models: Memo[tuple[Architecture, object]] = Memo(capacity)
+        self._model_keys: Memo[object] = Memo(capacity)
+        self._memos: dict[str, Memo[Any]] = {}
+
+    def with_cancellation(self, check: CancelCheck) -> Self:
+        """Return the same cache with replays that can be cancelled.
+
+        A replay ends, with the exception that ``check`` raises, once nobody waits for its question
+        any more.
+        """
+        shared = copy(self)
+        shared.replays = self.replays.with_cancellation(check)
+        return shared
+
+    def get_memo(self, name: str, capacity: int | None = None) -> Memo[Any]:
+        """Return a memo of a backend's own."""
+        memo = self._memos.get(name)
+        if memo is not None:
+            return memo
+        return self._memos.setdefault(name, Memo(capacity or self.capacity))
+
+    def get_model_key(self, model: Architecture) -> object:
+        """Return a key of a model that costs nothing to hash, the same for equal models."""
+        entry = self._models.get(id(model))
+        if entry is not None and entry[0] is model:
+            return entry[1]
+        identity = (model.spec, model.quantization)
+        key = self._model_keys.get(identity)
+        if key is None:
+            key = self._model_keys.store(identity, object())
+        self._models.store(id(model), (model, key))
+        return key
+
+    def get_recording(
+        self, model: Architecture, config: P, record: Callable[[Architecture, P], PeakCandidates]
+    ) -> PeakCandidates:
+        """Return the recording of a pass, made once."""
+        key = (model.spec, config)
+        candidates = self._passes.get(key)
+        if candidates is not None:
+            return candidates
+        return self._passes.store(key, record(model, config))
+
+    def get_shard(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
+        """Return one tensor-parallel rank's shard of a model, made once."""
+        if tensor_parallel == 1:
+            return model
+        key = (model.spec, tensor_parallel, plan)
+        shard = self._shards.get(key)
+        if shard is not None:
+            return shard
+        # Modules of every kind are loaded to split a model, for more than one rank alone.
+        split = import_module("service.estimator.model.tensor_parallel.local").local_architecture
+        return self._shards.store(key, split(model, tensor_parallel, plan))

@@ -1,0 +1,13 @@
+"""Cache of everything that answers rest on, which its owner keeps."""
+
+from service.estimator.backends.pass_cache import MAX_PASSES, PassCache
+from service.estimator.speed.throughput import WorkCache
+
+
+class PlanCache(PassCache):
+    """Recordings of passes, and the work of them that times rest on."""
+
+    def __init__(self, capacity: int = MAX_PASSES) -> None:
+        """Keep at most ``capacity`` values of each kind."""
+        super().__init__(capacity)
+        self.works = WorkCache(capacity)

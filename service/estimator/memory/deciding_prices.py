@@ -1,0 +1,73 @@
+"""Prices that can be the highest of some at one batch and sequence or another."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import ge
+
+from service.estimator.tape import sizes
+from service.estimator.tape.sizes import Size
+
+_PER_TOKEN, _AT_ONE = 2, 5
+"""Places in a bound of what grows with batch and sequence, and of what is there without them."""
+
+
+def select_deciding(prices: Sequence[Size]) -> list[int]:
+    """Return the indices of the prices that the first highest one is ever among, in order."""
+    bounds = [sizes.expand_at_one(price) for price in prices]
+    undominated = [index for index in range(len(bounds)) if not _is_dominated(bounds, index)]
+    hull = _find_hull(bounds, undominated)
+    return [index for index in undominated if index in hull or not _is_between(bounds, index, hull)]
+
+
+def _is_dominated(bounds: Sequence[Size], index: int) -> bool:
+    """Return whether a price before one is never below it, or one behind it is always above."""
+    own = bounds[index]
+    for other, bound in enumerate(bounds):
+        covers = other != index and all(map(ge, bound, own))
+        if covers and (other < index or bound[_AT_ONE] > own[_AT_ONE]):
+            return True
+    return False
+
+
+def _find_hull(bounds: Sequence[Size], indices: Sequence[int]) -> list[int]:
+    """Return the upper hull of prices by what grows with tokens and what does not."""
+    hull: list[int] = []
+    for index in sorted(indices, key=lambda index: bounds[index][_PER_TOKEN]):
+        x, y = bounds[index][_PER_TOKEN], bounds[index][_AT_ONE]
+        while len(hull) > 1:
+            (a, b), (c, d) = ((bounds[one][_PER_TOKEN], bounds[one][_AT_ONE]) for one in hull[-2:])
+            if (c - a) * (y - b) < (d - b) * (x - a):
+                break
+            hull.pop()
+        hull.append(index)
+    return hull
+
+
+def _is_between(bounds: Sequence[Size], index: int, hull: Sequence[int]) -> bool:
+    """Return whether a mixture of two neighbours on the hull is never below a price.
+
+    One of the two is above it then, or both are equal to it, and one of them comes before it.
+    """
+    x = bounds[index][_PER_TOKEN]
+    for left, right in pairwise(hull):
+        is_between = bounds[left][_PER_TOKEN] <= x <= bounds[right][_PER_TOKEN]
+        if is_between and min(left, right) < index:
+            return _has_mixture(bounds[left], bounds[right], bounds[index])
+    return False
+
+
+def _has_mixture(left: Size, right: Size, bound: Size) -> bool:
+    """Return whether some share of one price and the rest of another is at least a third.
+
+    Shares are kept as numerator and denominator: they are compared exactly.
+    """
+    (lowest, below), (highest, above) = (0, 1), (1, 1)
+    for one, other, least in zip(left, right, bound, strict=True):
+        missing, gained = least - other, one - other
+        if gained > 0 and missing * below > lowest * gained:
+            lowest, below = missing, gained
+        elif gained < 0 and missing * above > highest * gained:
+            highest, above = -missing, -gained
+        elif not gained and missing > 0:
+            return False
+    return lowest * above <= highest * below and lowest < below and highest > 0

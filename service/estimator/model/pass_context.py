@@ -1,0 +1,67 @@
+"""Settings of a recorded pass."""
+
+from dataclasses import dataclass
+
+from service.estimator.model.adapters.stacks import StackAdapters
+from service.estimator.model.images import Images
+from service.estimator.model.weights.scheme import Scheme
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.offloaded_checkpoint import Checkpoint
+from service.estimator.tape.ops.kv_cache_update import CacheState
+from service.estimator.tape.pass_shape import PassShape
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention, Lora
+
+_OPEN_SHAPE = PassShape()
+"""Every position is a query, and no window cuts what it reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassContext:
+    """Settings of one pass, which no module of it changes.
+
+    ``shape``, ``cache``, ``padded`` and ``window_reached`` are those that it begins with: a module
+    may record another tower or another stack with its own.
+    """
+
+    dtype: DType
+    """Number format of the weights."""
+    compute_dtype: DType
+    """Number format of products with quantised weights."""
+    attention: Attention
+    """The attention kernel that runs."""
+    trains_all: bool = False
+    """Whether the base weights get gradients."""
+    frozen: tuple[str, ...] = ()
+    """Kinds of modules that are not trained."""
+    lora: Lora | None = None
+    stacks: StackAdapters | None = None
+    """Adapters of stacked experts."""
+    scheme: Scheme | None = None
+    """Storage of the linear layers, where they are quantised."""
+    shape: PassShape = _OPEN_SHAPE
+    cache: CacheState | None = None
+    """State of the key/value cache; None where nothing is cached."""
+    static_cache_length: int | None = None
+    """Tokens that attention reads of a static cache, whether they are there or not."""
+    padded: bool = False
+    window_reached: bool = False
+    batched: bool = False
+    """Whether there is more than one sequence, where that decides what is copied."""
+    length: int | None = None
+    """Tokens of a sequence, where the model's tensors are no polynomial of it."""
+    decoder_length: int | None = None
+    """Tokens of a decoder beside an encoder; None is as many as the sequence has."""
+    images: Images | None = None
+    checkpoint: Checkpoint = Tape.checkpoint
+    """Runs a block that backward computes again."""
+    checkpointed: bool = False
+    """Whether all blocks are computed again in backward."""
+    recompute_every: int | None = None
+    """Interval of layers recomputed in backward: one in so many."""
+    last_differs: bool = False
+    """Whether the last of equal layers makes gradients that the others add to."""
+    copies_logits: bool = False
+    """Whether the loss shifts its logits by a copy."""
+    returns_fp32: bool = False
+    """Whether the model casts its logits to fp32 itself."""

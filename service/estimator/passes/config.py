@@ -1,0 +1,151 @@
+"""Settings of recorded passes, which decide the tensors of a pass beside its sizes."""
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.images import Images
+from service.estimator.model.weights.scheme import Scheme
+from service.estimator.passes.losses import LossPass
+from service.estimator.passes.step import ModelWalk
+from service.estimator.tape.ledger import Point, Section
+from service.estimator.tape.ops.kv_cache_update import CacheState
+from service.estimator.tape.units import FsdpConfig
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention, Checkpointing, Lora
+
+PeakCandidates = dict[Section, tuple[Point, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPass:
+    """Settings that decide which tensors a training step makes.
+
+    The model, the batch and the sequence decide the rest.
+    """
+
+    param_dtype: DType
+    autocast: DType | None
+    trains_all: bool
+    lora: Lora | None
+    checkpointing: Checkpointing
+    attention: Attention
+    keeps_logits: bool
+    accumulating: bool
+    gathering: FsdpConfig | None = None
+    scheme: Scheme | None = None
+    """Storage of the frozen linear layers, where they are quantised."""
+    compute_dtype: DType = DType.BF16
+    """The dtype of products with quantised weights."""
+    copies_logits: bool = False
+    """Whether the loss shifts its logits by a copy, as older releases do."""
+    returns_fp32: bool = False
+    """Whether the model casts its logits to fp32 itself, as still older ones do."""
+    batched: bool = False
+    """Whether there is more than one sequence: then a transposed tensor is copied where one
+    sequence's is a view.
+    """
+    padded: bool = False
+    """Whether a padding mask with zeros in it comes with the batch."""
+    window_reached: bool = False
+    """Whether the sequence is at least as long as the model's sliding window."""
+    length: int | None = None
+    """Tokens of a sequence, where the model's tensors are no polynomial of it: scans in chunks."""
+    ranks: int = 1
+    """Tensor-parallel ranks that the model was sharded over: its numbers alone do not tell it from
+    a smaller model.
+    """
+    loss: LossPass | None = None
+    """Computation of the loss where it is not the model's own."""
+    frozen: tuple[str, ...] = ()
+    """Kinds of modules that are not trained."""
+    steps_in_backward: int | None = None
+    """With the optimizer in backward: bytes of its temporaries per element; gradients are dropped
+    once they are stepped.
+    """
+    decoder_length: int | None = None
+    """Tokens of a decoder beside an encoder; None is as many as the sequence has."""
+    images: Images | None = None
+    """The images of each sequence, for a model that takes them."""
+    recompute_every: int | None = None
+    """Interval of layers recomputed in backward: one in so many."""
+    offloads_inputs: bool = False
+    """Whether checkpoints keep the inputs of layers on the host."""
+    reentrant: bool = False
+    """Whether a checkpointed block is run without a graph, and again with a backward of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingPass:
+    """Settings that decide which tensors prefill and decode make.
+
+    The model, the batch and the lengths decide the rest.
+    """
+
+    dtype: DType
+    attention: Attention
+    cache: CacheState
+    """State of the key/value cache at the start of the pass."""
+    prefill_window: int | None = None
+    """The sliding window when the prompt fills it, or when a static cache makes queries meet all of
+    it.
+    """
+    prefill_static: bool = False
+    """Whether a static cache has layers of a window that the prompt does not exceed."""
+    decode_window: int | None = None
+    """The sliding window when at least as many tokens are attended to in decode."""
+    drops_prompt: bool = False
+    """Whether the first decode step, recorded as well, drops the prompt from layers with a window.
+    """
+    reads_full_cache: bool = False
+    """Whether attention reads all that a static cache has room for in prefill too, as eager
+    attention does.
+    """
+    prefill_scheme: Scheme | None = None
+    """Storage of linear layers, where prefill dequantises them or quantises their input."""
+    decode_scheme: Scheme | None = None
+    """The same in decode, whose kernels for few rows mostly read the codes themselves."""
+    batched: bool = False
+    """Whether there is more than one sequence, where that decides what is copied."""
+    length: int | None = None
+    """Tokens of a prompt, where a model's tensors are no polynomial of it."""
+    full_logits: bool = False
+    """Whether prefill makes logits of the whole prompt, and an fp32 copy of them."""
+    images: Images | None = None
+    """The images of each prompt, for a model that takes them."""
+    ranks: int = 1
+    """Tensor-parallel ranks that the model was sharded over."""
+    decoder_start: int = 1
+    """Tokens that a decoder beside an encoder begins with."""
+    decoder_output: int = 0
+    """Tokens that it adds to them."""
+
+
+def resolve_attention(model: Architecture, attention: Attention) -> Attention:
+    """Return the attention kernel that runs.
+
+    A model that SDPA cannot run falls back to eager.
+    """
+    return Attention.EAGER if model.only_eager and attention is Attention.SDPA else attention
+
+
+def get_walk_class(model: Architecture) -> type[ModelWalk]:
+    """Return the class that walks a model, loaded on demand."""
+    if model.walker is None:
+        return ModelWalk
+    module, name = model.walker
+    walker: type[ModelWalk] = getattr(import_module(f"service.estimator.{module}"), name)
+    return walker
+
+
+def is_batch_dependent(model: Architecture, attention: Attention, dtype: DType) -> bool:
+    """Return whether a batch of one makes other tensors than several.
+
+    A product copies heads that do not lie one after another.
+    """
+    may_be_math = attention is Attention.MATH or (
+        attention is Attention.SDPA and dtype is DType.FP32
+    )
+    return (
+        model.recurrent or model.writes_out_attention or may_be_math or attention is Attention.EAGER
+    )

@@ -1,0 +1,70 @@
+"""Recorded serving passes: prefill, and decode steps."""
+
+from dataclasses import replace
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.pass_context import PassContext
+from service.estimator.model.recording import Recording
+from service.estimator.passes.config import PeakCandidates, ServingPass, resolve_attention
+from service.estimator.passes.encoder_recorder import record_encoding
+from service.estimator.passes.step import ModelWalk
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.ledger import Category, Section
+from service.estimator.tape.ops.elementwise import cast
+from service.estimator.tape.ops.products import allocate_integers
+from service.estimator.tape.pass_shape import PassShape
+from service.estimator.values.dtypes import DType
+
+
+def record_serving(model: Architecture, config: ServingPass) -> PeakCandidates:
+    """Return the highest points of prefill and of one decode step.
+
+    ``s`` is the prompt in prefill and the tokens in the cache in decode. Bytes that a pass adds to
+    the cache are part of it; the caller counts those of before.
+    """
+    if not model.shifts_labels:
+        return record_encoding(model, config)
+    sections = [Section.PREFILL, Section.DECODE, *[Section.FIRST_DECODE] * config.drops_prompt]
+    candidates: PeakCandidates = {}
+    for section in sections:
+        tape = Tape(section, Mode.INFERENCE)
+        _run_section(model, config, Recording(tape, build_serving_context(model, config, section)))
+        candidates |= tape.ledger.find_peak_candidates()
+    return candidates
+
+
+def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> None:
+    tape, walk = ctx.tape, ModelWalk(model, ctx)
+    hidden = walk.hidden_states(allocate_integers(tape, ctx.shape.tokens(1)))
+    all_logits = config.full_logits and not ctx.shape.decoding
+    logits = walk.record_logits(
+        hidden,
+        ctx.shape.tokens(model.vocab_size) if all_logits else sizes.per_sequence(model.vocab_size),
+    )
+    if model.recurrent and model.finish_logits is not None:
+        logits = model.finish_logits(ctx, logits)
+    if all_logits and config.dtype is not DType.FP32:
+        tape.free(cast(tape, logits, DType.FP32, category=Category.LOGITS))
+    tape.free(logits)
+
+
+def build_serving_context(
+    model: Architecture, config: ServingPass, section: Section
+) -> PassContext:
+    """Return the settings of the recording of prefill or of a decode step."""
+    decoding = section is not Section.PREFILL
+    window = config.decode_window if decoding else config.prefill_window
+    return PassContext(
+        dtype=config.dtype,
+        compute_dtype=config.dtype,
+        attention=resolve_attention(model, config.attention),
+        scheme=config.decode_scheme if decoding else config.prefill_scheme,
+        shape=PassShape(decoding=decoding, static=config.prefill_static and not decoding),
+        cache=replace(config.cache, drops_prompt=section is Section.FIRST_DECODE),
+        static_cache_length=config.cache.length if config.reads_full_cache or decoding else None,
+        window_reached=window is not None,
+        batched=config.batched,
+        length=config.length,
+        images=None if decoding else config.images,
+    )

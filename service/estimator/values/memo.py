@@ -1,0 +1,32 @@
+"""Bounded caches of values that are made once."""
+
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Memo(Generic[V]):
+    """Values by key, of which the oldest is dropped first."""
+
+    __slots__ = ("_capacity", "_values")
+
+    def __init__(self, capacity: int) -> None:
+        """Keep at most ``capacity`` values."""
+        self._capacity = capacity
+        self._values: dict[object, V] = {}
+
+    def __len__(self) -> int:
+        """Return how many values are kept."""
+        return len(self._values)
+
+    def get(self, key: object) -> V | None:
+        """Return the value of a key, None where none is kept."""
+        return self._values.get(key)
+
+    def store(self, key: object, value: V) -> V:
+        """Keep a value and return it."""
+        # A list of the keys, because another thread may store one meanwhile.
+        for oldest in list(self._values)[: len(self._values) - self._capacity + 1]:
+            self._values.pop(oldest, None)
+        self._values[key] = value
+        return value

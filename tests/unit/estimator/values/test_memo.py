@@ -1,0 +1,14 @@
+"""Memos: values that are made once, and dropped when there are too many."""
+
+from service.estimator.values.memo import Memo
+
+
+def test_the_oldest_value_is_dropped_first() -> None:
+    """A memo keeps as many as it is made for, the newest of them."""
+    memo: Memo[int] = Memo(2)
+
+    for number in range(3):
+        memo.store(number, number)
+
+    assert [memo.get(number) for number in range(3)] == [None, 1, 2]
+    assert len(memo) == 2
