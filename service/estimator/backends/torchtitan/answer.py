@@ -141,8 +141,8 @@ def _get_static_memory(
             float8=False,
             framework_version=None,
         )
-        whole = replace(layout, tensor_parallel=1, sequence_parallel=False)
-        check(STEP_BY_OPERATION, model, plain, whole)
+        unsplit = replace(layout, tensor_parallel=1, sequence_parallel=False)
+        check(STEP_BY_OPERATION, model, plain, unsplit)
         check(TORCHTITAN_MODELS, model, workload, layout)
         tensor_ranks = layout.tensor_parallel
         local_model = _get_or_make(
