@@ -98,7 +98,10 @@ def list_length_assumptions(model: Architecture, workload: TrainWorkload) -> tup
 
 
 def count_frames(model: EncoderDecoder) -> int | None:
-    """Return the audio frames that a model takes; None where it hears none."""
+    """Return the audio frames that a model takes.
+
+    None where it hears none.
+    """
     return (
         None
         if model.encoder.length is None

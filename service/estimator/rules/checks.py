@@ -1,4 +1,4 @@
-"""The estimator's way through the table of rules: the first that a question breaks is its refusal.
+"""Checks of the estimator: the first broken rule is the refusal.
 
 Rules that cannot apply to a model are dropped once, and words that were legal once are legal for
 every batch and sequence: for these only the rules about sizes are asked again.
@@ -37,7 +37,7 @@ class Checks:
     """The refusals of one table that can apply to one model."""
 
     def __init__(self, table: RuleTable, model: Architecture) -> None:
-        """Drop what the model settles, and part the rest by whether sizes decide."""
+        """Drop what the model settles; part the others by size."""
         self.model, self.table = model, table
         self._facts = collect_facts(model)
         self._rules = tuple(select_rules(table.refusals, self._facts))
@@ -59,7 +59,7 @@ class Checks:
         self._legal.add(words)
 
     def check_sizes(self, workload: Workload, layout: Layout) -> None:
-        """Raise the refusal of the first rule about sizes that a question breaks."""
+        """Raise the refusal of the first broken rule about sizes."""
         if self._sized:
             _check_all(self._sized, Case(self._facts, workload, layout))
 
@@ -70,7 +70,7 @@ def check(table: RuleTable, model: Architecture, workload: Workload, layout: Lay
 
 
 def check_sizes(table: RuleTable, model: Architecture, workload: Workload, layout: Layout) -> None:
-    """Raise what ``check`` does about batch and sequence; all else was legal before."""
+    """Raise what ``check`` raises about batch and sequence."""
     _get_checks(table, model).check_sizes(workload, layout)
 
 
@@ -78,9 +78,9 @@ def select_rules(rules: Iterable[Rule], facts: ModelFacts) -> Iterable[Rule]:
     """Yield the rules that a model leaves open, or breaks."""
     for rule in rules:
         case = Case(facts, None, None)  # type: ignore[arg-type]  # only the model is looked at
-        asked = frozenset(path for path in rule.reads if not path.startswith("model."))
-        applies = True if rule.when is None else settle(rule.when, case, asked)
-        if applies is not False and settle(rule.require, case, asked) is not True:
+        unknown = frozenset(path for path in rule.reads if not path.startswith("model."))
+        applies = True if rule.when is None else settle(rule.when, case, unknown)
+        if applies is not False and settle(rule.require, case, unknown) is not True:
             yield rule
 
 
@@ -106,7 +106,7 @@ def _get_checks(table: RuleTable, model: Architecture) -> Checks:
 
 
 def _make_reader(of: str, paths: Iterable[str]) -> Callable[[object], object]:
-    """Return what fetches the fields that decide about legality from a workload or a layout."""
+    """Return the getter of the fields that decide about legality."""
     simple = {part for path in paths for part in _MADE_OF.get(path, (path,))}
     names = sorted(path.removeprefix(f"{of}.") for path in simple if path.startswith(f"{of}."))
     return attrgetter(*(names or ["__class__"]))

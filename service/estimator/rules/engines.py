@@ -1,4 +1,4 @@
-"""What engines of their own make of a length that is left out."""
+"""Lengths that requests to engines leave out."""
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.rules.checks import check_sizes

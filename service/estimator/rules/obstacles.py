@@ -1,4 +1,4 @@
-"""A probe's way through the table of rules: every field that stands in its way.
+"""Obstacles of probes: every field that stands in the way.
 
 A probe runs a single process that believes to be one rank of many: what is known of the others is
 their number. The service refuses by these rules, and a probe asks again.

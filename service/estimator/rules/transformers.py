@@ -1,4 +1,4 @@
-"""What transformers' own code is asked, whoever runs it."""
+"""Checks of transformers' own code, whoever runs it."""
 
 from service.estimator.memory.peft_methods import resolve_peft_method
 from service.estimator.model.architecture import Architecture

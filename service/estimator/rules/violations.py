@@ -1,4 +1,4 @@
-"""The planner's way through the table of rules: why a configuration cannot run, in its words."""
+"""Violations of rules, in the planner's words."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,10 @@ def find_violation(model: Architecture, workload: Workload, layout: Layout) -> V
 
 
 class Legality:
-    """Rules of all runners for one model: those that cannot apply to it are dropped once."""
+    """Rules of all runners for one model.
+
+    Those that cannot apply to it are dropped once.
+    """
 
     def __init__(self, model: Architecture) -> None:
         """Collect the facts of the model."""

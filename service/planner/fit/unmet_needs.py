@@ -1,4 +1,4 @@
-"""What programs need of a GPU and one GPU has not."""
+"""Needs of programs that one GPU does not meet."""
 
 from collections.abc import Mapping
 from functools import cache, cached_property

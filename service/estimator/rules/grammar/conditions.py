@@ -1,4 +1,4 @@
-"""Conditions of rules: relations between the fields of a case, and named predicates.
+"""Conditions of rules: relations between fields, and named predicates.
 
 A condition knows the names of the fields that it reads, so that a search, or who asks many
 questions about one model, can settle it as soon as these are known.
@@ -20,7 +20,10 @@ Getter = Callable[[Case], Any]
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
-    """A field of a case by its dotted name; ``T`` is the type of its values."""
+    """A field of a case, by its dotted name.
+
+    ``T`` is the type of its values.
+    """
 
     path: str
 
@@ -118,13 +121,19 @@ def all_of(*parts: Condition) -> Condition:
 
 
 def satisfies(test: Predicate, *fields: Field[Any]) -> Condition:
-    """Return the condition that a predicate makes, which reads the model and ``fields``."""
+    """Return the condition of a predicate.
+
+    It reads the model and ``fields``.
+    """
     paths = frozenset(field.path for field in fields)
     return Condition(holds=test, paths=paths, field=fields[0].path if fields else "")
 
 
 def settle(condition: Condition, case: Case, open_paths: frozenset[str]) -> bool | None:
-    """Return the truth of a condition; None where fields that are open decide."""
+    """Return the truth of a condition.
+
+    None where fields that are open decide.
+    """
     if not condition.parts:
         return None if condition.paths & open_paths else condition.holds(case)
     outcome: bool | None = not condition.decides

@@ -1,4 +1,4 @@
-"""Fields of a case that rules refer to, each with the type of its values."""
+"""Fields of a case that rules refer to."""
 
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
@@ -74,7 +74,7 @@ class LayoutFields:
 
 
 class WorkloadFields:
-    """What runs."""
+    """Settings of a training step or of a replica."""
 
     framework: Field[Framework] = Field("workload.framework")
     framework_version: Field[str | None] = Field("workload.framework_version")
@@ -134,7 +134,7 @@ class LoraFields:
 
 
 class OffloadFields:
-    """What is kept off the GPU."""
+    """Parts that are kept off the GPU."""
 
     optimizer: Field[OffloadTarget] = Field("workload.offload.optimizer")
     parameters: Field[OffloadTarget] = Field("workload.offload.parameters")

@@ -1,4 +1,4 @@
-"""Requirements of programs on GPUs: how they are met, and what is said where they are not."""
+"""Requirements of programs on GPUs."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -22,7 +22,10 @@ NO_TERM = "no term for it"
 
 
 class Topic(Enum):
-    """What a rule is about; each runner's estimates go through topics in an order of its own."""
+    """Subject of a rule.
+
+    Each runner's estimates go through topics in an order of their own.
+    """
 
     RUNNER = auto()
     MODEL = auto()
@@ -81,7 +84,9 @@ class Topic(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """What the estimator raises; with ``modelled``, that there is no term, else that it cannot run.
+    """Error of the estimator.
+
+    With ``modelled`` it says that there is no term, else that a question cannot run.
 
     ``field`` is left out where the rule's own is meant.
     """
@@ -106,7 +111,7 @@ OTHERS = Refusal(text="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What must hold of a case, where ``when`` does.
+    """A requirement on a case, where ``when`` holds.
 
     ``field`` is left out where it is the first that ``require`` reads.
     """
@@ -170,8 +175,8 @@ class RuleTable:
         """Order the rules for each who asks."""
         planned = {id(rule): rule for rule in (*self.beside, *self.rules)}
         reasons = tuple(rule for rule in planned.values() if rule.reason is not None)
-        asked = [rule for rule in self.rules if rule.refusal is not None]
-        refusals = tuple(rule for topic in self.topics for rule in asked if rule.topic is topic)
+        refusing = [rule for rule in self.rules if rule.refusal is not None]
+        refusals = tuple(rule for topic in self.topics for rule in refusing if rule.topic is topic)
         object.__setattr__(self, "reasons", reasons)
         object.__setattr__(self, "refusals", refusals)
 
@@ -187,7 +192,7 @@ def unmodelled(text: Text, *modelled: str, field: Text | None = None) -> Refusal
 
 
 def _refuse_others(require: Condition, case: Case) -> EstimatorError:
-    """Return the error for a value of a field that is none of those that are modelled."""
+    """Return the error for a value that is not modelled."""
     name, value = require.field.rpartition(".")[2], attrgetter(require.field)(case)
     modelled = [str(word) for word in require.values or () if word is not None]
     return NotModelledError(f"{name} {str(value)!r}", field=require.field, modelled=modelled)

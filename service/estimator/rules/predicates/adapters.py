@@ -28,7 +28,7 @@ def list_other_targets(case: Case, name: str) -> str:
 
 
 def find_padded_inputs(case: Case) -> int | None:
-    """Return the inputs of the first layer that MiSS would pad to whole shards."""
+    """Return the inputs of the first layer that MiSS would pad."""
     lora = get_lora(case)
     layers = (layer for block, _ in case.model.tree.blocks for layer in block.linears())
     wide = (layer.in_features for layer in layers if layer.target in (lora.targets or ()))
@@ -42,18 +42,21 @@ def has_known_variant(case: Case) -> bool:
 
 
 def suits_dora(case: Case) -> bool:
-    """Return whether DoRA, where it is asked for, works on the weights below."""
+    """Return whether requested DoRA works on the base weights."""
     plain = get_base_packing(case) in {None, Packing.BLOCKS_4BIT}
     return plain or get_lora(case).variant != "dora"
 
 
 def find_place(case: Case) -> str | None:
-    """Return the first target that is the place of a module in its list."""
+    """Return the first target that is a place in a list."""
     return next((name for name in get_lora(case).targets or () if name.isdigit()), None)
 
 
 def names(case: Case, target: str) -> bool:
-    """Return whether adapters are on one target, by its name or by ``all-linear``."""
+    """Return whether adapters are on a target.
+
+    It is named, or meant by ``all-linear``.
+    """
     targets = get_lora(case).targets
     return targets is None or target in targets
 
@@ -73,7 +76,7 @@ def list_merged(case: Case) -> str:
 
 
 def find_half(case: Case) -> str | None:
-    """Return the target that is half of a merged parameter, without the other."""
+    """Return the target that is half of a merged parameter."""
     lora = get_lora(case)
     if build_stack_adapters(case.model.family, lora) is None:
         return None

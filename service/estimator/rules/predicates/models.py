@@ -1,4 +1,4 @@
-"""Predicates of rules that look at a model's modules, and what their refusals quote."""
+"""Predicates of rules about a model's modules."""
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.memory.image_inputs import get_sequence_tokens, resolve_images
@@ -36,7 +36,7 @@ def get_two_stacks(case: Case) -> EncoderDecoder:
 
 
 def has_unscaled_hidden(case: Case) -> bool:
-    """Return whether nothing stands between the last layer and a plain product with the head."""
+    """Return whether the head takes the last hidden state as it is."""
     tree = case.model.tree
     return tree.finish_hidden is None and tree.finish_logits is None and not tree.head.bias
 
@@ -122,8 +122,8 @@ def describe_frames(case: Case) -> str:
 
 def hears_frames(case: Case) -> bool:
     """Return whether audio has the one length that the model takes."""
-    asked = get_training(case).audio_frames
-    return asked is None or asked == count_frames(get_two_stacks(case))
+    frames = get_training(case).audio_frames
+    return frames is None or frames == count_frames(get_two_stacks(case))
 
 
 def matches_encoder(case: Case) -> bool:
@@ -173,19 +173,19 @@ def reads_images(case: Case) -> bool:
 
 
 def reads_one_image(case: Case) -> bool:
-    """Return whether a model that reads one image per sequence is asked for one."""
+    """Return whether a model of one image per sequence gets one."""
     images = case.model.tree.images
     return images is None or not images.every_sequence or case.workload.num_images in {None, 1}
 
 
 def sizes_images(case: Case) -> bool:
-    """Return whether the tokens of an image are given where its size decides."""
+    """Return whether image tokens are given where a size decides."""
     images = case.model.tree.images
     return images is None or images.tokens is not None or case.workload.image_tokens is not None
 
 
 def keeps_image_size(case: Case) -> bool:
-    """Return whether the tokens of an image are the model's own where it has any."""
+    """Return whether image tokens are the model's own number."""
     images = case.model.tree.images
     tokens = None if images is None else images.tokens
     return tokens is None or case.workload.image_tokens in {None, tokens}

@@ -1,4 +1,4 @@
-"""What programs need of a GPU.
+"""Needs of programs on a GPU.
 
 At least a CUDA compute capability, or one of AMD's targets, or a maker that they are made for.
 Below it they do not start, or the rule only warns.

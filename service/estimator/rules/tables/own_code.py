@@ -1,4 +1,4 @@
-"""Rules of a model's own code, in training and in serving: kernels and images."""
+"""Rules of a model's own code: kernels and images."""
 
 from service.estimator.rules.grammar.conditions import (
     all_of,

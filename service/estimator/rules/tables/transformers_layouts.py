@@ -1,4 +1,4 @@
-"""Rules of the layouts that transformers can spread a model over, in training and in serving."""
+"""Rules of the layouts that transformers can spread a model over."""
 
 from service.estimator.rules.grammar.conditions import (
     any_of,
@@ -172,7 +172,10 @@ _UNITS = (
 
 
 def make_layout_rules(plan: Refusal) -> tuple[Rule, ...]:
-    """Return the rules; ``plan`` is the refusal of families without a plan for tensors."""
+    """Return the rules of layouts.
+
+    ``plan`` is the refusal of families without a plan for tensors.
+    """
     return (
         *_DEGREES,
         Rule(

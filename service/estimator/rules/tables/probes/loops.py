@@ -61,7 +61,10 @@ def is_mixed(workload: TrainWorkload) -> bool:
 
 
 def is_consistent(precision: Precision) -> bool:
-    """Return whether states are in the dtype of the weights, or in fp32 beside 16-bit weights."""
+    """Return whether the plain loop can keep the states.
+
+    They are in the dtype of the weights, or in fp32 beside 16-bit weights.
+    """
     if precision.master_dtype is None:
         return (
             precision.grad_dtype is precision.param_dtype is precision.optimizer_dtype
@@ -92,15 +95,15 @@ def _make_dtype_rule(field: Field[DType]) -> Rule:
     )
 
 
-def _make_loop_rule(require: Condition, runs: str, asked: str | None = None) -> Rule:
+def _make_loop_rule(require: Condition, runs: str, shown: str | None = None) -> Rule:
     """Return the rule that the plain loop fixes one setting."""
     name = require.field.rpartition(".")[2]
-    shown = f"{{{require.field}}}" if asked is None else asked
+    quoted = f"{{{require.field}}}" if shown is None else shown
     return Rule(
         require=require,
         obstacle=lambda case: (
             f"a probe runs the plain training loop: {name} {runs}, not "
-            f"{shown.format(workload=case.workload)}"
+            f"{quoted.format(workload=case.workload)}"
         ),
         source=_LOOP,
     )

@@ -1,4 +1,4 @@
-"""Rules of models that write no tokens, and of those of two stacks, served by transformers."""
+"""Rules of served models that write no tokens or have two stacks."""
 
 from service.estimator.rules.grammar.conditions import (
     Field,

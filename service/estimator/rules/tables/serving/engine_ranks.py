@@ -28,7 +28,10 @@ HUB_FORMATS = (
 
 
 def make_split_rules(engine: str) -> tuple[Rule, ...]:
-    """Return how an engine in Python splits layers; ``engine`` is where it says so."""
+    """Return the rules of how an engine splits layers.
+
+    ``engine`` is where it says so.
+    """
     return (
         Rule(
             require=divides(layout.tensor_parallel, model.num_attention_heads),

@@ -52,10 +52,10 @@ MAKE = "vLLM 0.19.0, vllm/model_executor/layers/fused_moe/config.py, FusedMoEPar
 def _refuse_spread(case: Case) -> str:
     layout = case.layout
     ranks = layout.tensor_parallel * (layout.data_parallel if layout.expert_parallel > 1 else 1)
-    asked = f"{layout.expert_parallel} x {layout.expert_tensor_parallel or layout.tensor_parallel}"
+    spread = f"{layout.expert_parallel} x {layout.expert_tensor_parallel or layout.tensor_parallel}"
     return (
         f"experts stand on each of the {ranks} tensor x data ranks once, so that "
-        f"expert_parallel x expert_tensor_parallel is {ranks}, not {asked}; leave "
+        f"expert_parallel x expert_tensor_parallel is {ranks}, not {spread}; leave "
         f"expert_tensor_parallel out, and say an expert_parallel that divides {ranks}"
     )
 

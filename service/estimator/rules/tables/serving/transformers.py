@@ -1,4 +1,4 @@
-"""Rules of engine ``transformers``: generate, and what it shares with models without tokens."""
+"""Rules of engine ``transformers``."""
 
 from service.estimator.model.adapters.frozen import TRAINABLE
 from service.estimator.model.weights.scheme import Packing

@@ -1,4 +1,4 @@
-"""Rules of low-rank adapters, and of those that PEFT knows by other names."""
+"""Rules of low-rank adapters and their kin."""
 
 from service.estimator.model.adapters.stacks import MERGED
 from service.estimator.rules.grammar.conditions import all_of, is_given, is_in, satisfies

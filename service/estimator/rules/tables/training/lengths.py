@@ -1,4 +1,4 @@
-"""Rules of the lengths of trained sequences: audio, and a decoder behind an encoder."""
+"""Rules of lengths: audio, and a decoder behind an encoder."""
 
 from service.estimator.memory.lengths import count_decoder_positions, count_frames
 from service.estimator.rules.grammar.conditions import is_absent, is_false, is_true, satisfies

@@ -68,7 +68,7 @@ _DEFAULTS: dict[str, object] = {
 
 
 def _refuse_word(field: Field[object], default: object) -> Rule:
-    """Return the rule that a field without a term is left as it is by default."""
+    """Return the rule that a field keeps its default."""
     name = field.path.removeprefix("workload.")
     return Rule(
         require=is_in(field, default),

@@ -1,4 +1,4 @@
-"""Rules of every step that transformers' modules or FSDP2 run: what it computes."""
+"""Rules of what a step of transformers' modules computes."""
 
 from service.estimator.memory.optimizers.table import MODELLED
 from service.estimator.rules.grammar.conditions import (
