@@ -117,8 +117,6 @@ _ROOMS = (
             "service.jobs.artifacts",
             "service.jobs.contract",
             "service.jobs.host",
-            "service.jobs.ranks",
-            "service.jobs.runnable",
             "service.jobs.states",
             "service.jobs.codec",
             "service.base.typed",

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.rules.obstacles import find_workload_obstacles
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
-from service.jobs.runnable import find_workload_obstacles
 from service.probing.asking import AnalyticEstimates, get_compute_dtype, parse_question
 from service.probing.plan import NUM_STEPS, Point, ProbePlan, ProbeQuestion
 from service.probing.planning import make_plan

@@ -8,6 +8,7 @@ from statistics import median, quantiles
 
 import torch
 
+from service.estimator.rules.obstacles import is_distributed
 from service.jobs.contract import (
     InstantReading,
     Peaks,
@@ -16,7 +17,6 @@ from service.jobs.contract import (
     ProbeResult,
     StepTime,
 )
-from service.jobs.ranks import is_distributed
 from service.probing.plan import ProbePlan
 from worker.probes.answer import is_linear
 from worker.probes.attention.names import Kernel

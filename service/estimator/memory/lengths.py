@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder, EncoderDecoderSpec
-from service.estimator.values.dtypes import DType
-from service.estimator.values.errors import InvalidInputError, NotModelledError
-from service.estimator.values.workload import Method, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
 
 
 def resolve_decoder_length(model: Architecture, workload: TrainWorkload) -> int | None:
@@ -26,7 +24,7 @@ def resolve_decoder_length(model: Architecture, workload: TrainWorkload) -> int 
     return (
         workload.sequence_length
         if workload.sequence_length != model.encoder.length
-        else _count_decoder_positions(model)
+        else count_decoder_positions(model)
     )
 
 
@@ -79,75 +77,13 @@ def count_start_tokens(model: Architecture, workload: ServeWorkload) -> int:
     )
 
 
-def check_lengths(model: Architecture, workload: TrainWorkload) -> None:
-    """Raise for lengths that the model cannot have.
-
-    Options about an encoder or a decoder that it lacks are refused too.
-    """
-    if not isinstance(model, EncoderDecoder):
-        if workload.decoder_length is not None:
-            what = f"decoder_length of {model.family}, which is no encoder-decoder"
-            raise NotModelledError(
-                what, field="workload.decoder_length", modelled=["requests without decoder_length"]
-            )
-        if workload.audio_frames is not None:
-            message = f"audio_frames is {workload.audio_frames}; {model.family} reads no audio"
-            raise InvalidInputError(message, field="workload.audio_frames")
-        return
-    _check_frames(model, workload)
-    _check_options(model, workload)
-    check_half(model, workload.precision.param_dtype, "workload.precision")
-    check_half(
-        model,
-        DType.BF16 if workload.precision.autocast else workload.precision.compute_dtype,
-        "workload.precision",
-    )
-    if model.clamps_half and workload.precision.param_dtype is DType.FP16:
-        what = f"fp16 weights of {model.family}, which clamps its hidden states then"
-        raise NotModelledError(
-            what, field="workload.precision", modelled=["bf16", "fp32", "amp_fp16"]
-        )
-    length = resolve_decoder_length(model, workload) or workload.sequence_length
-    if 0 < _count_decoder_positions(model) < length:
-        field = "decoder_length" if workload.decoder_length is not None else "sequence_length"
-        message = (
-            f"{length} decoder tokens, but {model.family} has learned positions for "
-            f"{_count_decoder_positions(model)}"
-        )
-        raise InvalidInputError(message, field=f"workload.{field}")
-
-
-def _check_options(model: EncoderDecoder, workload: TrainWorkload) -> None:
-    """Raise for options modelled in models of one stack alone."""
-    if workload.selective_every is not None:
-        what = f"every n-th layer of {model.family}, which has two stacks of them"
-        raise NotModelledError(
-            what, field="workload.activation_checkpointing", modelled=["none", "full"]
-        )
-    if workload.method is Method.QLORA and model.keeps_fp32:
-        what = f"quantised {model.family}, whose {model.keeps_fp32} transformers keeps in fp32"
-        raise NotModelledError(what, field="workload.method", modelled=["full", "lora"])
-
-
-def check_half(model: EncoderDecoder, dtype: DType, field: str) -> None:
-    """Raise for fp16 weights of a model with a part in fp32.
-
-    transformers keeps that part in fp32 then (``_keep_in_fp32_modules``).
-    """
-    if dtype is DType.FP16 and model.keeps_fp32:
-        what = (
-            f"fp16 weights of {model.family}, whose {model.keeps_fp32} transformers keeps in fp32"
-        )
-        raise NotModelledError(what, field=field, modelled=["bf16", "fp32"])
-
-
 def list_length_assumptions(model: Architecture, workload: TrainWorkload) -> tuple[str, ...]:
     """Return the assumptions about lengths that a request leaves out."""
     if not isinstance(model, EncoderDecoder):
         return ()
     length, frames = (
         resolve_decoder_length(model, workload) or workload.sequence_length,
-        _count_frames(model),
+        count_frames(model),
     )
     assumptions = []
     if frames is not None and workload.audio_frames is None:
@@ -161,29 +97,11 @@ def list_length_assumptions(model: Architecture, workload: TrainWorkload) -> tup
     return tuple(assumptions)
 
 
-def _check_frames(model: EncoderDecoder, workload: TrainWorkload) -> None:
-    """Raise for audio that the model does not take.
+def count_frames(model: EncoderDecoder) -> int | None:
+    """Return the audio frames that a model takes.
 
-    A sequence that is neither the encoder's nor the decoder's is refused too.
+    None where it hears none.
     """
-    frames, length = _count_frames(model), model.encoder.length
-    if workload.audio_frames is not None and workload.audio_frames != frames:
-        message = f"audio_frames is {workload.audio_frames}; {model.family} reads " + (
-            f"{frames}" if frames else "no audio"
-        )
-        raise InvalidInputError(message, field="workload.audio_frames")
-    if length is None or workload.decoder_length is None:
-        return
-    if workload.sequence_length not in {length, workload.decoder_length}:
-        message = (
-            f"sequence_length is {workload.sequence_length}, but the encoder of {model.family} has "
-            f"{length} positions ({frames} audio_frames): say {length}, or the decoder's tokens in "
-            "either word"
-        )
-        raise InvalidInputError(message, field="workload.sequence_length")
-
-
-def _count_frames(model: EncoderDecoder) -> int | None:
     return (
         None
         if model.encoder.length is None
@@ -191,7 +109,7 @@ def _count_frames(model: EncoderDecoder) -> int | None:
     )
 
 
-def _count_decoder_positions(model: EncoderDecoder) -> int:
+def count_decoder_positions(model: EncoderDecoder) -> int:
     """Return the most tokens of the decoder; 0 is any number."""
     spec = model.spec
     assert isinstance(spec, EncoderDecoderSpec)  # noqa: S101 - what families of two stacks build

@@ -6,7 +6,6 @@ Each sequence has a number of images, and each image a number of tokens.
 from dataclasses import dataclass, field
 
 from service.estimator.model.weights.tensors import Linear, Weight
-from service.estimator.values.errors import InvalidInputError, NotModelledError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,31 +69,9 @@ class ImageInput:
     def read(
         self, *, num_images: int | None, image_tokens: int | None, num_sequences: int
     ) -> Images | None:
-        """Return the images of a request; None where it has none."""
+        """Return the images of a request that the rules allow; None where it has none."""
         if num_images is None and image_tokens is None and not self.every_sequence:
             return None
-        if self.unread:
-            what = "images through this model's tower"
-            raise NotModelledError(
-                what,
-                field="workload.num_images",
-                modelled=["text alone, with the tower loaded and idle"],
-            )
-        if self.every_sequence and num_images not in {None, 1}:
-            message = (
-                f"num_images is {num_images}; this model reads one image per sequence: leave it "
-                "out, or say 1"
-            )
-            raise InvalidInputError(message, field="workload.num_images")
-        if self.tokens is None and image_tokens is None:
-            message = (
-                "num_images is given without image_tokens; an image of this model takes as many "
-                "tokens as its size asks for"
-            )
-            raise InvalidInputError(message, field="workload.image_tokens")
-        if self.tokens is not None and image_tokens not in {None, self.tokens}:
-            message = f"image_tokens is {image_tokens}; an image of this model takes {self.tokens}"
-            raise InvalidInputError(message, field="workload.image_tokens")
         tokens = self.tokens or image_tokens or 0
         return Images(
             per_sequence=num_images or 1,

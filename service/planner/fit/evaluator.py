@@ -20,7 +20,7 @@ from service.planner.fit.hardware import (
     list_kernel_warnings,
     select_attention_kernel,
 )
-from service.planner.legality.on_device import UnmetNeeds
+from service.planner.fit.unmet_needs import UnmetNeeds
 
 Evaluate = Callable[[Workload, Layout], Estimate]
 LowerBound = Callable[[Workload, Layout], Estimate | None]

@@ -3,11 +3,13 @@
 Some engines and frameworks are made for some hardware alone.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
+from service.estimator.rules.grammar.hardware import has_capability
+from service.estimator.rules.tables.hardware import MADE_FOR
+from service.estimator.rules.violations import find_violation
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
@@ -21,8 +23,6 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from service.planner.legality.legal import find_violation
-from service.planner.legality.on_device import has_capability
 
 _MAKERS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel Gaudi"}
 """Makers of the catalogue.
@@ -31,39 +31,13 @@ Of a GPU that is only a number of bytes nobody knows what runs on it.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SupportedVendors:
-    """Vendors whose GPUs a program runs on, with the source."""
-
-    name: str
-    vendors: frozenset[str]
-    source: str
-
-
-_SUPPORTED_VENDORS: Mapping[Engine | Framework, _SupportedVendors] = {
-    Engine.TENSORRT_LLM: _SupportedVendors(
-        name="TensorRT-LLM",
-        vendors=frozenset({"nvidia"}),
-        source="https://nvidia.github.io/TensorRT-LLM/supported-hardware.html",
-    ),
-    Framework.MEGATRON: _SupportedVendors(
-        name="Megatron-LM with the Transformer Engine, as it is modelled,",
-        vendors=frozenset({"nvidia", "amd"}),
-        source=(
-            "Megatron-LM's README, Quick Start: transformer-engine[pytorch]; "
-            "github.com/ROCm/TransformerEngine"
-        ),
-    ),
-}
-
-
 def check_hardware(device: Device, workload: Workload) -> None:
     """Refuse an engine or framework on unsupported hardware.
 
     Raises InvalidInputError for GPUs of a maker that it is not made for.
     """
     serves = isinstance(workload, ServeWorkload)
-    supported = _SUPPORTED_VENDORS.get(
+    supported = MADE_FOR.get(
         workload.engine if isinstance(workload, ServeWorkload) else workload.framework
     )
     if supported is None or device.vendor not in _MAKERS or device.vendor in supported.vendors:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 
+from service.estimator.rules.violations import Legality
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
@@ -18,7 +19,6 @@ from service.planner.fit.evaluator import Evaluate, Evaluator
 from service.planner.fit.remedy_steps import REMEDY_STEPS, Config, RemedyStep
 from service.planner.fit.time_lower_bound import seconds_per_token
 from service.planner.fit.verdict import Verdict, judge, needed_bytes
-from service.planner.legality.legal import Legality
 
 MAX_REMEDIES = 8
 MAX_ANSWERED_PAIRS = 2 * MAX_REMEDIES
@@ -218,7 +218,7 @@ class _Trial:
                 else self.evaluator.estimate_numbers
             )
             is_within_limit = self.max_gpus is None or config[1].num_gpus <= self.max_gpus
-            is_legal = is_within_limit and self.legality.check(*config) is None
+            is_legal = is_within_limit and self.legality.find_violation(*config) is None
             self.numbers[config] = self._try_config(config, evaluate) if is_legal else None
         return self.numbers[config]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from service.estimator.rules.violations import find_violation
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
-from service.planner.legality.legal import find_violation
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.splits import SERVING_DEGREES
 from service.planner.search.strategies import Strategy, list_strategies

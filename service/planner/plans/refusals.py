@@ -5,11 +5,11 @@ What is too few, what a rule forbids, and what the request contradicts.
 
 from collections.abc import Sequence
 
+from service.estimator.rules.violations import find_violation
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.candidates import Rejection
-from service.planner.legality.legal import find_violation
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search

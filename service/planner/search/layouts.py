@@ -45,7 +45,7 @@ WidestOptions = tuple[int, int, tuple[LayoutOption, ...]]
 class SearchSpace:
     """Search space of one question on one kind of GPU.
 
-    It has the layouts that the tables of legality allow; results are cached.
+    It has the layouts that the table of rules allows; results are cached.
     """
 
     def __init__(self, model: Architecture, question: Question, offer: Offer) -> None:

@@ -10,12 +10,12 @@ from functools import cached_property
 from itertools import product
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.remedy_steps import Config
-from service.planner.legality.facts import collect_facts
-from service.planner.legality.reach import ALLOWED, SearchRules
+from service.planner.search.search_rules import ALLOWED, SearchRules
 from service.planner.search.search_space import Question
 from service.planner.search.strategies import Strategy, list_strategies
 

@@ -1,6 +1,6 @@
 """Strategies to train or serve that a search tries.
 
-A strategy is whose code runs and who shards, as the tables of legality list them.
+A strategy is whose code runs and who shards, as the table of rules lists them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from service.estimator.backends.registry import get_backend
 from service.estimator.model.architecture import Architecture
+from service.estimator.rules.runners import FRAMEWORKS
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Sharding
 from service.estimator.values.workload import (
@@ -18,7 +19,6 @@ from service.estimator.values.workload import (
     ServeWorkload,
     TrainWorkload,
 )
-from service.planner.legality.rules import load_rule_table
 from service.planner.search.search_space import OFFLOADING, QUANTIZING, Question
 
 _NO_OFFLOAD = Offload()
@@ -52,7 +52,7 @@ def iter_training_strategies() -> Iterator[Strategy]:
     Where a framework shards in several, each has the name of its sharding.
     """
     for framework in (Framework.TRANSFORMERS, Framework.TORCHTITAN, Framework.MEGATRON):
-        options = load_rule_table(f"train_{framework.value}").sharding_options
+        options = FRAMEWORKS[framework].sharding_options
         for option in options:
             name = option.sharding.value if len(options) > 1 else framework.value
             yield Strategy(

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from service.base.errors import InvalidRequestError
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.trees.encoder_decoder import EncoderDecoder
-from service.estimator.rules.serving import check_serving
-from service.estimator.rules.training import check_training
+from service.estimator.rules.obstacles import (
+    find_model_obstacles,
+    find_rank_obstacles,
+    find_workload_obstacles,
+)
+from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.workload import Workload
 from service.jobs.artifacts import NO_SNAPSHOT, ArtifactName
 from service.jobs.contract import MeasureRequest, ProbeDevice
-from service.jobs.ranks import find_rank_obstacles
-from service.jobs.runnable import find_workload_obstacles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +44,9 @@ def check_plannable(architecture: Architecture, workload: Workload, layout: Layo
 
     A probe plans its runs with the estimator, which must have an answer.
     """
-    if isinstance(workload, ServeWorkload) and (
-        isinstance(architecture, EncoderDecoder) or not architecture.shifts_labels
-    ):
-        message = (
-            "a probe serves decoder-only models, which write token by token, and "
-            f"{architecture.family} is none: train it"
-        )
-        raise InvalidRequestError(message, errors=[{"field": "model", "message": message}])
-    if isinstance(workload, ServeWorkload) and workload.num_images:
-        message = "a probe serves text alone: leave num_images out, or ask to train with images"
-        raise InvalidRequestError(
-            message, errors=[{"field": "workload.num_images", "message": message}]
-        )
-    if isinstance(workload, TrainWorkload):
-        check_training(architecture, workload, layout)
-    else:
-        check_serving(architecture, workload, layout)
+    for field, message in find_model_obstacles(architecture, workload, layout):
+        raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
+    check_in_transformers(architecture, workload, layout)
 
 
 def _find_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:

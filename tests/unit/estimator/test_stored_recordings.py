@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.cache import PlanCache, estimate
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
 from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.passes.recorder import log_training, record_training
 from service.estimator.passes.recording_codec import (

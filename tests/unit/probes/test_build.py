@@ -1,6 +1,10 @@
 """What is built for a probe."""
 
-from service.jobs.runnable import MIXED_OPTIMIZERS, PROBE_DTYPES, PROBE_OPTIMIZERS
+from service.estimator.rules.tables.probes.loops import (
+    MIXED_OPTIMIZERS,
+    PROBE_DTYPES,
+    PROBE_OPTIMIZERS,
+)
 from worker.probes.models.build import TORCH_DTYPES
 from worker.probes.models.optimizers import MIXED_KERNELS, OPTIMIZERS
 

@@ -15,9 +15,9 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
+from service.estimator.rules.obstacles import is_distributed
 from service.estimator.values.layout import Layout
 from service.jobs.contract import FailureKind
-from service.jobs.ranks import is_distributed
 from service.probing.refusal import Refusal
 
 _ALONE = Layout()

@@ -4,10 +4,10 @@ from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
+from service.estimator.rules.obstacles import find_rank_obstacles
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.contract import FailureKind
-from service.jobs.ranks import find_rank_obstacles
 from service.probing.refusal import Refusal
 from worker.probes.ranks.fully_sharded import shard_fully
 from worker.probes.ranks.materialize import materialize

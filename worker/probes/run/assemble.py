@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
+from service.estimator.rules.obstacles import is_distributed
 from service.estimator.values.workload import TrainWorkload, Workload
-from service.jobs.ranks import is_distributed
 from worker.probes.attention.names import Kernel
 from worker.probes.models.build import add_adapters, build_model, fill_weights
 from worker.probes.ranks.group import get_current_layout

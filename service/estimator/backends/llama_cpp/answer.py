@@ -4,7 +4,7 @@ It has a GGUF file's tensors, a cache made at the start, and one buffer for the 
 ``src/llama-kv-cache.cpp``, ``llama-kv-cache-iswa.cpp``, ``llama-context.cpp`` (``graph_reserve``).
 """
 
-from service.estimator.backends.llama_cpp.gguf import CONVERTED, MIXTURES, GgufBytes, file_bytes
+from service.estimator.backends.llama_cpp.gguf import MIXTURES, GgufBytes, file_bytes
 from service.estimator.backends.llama_cpp.parts import Totals, build_parts_estimate
 from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart, make_exact_part
 from service.estimator.backends.pass_cache import PassCache
@@ -12,13 +12,12 @@ from service.estimator.memory.kv_cache import count_engine_cache_elements, get_c
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
-from service.estimator.rules.engines import check_engine, resolve_max_model_len
-from service.estimator.values.errors import InvalidInputError, NotModelledError
-from service.estimator.values.layout import Layout
+from service.estimator.rules.checks import check
+from service.estimator.rules.tables.serving.own_engines import SERVE_LLAMA_CPP
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate, Serving
 from service.estimator.values.units import MIB, ceil_div
-from service.estimator.values.workload import Attention, Quantization, ServeWorkload
+from service.estimator.values.workload import Attention, ServeWorkload
 
 MICRO_BATCH = 512
 """``n_ubatch``'s default: tokens that one graph computes."""
@@ -43,7 +42,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
-    _check_workload(model, workload, layout)
+    check(SERVE_LLAMA_CPP, model, workload, layout)
     files: Memo[GgufBytes] = cache.get_memo("gguf files")
     key = (cache.get_model_key(model), workload.quantization, workload.weight_dtype)
     tensors = files.get(key) or files.store(
@@ -178,36 +177,3 @@ def _make_context_part() -> MemoryPart:
         formula="one context, cuBLAS and its pool",
         source="0.35 GiB without tensors on RTX 3090, 0.51 GiB on H100 (vLLM logs)",
     )
-
-
-def _check_workload(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
-    check_engine(model, workload, layout, formats=frozenset(MIXTURES))
-    resolve_max_model_len(model, workload)
-    if model.quantization is not None and model.quantization.packing not in CONVERTED:
-        message = (
-            "llama.cpp reads GGUF files: say their format as quantization, and drop the config's "
-            "quantization_config"
-        )
-        raise InvalidInputError(message, field="model")
-    if workload.quantization is Quantization.MXFP4 and not model.spec.num_experts:
-        feature = f"mxfp4 of {model.family}, which has no experts to pack so"
-        raise NotModelledError(
-            feature, field="workload.quantization", modelled=["q8_0, which its other tensors get"]
-        )
-    for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
-        if getattr(layout, name) > 1:
-            raise NotModelledError(
-                f"{name} of llama.cpp", field=f"layout.{name}", modelled=["all layers on one GPU"]
-            )
-    for name in (
-        "gpu_memory_fraction",
-        "max_num_batched_tokens",
-        "max_num_sequences",
-        "engine_version",
-    ):
-        if getattr(workload, name) is not None:
-            raise NotModelledError(
-                f"{name} of llama.cpp",
-                field=f"workload.{name}",
-                modelled=[f"requests without {name}"],
-            )

@@ -52,10 +52,6 @@ _FALLBACK = MappingProxyType(
     {GgmlType.Q4_K: GgmlType.Q5_0, GgmlType.Q5_K: GgmlType.Q5_1, GgmlType.Q6_K: GgmlType.Q8_0}
 )
 """What rows that blocks of 256 do not divide get instead."""
-CONVERTED = frozenset({Packing.FP8, Packing.MXFP4})
-"""Formats of checkpoints that ``convert_hf_to_gguf.py`` reads: it unpacks fp8, and copies experts
-in mxfp4 as they are.
-"""
 _EXPERTS, _ROUTER = "mlp_experts", "router"
 _FEW_EXPERTS = 8
 """Models of eight experts keep the small attention tensors in more bits."""

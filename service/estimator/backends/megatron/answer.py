@@ -7,7 +7,6 @@ from functools import partial
 from service.estimator.backends.megatron.chunks import record_chunk
 from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.states import STATES_PER_PARAMETER
-from service.estimator.backends.megatron.support import check_megatron
 from service.estimator.backends.megatron.timeline import (
     Recorder,
     ShapeRecording,
@@ -22,6 +21,8 @@ from service.estimator.memory.answer.explain import sort_parts
 from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.model.architecture import Architecture
+from service.estimator.rules.checks import check
+from service.estimator.rules.tables.training.megatron import TRAIN_MEGATRON
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import (
@@ -50,7 +51,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Estimate the memory of the worst stage in the steady state."""
     model, workload, layout = question.model, question.workload, question.layout
     device, corrections = question.device, question.corrections
-    check_megatron(model, workload, layout)
+    check(TRAIN_MEGATRON, model, workload, layout)
     recorder = _make_recorder(cache.get_memo("megatron", MAX_SHAPES))
     if question.detail is Detail.NUMBERS:
         partial_estimate = _outline_training(

@@ -93,11 +93,6 @@ def count_dense_layers(model: Architecture) -> int:
     return spec.num_hidden_layers
 
 
-def has_experts(model: Architecture) -> bool:
-    """Return whether any layer has experts."""
-    return count_dense_layers(model) < model.num_hidden_layers
-
-
 def merge_chunks(chunks: tuple[StageLayers, ...]) -> StageLayers:
     """Return the layers of all chunks of a stage together."""
     return StageLayers(

@@ -31,10 +31,11 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import check_engine, resolve_max_model_len
+from service.estimator.rules.checks import check
+from service.estimator.rules.engines import resolve_max_model_len
+from service.estimator.rules.tables.serving.own_engines import SERVE_SGLANG
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import Version, resolve_version
-from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate
@@ -83,14 +84,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
 def _fill_pool(question: ServeQuestion) -> FilledPool:
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
-    check_engine(model, workload, layout)
-    if workload.max_num_sequences is not None:
-        feature = "max_num_sequences of SGLang, which changes no memory before its pool"
-        raise NotModelledError(
-            feature,
-            field="workload.max_num_sequences",
-            modelled=["requests without max_num_sequences"],
-        )
+    check(SERVE_SGLANG, model, workload, layout)
     settings = _resolve_settings(model, workload, layout, device)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)

@@ -26,10 +26,14 @@ from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import check_engine, resolve_max_model_len
+from service.estimator.rules.checks import check
+from service.estimator.rules.engines import resolve_max_model_len
+from service.estimator.rules.tables.serving.own_engines import (
+    SERVE_TENSORRT_LLM,
+    TENSORRT_LLM_RANKS,
+)
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
-from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate
@@ -67,9 +71,9 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
 def _fill_pool(question: ServeQuestion) -> FilledPool:
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
-    check_engine(model, workload, layout)
+    check(SERVE_TENSORRT_LLM, model, workload, layout)
     resolve_version(workload.engine_version, engine="tensorrt_llm", oldest=OLDEST, newest=NEWEST)
-    _check_attention(layout)
+    check(TENSORRT_LLM_RANKS, model, workload, layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = add_draft(
@@ -95,19 +99,6 @@ def _fill_pool(question: ServeQuestion) -> FilledPool:
         num_gpus=layout.num_gpus,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
-
-
-def _check_attention(layout: Layout) -> None:
-    """Refuse attention over some of the ranks that share experts.
-
-    ``enable_attention_dp`` is of all of them.
-    """
-    if layout.expert_parallel > 1 and layout.data_parallel > 1 and layout.tensor_parallel > 1:
-        message = (
-            "TensorRT-LLM splits attention over all ranks of a server or over none: with "
-            "expert_parallel, tensor_parallel or data_parallel is 1"
-        )
-        raise InvalidInputError(message, field="layout.data_parallel")
 
 
 def _build_rank_memory(

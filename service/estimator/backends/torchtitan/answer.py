@@ -7,11 +7,6 @@ from dataclasses import replace
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.torchtitan.model import build_torchtitan_model
-from service.estimator.backends.torchtitan.support import (
-    check_torchtitan,
-    is_loss_compiled,
-    split_to_rank,
-)
 from service.estimator.backends.transformers.training import (
     TrainJob,
     explain_training,
@@ -35,11 +30,18 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import PeakCandidates, TrainingPass
 from service.estimator.passes.losses import LossPass
 from service.estimator.passes.recorder import record_training
-from service.estimator.rules.training import check_shape, check_training
+from service.estimator.rules.checks import check, check_sizes
+from service.estimator.rules.tables.training.torchtitan import (
+    TORCHTITAN_MODELS,
+    TRAIN_TORCHTITAN,
+    is_loss_compiled,
+)
+from service.estimator.rules.tables.training.transformers import STEP_BY_OPERATION
 from service.estimator.tape import sizes
+from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Detail, Estimate
-from service.estimator.values.workload import Framework, Loss
+from service.estimator.values.workload import Framework, Loss, TrainWorkload
 
 MAX_RECORDINGS = 1024
 _PLAIN = LossPass(kind=Loss.FULL_LOGITS)
@@ -47,12 +49,12 @@ _PLAIN = LossPass(kind=Loss.FULL_LOGITS)
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Estimate the memory of a rank in the steady state."""
-    check_torchtitan(question.workload, question.layout)
-    workload, layout = split_to_rank(question.workload, question.layout)
+    check(TRAIN_TORCHTITAN, question.model, question.workload, question.layout)
+    workload, layout = _split_to_rank(question.workload, question.layout)
     context_ranks = question.layout.context_parallel
     local = replace(question, workload=workload, layout=layout)
     job = _get_job(local, context_ranks, cache)
-    check_shape(question.model, workload)
+    check_sizes(STEP_BY_OPERATION, question.model, workload, layout)
     prices = _get_prices(local, context_ranks, job, cache)
     values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
     peaks = list_phase_peaks(prices, values)
@@ -83,6 +85,24 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     )
 
 
+def _split_to_rank(workload: TrainWorkload, layout: Layout) -> tuple[TrainWorkload, Layout]:
+    """Return the workload and layout of one rank.
+
+    It has its part of each sequence, with states over data and context ranks. For context ranks,
+    sequences are split into twice as many parts as there are ranks, of which each takes an early
+    and a late one; its tensor-parallel ranks share those between them.
+    """
+    num_parts = layout.context_parallel * layout.tensor_parallel
+    if num_parts == 1:
+        return workload, layout
+    local = replace(workload, sequence_length=workload.sequence_length // num_parts)
+    if layout.context_parallel == 1:
+        return local, layout
+    return local, replace(
+        layout, context_parallel=1, data_parallel=layout.data_parallel * layout.context_parallel
+    )
+
+
 def _get_job(question: TrainQuestion, context_ranks: int, cache: PassCache) -> TrainJob:
     """Return the job of a rank, checked and made once for every batch and sequence.
 
@@ -102,7 +122,8 @@ def _get_job(question: TrainQuestion, context_ranks: int, cache: PassCache) -> T
         framework_version=None,
     )
     unsplit = replace(layout, tensor_parallel=1, sequence_parallel=False)
-    check_training(model, plain, unsplit, per_operation=True)
+    check(STEP_BY_OPERATION, model, plain, unsplit)
+    check(TORCHTITAN_MODELS, model, workload, layout)
     shard = _get_shard(question, context_ranks, cache)
     # Its versions are torchtitan's own: none of them is a release of transformers.
     unversioned = replace(workload, framework_version=None)

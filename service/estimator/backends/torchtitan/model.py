@@ -14,16 +14,12 @@ from service.estimator.model.modules.layers.block import Block
 from service.estimator.model.modules.layers.layers import SequentialLayer
 from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
 from service.estimator.model.tensor_parallel.local import local_architecture
-from service.estimator.model.tensor_parallel.split_plan import FIELD, TORCHTITAN
+from service.estimator.model.tensor_parallel.split_plan import TORCHTITAN
 from service.estimator.model.weights.tensors import Linear, Norm, Split
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 
-FAMILIES = ("llama", "qwen3")
-"""Families of torchtitan's own models that are read here: ``models/llama3`` and the dense ones of
-``models/qwen3``.
-"""
 _ROTATES_HALVES = frozenset({"qwen3"})
 """Families that rotate by cosine and sine of their own, not by complex exponentials
 (``models/qwen3/model/model.py``).
@@ -41,13 +37,6 @@ def build_torchtitan_model(
     tensor parallelism. Raises NotModelledError for a model that torchtitan has not, or that is not
     modelled here.
     """
-    if model.family not in FAMILIES:
-        raise NotModelledError(
-            f"{model.family} in torchtitan", field="workload.framework", modelled=FAMILIES
-        )
-    if tensor_ranks > 1 and model.tied:
-        what = "tensor_parallel of a head that is the embedding's table"
-        raise NotModelledError(what, field=FIELD, modelled=["1", "models with a head of their own"])
     per_operation = (
         workload.activation_checkpointing is Checkpointing.SELECTIVE
         and workload.selective_every is None

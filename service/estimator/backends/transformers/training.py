@@ -31,7 +31,8 @@ from service.estimator.memory.training_pass import (
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.passes.stored_recordings import load_training
-from service.estimator.rules.training import check_shape, check_training
+from service.estimator.rules.checks import check, check_sizes
+from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
@@ -94,9 +95,9 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
     key = (cache.get_model_key(model), get_fixed_fields(workload), layout)
     job = jobs.get(key)
     if job is not None:
-        check_shape(model, workload)
+        check_sizes(TRAIN_TRANSFORMERS, model, workload, layout)
         return job
-    check_training(model, workload, layout)
+    check(TRAIN_TRANSFORMERS, model, workload, layout)
     shard = cache.get_shard(model, layout.tensor_parallel, TRANSFORMERS)
     return jobs.store(key, TrainJob(build_static_memory(resolve_setup(shard, workload, layout))))
 

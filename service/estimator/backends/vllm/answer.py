@@ -38,7 +38,9 @@ from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import check_engine, resolve_max_model_len
+from service.estimator.rules.checks import check, check_sizes
+from service.estimator.rules.engines import resolve_max_model_len
+from service.estimator.rules.tables.serving.own_engines import SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -47,8 +49,6 @@ from service.estimator.values.result import Estimate
 from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
 
-_UNSUPPORTED_FAMILIES = frozenset({"codegen", "gpt_neo"})
-"""Decoders of the hub that ``model_executor/models/registry.py`` does not list."""
 _SOURCE = "vLLM 0.19.0, v1/worker/gpu_worker.py, determine_available_memory"
 
 
@@ -74,10 +74,12 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     key = (cache.get_model_key(model), question.replica_key)
     release = releases.get(key)
     if release is None:
-        _check(question)
+        check(SERVE_VLLM, model, workload, question.layout)
         release = releases.store(
             key, resolve_release(workload.engine_version, get_gpu_properties(device))
         )
+    else:
+        check_sizes(SERVE_VLLM, model, workload, question.layout)
     max_model_len = resolve_max_model_len(model, workload)
     # Asked sequences run at once only if the engine may schedule so many.
     scheduled = max(release.get_max_num_sequences(device), workload.num_sequences)
@@ -92,15 +94,6 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
         detail=question.detail,
         warnings=device.list_warnings(workload.weight_dtype),
     )
-
-
-def _check(question: ServeQuestion) -> None:
-    """Refuse what vLLM does not run."""
-    check_engine(question.model, question.workload, question.layout)
-    if question.model.family in _UNSUPPORTED_FAMILIES:
-        message = f"vLLM has no model of {question.model.family}: ask for engine transformers"
-        raise InvalidInputError(message, field="workload.engine")
-    _check_whole_experts(question.layout)
 
 
 def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
@@ -125,23 +118,6 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
         num_gpus=layout.num_gpus,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
-
-
-def _check_whole_experts(layout: Layout) -> None:
-    """Refuse experts that are both spread and split.
-
-    vLLM does one or the other (``FusedMoEParallelConfig.make``).
-    """
-    if (
-        layout.expert_parallel == 1
-        or (layout.expert_tensor_parallel or layout.tensor_parallel) == 1
-    ):
-        return
-    ranks = layout.tensor_parallel * layout.data_parallel
-    message = (
-        f"vLLM spreads whole experts over all tensor x data ranks: expert_parallel is 1 or {ranks}"
-    )
-    raise InvalidInputError(message, field="layout.expert_parallel")
 
 
 def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:

@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 from service.catalog.models import load_architecture, resolve_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import ResolvedModel, read_fit
-from service.planner.legality.legal import find_violation
+from service.estimator.rules.violations import find_violation
 from tests.unit.api.builders import served
 
 TRAIN = {"task": "train", "sequence_length": 1024}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from service.estimator.backends.torchtitan.model import FAMILIES
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.rules.tables.training.torchtitan import FAMILIES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding

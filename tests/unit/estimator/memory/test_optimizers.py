@@ -14,7 +14,7 @@ from service.estimator.memory.optimizers.tensors import (
 )
 from service.estimator.memory.setup import resolve_setup
 from service.estimator.memory.states import TrainStates, compute_train_states
-from service.estimator.rules.training import check_training
+from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout, Sharding
 from tests.builders import a_model, a_sharded_layout, a_training
@@ -136,6 +136,6 @@ def test_an_optimizer_of_whole_matrices_is_refused_on_shards(name: str) -> None:
     layout = a_sharded_layout(8, sharding=Sharding.FSDP2)
 
     with pytest.raises(NotModelledError) as refusal:
-        check_training(a_model(), a_training(optimizer=name), layout)
+        check_in_transformers(a_model(), a_training(optimizer=name), layout)
 
     assert refusal.value.field == "workload.optimizer"

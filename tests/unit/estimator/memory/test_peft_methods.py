@@ -7,7 +7,7 @@ import pytest
 
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
-from service.estimator.rules.training import check_training
+from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
@@ -119,6 +119,6 @@ def test_what_has_no_term_is_refused(
     model = architecture_from_config({**CONFIG, **changes})
 
     with pytest.raises(kind) as refusal:
-        check_training(model, asked(peft), Layout())
+        check_in_transformers(model, asked(peft), Layout())
 
     assert refusal.value.field == field

@@ -7,13 +7,13 @@ from functools import cache
 import pytest
 
 from service.catalog.gpus import resolve_gpu
+from service.estimator.rules.violations import find_violation
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import Engine, Framework, ServeWorkload, TrainWorkload
 from service.formats.renderings.job import GpuNames, Job
 from service.formats.renderings.render import make_launch, render
-from service.planner.legality.legal import find_violation
 from tests.unit.formats.renderings.builders import flags_of
-from tests.unit.planner.legality.samples import servings, trainings
+from tests.unit.planner.samples import servings, trainings
 
 DEGREES = {
     Engine.VLLM: ("tensor_parallel_size", "pipeline_parallel_size"),

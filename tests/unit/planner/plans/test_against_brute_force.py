@@ -14,15 +14,16 @@ from random import Random
 import pytest
 
 from service.estimator.cache import PlanCache
+from service.estimator.rules.runners import get_rule_table
+from service.estimator.rules.violations import Legality
 from service.estimator.values.errors import EstimatorError
-from service.estimator.values.layout import Layout
+from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Checkpointing, Framework, ServeWorkload, TrainWorkload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.remedy_steps import Config
 from service.planner.fit.verdict import missing_bytes
-from service.planner.legality.legal import Legality, list_shardings
 from service.planner.plans.objectives import Objective
 from service.planner.plans.plans import plan_offer
 from service.planner.search.layouts import SearchSpace
@@ -106,7 +107,7 @@ def optimum_of(
     """
     ranked: list[tuple[float, int, Config]] = []
     for index, (workload, layout) in enumerate(configurations):
-        if legality.check(workload, layout) is not None:
+        if legality.find_violation(workload, layout) is not None:
             continue
         with suppress(EstimatorError):
             served = isinstance(workload, ServeWorkload)
@@ -131,6 +132,15 @@ def _fits(subject: Evaluator, question: Question, config: Config) -> bool:
     return not missing_bytes(
         estimate, subject.device, confident=question.limits.confidence is not None
     )
+
+
+def list_shardings(workload: TrainWorkload) -> list[tuple[Sharding, int]]:
+    """Return who may shard the states of a workload and how far."""
+    return [
+        (option.sharding, stage)
+        for option in get_rule_table(workload).sharding_options
+        for stage in option.zero_stages
+    ]
 
 
 def layouts(workload: TrainWorkload, question: Question) -> Iterator[Layout]:

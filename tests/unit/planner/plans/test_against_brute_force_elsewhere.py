@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from service.estimator.cache import PlanCache
+from service.estimator.rules.violations import Legality
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
@@ -27,7 +28,6 @@ from service.estimator.values.workload import (
     Workload,
 )
 from service.planner.fit.evaluator import Evaluator, make_evaluator
-from service.planner.legality.legal import Legality
 from service.planner.plans.objectives import Objective
 from service.planner.plans.plans import plan_offer
 from service.planner.search.layouts import SearchSpace

@@ -6,12 +6,12 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
+from service.estimator.rules.violations import find_violation
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Engine, ServeWorkload
 from service.planner.fit.evaluator import make_evaluator
 from service.planner.fit.verdict import Verdict
-from service.planner.legality.legal import find_violation
 from service.planner.plans.how_many import find_fewest_gpus
 from service.planner.plans.offered import Plan
 from service.planner.search.search_space import Limits, Question

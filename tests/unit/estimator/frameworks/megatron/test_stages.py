@@ -10,7 +10,7 @@ from service.estimator.backends.megatron.stages import (
     get_stage_chunks,
     merge_chunks,
 )
-from service.estimator.backends.megatron.support import FAMILIES
+from service.estimator.rules.tables.training.megatron import FAMILIES
 from service.estimator.values.errors import InvalidInputError
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
 

@@ -5,7 +5,7 @@ PEFT's own rules.
 import pytest
 
 from service.estimator.memory.trained import select_trained_parameters
-from service.estimator.rules.training import check_training
+from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Lora, Method
@@ -159,7 +159,7 @@ def test_targets_that_peft_cannot_adapt_are_refused(
     workload = a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=4, targets=targets))
 
     with pytest.raises(InvalidInputError) as refused:
-        check_training(a_family(**config), workload, Layout())
+        check_in_transformers(a_family(**config), workload, Layout())
 
     assert refused.value.field == "workload.lora.target_modules"
     assert said in refused.value.message
@@ -173,10 +173,10 @@ def test_dora_on_stacks_is_refused() -> None:
     )
 
     with pytest.raises(InvalidInputError) as refused:
-        check_training(
+        check_in_transformers(
             model, a_training(precision="bf16", method=Method.LORA, lora=everywhere), Layout()
         )
-    check_training(
+    check_in_transformers(
         model, a_training(precision="bf16", method=Method.LORA, lora=attention), Layout()
     )
 
@@ -190,7 +190,7 @@ def test_a_router_that_is_a_linear_layer_is_refused() -> None:
     config = _SHAPE | {"model_type": "phimoe", "intermediate_size": 96, "num_local_experts": 8}
 
     with pytest.raises(InvalidInputError) as refused:
-        check_training(
+        check_in_transformers(
             a_family(**config),
             a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=4)),
             Layout(),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from service.estimator.memory.timeline import build_train_timeline
 from service.estimator.model.families.registry import architecture_from_config
-from service.estimator.rules.training import check_training
+from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method
 from tests.builders import a_training
@@ -53,7 +53,7 @@ class SmallStep:
             method=Method.FULL if self.lora is None else Method.LORA,
             lora=None if self.lora is None else Lora(rank=self.lora, targets=self.targets),
         )
-        check_training(model, workload, Layout())
+        check_in_transformers(model, workload, Layout())
         timeline = build_train_timeline(model, workload, Layout())
         phases = dict(timeline.phases)
         batch = IDS_BYTES * self.batch * self.sequence * (1 + self.padded)

@@ -4,7 +4,7 @@ import pytest
 
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.model.weights.tensors import Linear, Split
-from service.estimator.rules.layouts import check_training_layout
+from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
@@ -70,6 +70,6 @@ def test_what_transformers_cannot_spread_is_refused_with_what_can(
 ) -> None:
     """Data parallel times tensor parallel is all that its training loop runs here."""
     with pytest.raises(NotModelledError) as refused:
-        check_training_layout(a_model(), a_training(), layout)
+        check_in_transformers(a_model(), a_training(), layout)
 
     assert refused.value.field == field

@@ -1,0 +1,235 @@
+"""Predicates of rules about a model's modules."""
+
+from service.estimator.memory.adapter_bases import resolve_base_weights
+from service.estimator.memory.image_inputs import get_sequence_tokens, resolve_images
+from service.estimator.memory.lengths import (
+    count_decoder_positions,
+    count_frames,
+    count_start_tokens,
+    resolve_decoder_length,
+)
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.quantization.weights import inspect_placements, select_scheme
+from service.estimator.model.trees.encoder_decoder import EncoderDecoder
+from service.estimator.model.weights.scheme import Packing, Scope
+from service.estimator.rules.grammar.facts import Case
+from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.workload import Method, Quantization, ServeWorkload, TrainWorkload
+
+
+def get_training(case: Case) -> TrainWorkload:
+    """Return the workload of a case of training."""
+    assert isinstance(case.workload, TrainWorkload)  # noqa: S101 - whom its tables are asked by
+    return case.workload
+
+
+def get_serving(case: Case) -> ServeWorkload:
+    """Return the workload of a case of serving."""
+    assert isinstance(case.workload, ServeWorkload)  # noqa: S101 - whom its tables are asked by
+    return case.workload
+
+
+def get_two_stacks(case: Case) -> EncoderDecoder:
+    """Return a model with an encoder before its decoder."""
+    assert isinstance(case.model.tree, EncoderDecoder)  # noqa: S101 - what its rules apply to
+    return case.model.tree
+
+
+def has_unscaled_hidden(case: Case) -> bool:
+    """Return whether the head takes the last hidden state as it is."""
+    tree = case.model.tree
+    return tree.finish_hidden is None and tree.finish_logits is None and not tree.head.bias
+
+
+def has_unscaled_logits(case: Case) -> bool:
+    """Return whether logits go to the loss as the head makes them."""
+    return case.model.tree.finish_logits is None
+
+
+def trains_whole_decoder(case: Case) -> bool:
+    """Return whether every weight of a plain decoder is trained."""
+    workload, tree = get_training(case), case.model.tree
+    is_plain = type(tree) is Architecture and not tree.stem
+    return workload.method is Method.FULL and not workload.frozen and is_plain
+
+
+def is_text_decoder(case: Case) -> bool:
+    """Return whether a model is a decoder that reads text alone."""
+    tree = case.model.tree
+    return type(tree) is Architecture and tree.shifts_labels and tree.images is None
+
+
+def list_module_kinds(case: Case) -> list[str]:
+    """Return the kinds of modules that a model has, sorted."""
+    return sorted(case.model.tree.parameter_counts().by_module)
+
+
+def find_unknown_kind(case: Case) -> str | None:
+    """Return the first frozen kind that the model has not."""
+    kinds = list_module_kinds(case)
+    return next((kind for kind in get_training(case).frozen if kind not in kinds), None)
+
+
+def leaves_kinds(case: Case) -> bool:
+    """Return whether some kind of module is not frozen."""
+    return not set(list_module_kinds(case)) <= set(get_training(case).frozen)
+
+
+def names_release(case: Case) -> bool:
+    """Return whether the version that decides what a loader quantises is one."""
+    try:
+        resolve_base_weights(case.model.tree, get_training(case))
+    except InvalidInputError:
+        return False
+    return True
+
+
+def quantizes_evenly(case: Case) -> bool:
+    """Return whether equal layers of the base are quantised alike."""
+    mixed, _ = _find_uneven(case)
+    return not mixed
+
+
+def quantizes_no_stacks(case: Case) -> bool:
+    """Return whether no experts of the base are quantised as one stack."""
+    scheme = resolve_base_weights(case.model.tree, get_training(case)).scheme
+    _, stacked = _find_uneven(case)
+    return not (scheme is not None and scheme.scope is Scope.ALL and stacked)
+
+
+def _find_uneven(case: Case) -> tuple[bool, bool]:
+    scheme = resolve_base_weights(case.model.tree, get_training(case)).scheme
+    return (False, False) if scheme is None else inspect_placements(case.model.tree, scheme)
+
+
+def get_base_packing(case: Case) -> Packing | None:
+    """Return the format of the weights under adapters."""
+    scheme = resolve_base_weights(case.model.tree, get_training(case)).scheme
+    return None if scheme is None else scheme.packing
+
+
+def contrasts_images(case: Case) -> bool:
+    """Return whether a model holds images against texts."""
+    images = case.model.tree.images
+    return images is not None and images.contrasts
+
+
+def describe_frames(case: Case) -> str:
+    """Return what a model reads of audio."""
+    frames = count_frames(get_two_stacks(case))
+    return f"{frames}" if frames else "no audio"
+
+
+def hears_frames(case: Case) -> bool:
+    """Return whether audio has the one length that the model takes."""
+    frames = get_training(case).audio_frames
+    return frames is None or frames == count_frames(get_two_stacks(case))
+
+
+def matches_encoder(case: Case) -> bool:
+    """Return whether a sequence is the encoder's or the decoder's."""
+    workload, length = get_training(case), get_two_stacks(case).encoder.length
+    if length is None or workload.decoder_length is None:
+        return True
+    return workload.sequence_length in {length, workload.decoder_length}
+
+
+def count_decoder_tokens(case: Case) -> int:
+    """Return the tokens of a trained decoder behind an encoder."""
+    workload = get_training(case)
+    return resolve_decoder_length(case.model.tree, workload) or workload.sequence_length
+
+
+def fits_decoder(case: Case) -> bool:
+    """Return whether a trained decoder has positions for its tokens."""
+    positions = count_decoder_positions(get_two_stacks(case))
+    return not 0 < positions < count_decoder_tokens(case)
+
+
+def count_served_tokens(case: Case) -> int:
+    """Return the tokens of a served decoder behind an encoder."""
+    workload = get_serving(case)
+    return count_start_tokens(case.model.tree, workload) + workload.output_tokens
+
+
+def fits_served_decoder(case: Case) -> bool:
+    """Return whether a served decoder has positions for its tokens."""
+    spec = case.model.tree.spec
+    return spec.rotary or count_served_tokens(case) <= spec.max_position_embeddings
+
+
+def asks_for_images(case: Case) -> bool:
+    """Return whether a sequence has images, or always has one."""
+    images, workload = case.model.tree.images, case.workload
+    if images is None:
+        return False
+    return images.every_sequence or (workload.num_images, workload.image_tokens) != (None, None)
+
+
+def reads_images(case: Case) -> bool:
+    """Return whether the images of a model have a term."""
+    images = case.model.tree.images
+    return images is None or not images.unread
+
+
+def reads_one_image(case: Case) -> bool:
+    """Return whether a model of one image per sequence gets one."""
+    images = case.model.tree.images
+    return images is None or not images.every_sequence or case.workload.num_images in {None, 1}
+
+
+def sizes_images(case: Case) -> bool:
+    """Return whether image tokens are given where a size decides."""
+    images = case.model.tree.images
+    return images is None or images.tokens is not None or case.workload.image_tokens is not None
+
+
+def keeps_image_size(case: Case) -> bool:
+    """Return whether image tokens are the model's own number."""
+    images = case.model.tree.images
+    tokens = None if images is None else images.tokens
+    return tokens is None or case.workload.image_tokens in {None, tokens}
+
+
+def has_room_for_images(case: Case) -> bool:
+    """Return whether a sequence has room for its images."""
+    images = resolve_images(case.model.tree, case.workload)
+    own = case.model.tree.images
+    if images is None or own is None or own.every_sequence:
+        return True
+    _, room = get_sequence_tokens(case.workload)
+    return images.per_sequence * images.tokens <= room
+
+
+def explain_image_room(case: Case) -> str:
+    """Return how much of a sequence its images take."""
+    images = resolve_images(case.model.tree, case.workload)
+    assert images is not None  # noqa: S101 - what has no room
+    name, room = get_sequence_tokens(case.workload)
+    needed = images.per_sequence * images.tokens
+    return (
+        f"num_images {images.per_sequence} of {images.tokens} tokens each take {needed} of a "
+        f"sequence, but {name} is {room}, which counts them"
+    )
+
+
+def keeps_own_format(case: Case) -> bool:
+    """Return whether a word about the weights is the config's own format."""
+    word = get_serving(case).quantization
+    own = case.model.tree.quantization
+    return word is not Quantization.NONE and select_scheme(word, case.model.tree) is own
+
+
+def finds_experts(case: Case) -> bool:
+    """Return whether a model has what a format for experts packs."""
+    try:
+        select_scheme(get_serving(case).quantization, case.model.tree)
+    except NotModelledError:
+        return False
+    return True
+
+
+def get_served_packing(case: Case) -> Packing | None:
+    """Return the format of served weights."""
+    scheme = select_scheme(get_serving(case).quantization, case.model.tree)
+    return None if scheme is None else scheme.packing

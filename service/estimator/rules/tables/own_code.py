@@ -1,0 +1,125 @@
+"""Rules of a model's own code: kernels and images."""
+
+from service.estimator.rules.grammar.conditions import (
+    all_of,
+    is_absent,
+    is_false,
+    is_in,
+    is_not_in,
+    is_true,
+    satisfies,
+)
+from service.estimator.rules.grammar.fields import model, workload
+from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.models import (
+    asks_for_images,
+    explain_image_room,
+    has_room_for_images,
+    keeps_image_size,
+    reads_images,
+    reads_one_image,
+    sizes_images,
+)
+from service.estimator.values.workload import Attention
+
+_ASKED = all_of(
+    is_true(model.has_images),
+    satisfies(asks_for_images, workload.num_images, workload.image_tokens),
+)
+_OWN_MODULES = "the model's own modules"
+
+IMAGES = (
+    *(
+        Rule(
+            when=is_false(model.has_images),
+            require=is_absent(field),
+            topic=Topic.IMAGES,
+            refusal=invalid(
+                f"{name} is {{{field.path}}}, but {{model.family}} takes no images; leave it out"
+            ),
+            source=_OWN_MODULES,
+        )
+        for name, field in (
+            ("num_images", workload.num_images),
+            ("image_tokens", workload.image_tokens),
+        )
+    ),
+    Rule(
+        when=_ASKED,
+        require=satisfies(reads_images),
+        field=workload.num_images.path,
+        topic=Topic.IMAGES,
+        refusal=unmodelled(
+            "images through this model's tower", "text alone, with the tower loaded and idle"
+        ),
+    ),
+    Rule(
+        when=_ASKED,
+        require=satisfies(reads_one_image, workload.num_images),
+        topic=Topic.IMAGES,
+        refusal=invalid(
+            "num_images is {workload.num_images}; this model reads one image per sequence: leave "
+            "it out, or say 1"
+        ),
+        source=_OWN_MODULES,
+    ),
+    Rule(
+        when=_ASKED,
+        require=satisfies(sizes_images, workload.image_tokens),
+        topic=Topic.IMAGES,
+        refusal=invalid(
+            "num_images is given without image_tokens; an image of this model takes as many "
+            "tokens as its size asks for"
+        ),
+        source=_OWN_MODULES,
+    ),
+    Rule(
+        when=_ASKED,
+        require=satisfies(keeps_image_size, workload.image_tokens),
+        topic=Topic.IMAGES,
+        refusal=invalid(
+            "image_tokens is {workload.image_tokens}; an image of this model takes "
+            "{model.tree.images.tokens}"
+        ),
+        source=_OWN_MODULES,
+    ),
+    Rule(
+        when=_ASKED,
+        require=satisfies(
+            has_room_for_images,
+            workload.num_images,
+            workload.image_tokens,
+            workload.sequence_length,
+            workload.prompt_tokens,
+        ),
+        topic=Topic.IMAGES,
+        refusal=invalid(explain_image_room),
+        source=_OWN_MODULES,
+    ),
+)
+KERNELS = (
+    Rule(
+        when=is_true(model.caps_scores),
+        require=is_in(workload.attention, Attention.EAGER, Attention.SDPA),
+        topic=Topic.ATTENTION,
+        refusal=unmodelled(
+            "attention '{workload.attention}' of a model that caps its scores "
+            "(attn_logit_softcapping)",
+            *("eager", "sdpa, which falls back to eager"),
+        ),
+        reason="attention {workload.attention} cannot cap the scores of {model.family}",
+        source="transformers 5.23, attn_logit_softcapping: SDPA falls back to eager",
+    ),
+    Rule(
+        when=is_true(model.biases_scores),
+        require=is_not_in(workload.attention, Attention.FLASH, Attention.MATH),
+        topic=Topic.ATTENTION,
+        refusal=unmodelled(
+            "attention '{workload.attention}' of {model.family}, whose scores get a bias",
+            *("eager", "sdpa", "efficient"),
+        ),
+        reason="attention {workload.attention} of {model.family}, whose scores get a bias",
+        source="flash-attn takes no bias; no term for the math kernel's",
+    ),
+)
+"""Kernels that attention with capped or biased scores can use."""

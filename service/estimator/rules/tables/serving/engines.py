@@ -1,0 +1,236 @@
+"""Rules that hold for all serving engines of their own."""
+
+from service.estimator.rules.grammar.conditions import (
+    all_of,
+    any_of,
+    is_above,
+    is_absent,
+    is_at_most,
+    is_false,
+    is_given,
+    is_in,
+    is_not_in,
+    is_same,
+    is_true,
+    satisfies,
+)
+from service.estimator.rules.grammar.facts import Case
+from service.estimator.rules.grammar.fields import LONGEST, TOKENS, layout, model, workload
+from service.estimator.rules.grammar.rule import (
+    NO_TERM,
+    OTHERS,
+    Rule,
+    ShardingOption,
+    Topic,
+    invalid,
+    unmodelled,
+)
+from service.estimator.rules.predicates.models import get_serving, keeps_own_format
+from service.estimator.rules.tables.serving.engine_ranks import (
+    FINDS_EXPERTS_BESIDE_OWN,
+    HUB_FORMATS,
+)
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Sharding
+from service.estimator.values.workload import Cache, Quantization
+
+DTYPES = (DType.BF16, DType.FP16, DType.FP32)
+
+REPLICAS = (
+    ShardingOption(sharding=Sharding.DDP, zero_stages=(0,), source="replicas share nothing"),
+)
+
+ENGINE_TOPICS = (
+    *(Topic.FORMATS, Topic.WEIGHTS, Topic.LABELS, Topic.RECURRENT, Topic.IMAGES),
+    *(Topic.PRECISION, Topic.KV_CACHE, Topic.CACHE, Topic.BEAMS, Topic.ONE_STAGE, Topic.SPREAD),
+)
+"""What all engines are asked before anything of their own."""
+
+MAKE = "vLLM 0.19.0, vllm/model_executor/layers/fused_moe/config.py, FusedMoEParallelConfig.make"
+
+
+def _refuse_spread(case: Case) -> str:
+    layout = case.layout
+    ranks = layout.tensor_parallel * (layout.data_parallel if layout.expert_parallel > 1 else 1)
+    spread = f"{layout.expert_parallel} x {layout.expert_tensor_parallel or layout.tensor_parallel}"
+    return (
+        f"experts stand on each of the {ranks} tensor x data ranks once, so that "
+        f"expert_parallel x expert_tensor_parallel is {ranks}, not {spread}; leave "
+        f"expert_tensor_parallel out, and say an expert_parallel that divides {ranks}"
+    )
+
+
+_SPREAD = invalid(_refuse_spread, field=layout.expert_parallel.path)
+
+KEEPS_OWN_FORMAT = Rule(
+    when=all_of(
+        is_true(model.quantized),
+        is_in(workload.quantization, *HUB_FORMATS),
+        any_of(is_not_in(workload.quantization, Quantization.NONE), is_true(workload.unquantised)),
+    ),
+    require=satisfies(keeps_own_format, workload.quantization),
+    topic=Topic.WEIGHTS,
+    refusal=invalid(
+        "quantization is {workload.quantization}, but the config packs its weights as "
+        "{model.packing.value}; leave quantization out to serve them so, or ask for the model in "
+        "16 bits, whose config has no quantization_config"
+    ),
+    source="the config's own quantization_config",
+)
+"""What a word about the weights has to agree with."""
+
+
+def _get_kind(case: Case) -> str:
+    return "a model with an encoder" if case.model.has_encoder else "which generates no tokens"
+
+
+ENGINES = (
+    Rule(
+        require=is_at_most(TOKENS, LONGEST),
+        field=workload.max_model_len.path,
+        topic=Topic.LENGTH,
+        refusal=invalid(
+            lambda case: (
+                f"max_model_len is {case.longest}, but prompt_tokens + output_tokens is "
+                f"{case.tokens}; at least {case.tokens}"
+            )
+        ),
+        reason="{workload.prompt_tokens} + {workload.output_tokens} tokens are more than a "
+        "sequence may have",
+        source="vLLM 0.19.0, vllm/config/model.py, _get_and_verify_max_len",
+    ),
+    Rule(
+        when=is_above(model.learned_positions, 0),
+        require=is_at_most(LONGEST, model.learned_positions),
+        field=workload.max_model_len.path,
+        topic=Topic.LENGTH,
+        refusal=invalid(
+            lambda case: (
+                f"{case.longest} tokens, but {case.model.family} has learned positions "
+                f"for {case.model.learned_positions}"
+            )
+        ),
+        source="the model's position table (max_position_embeddings)",
+    ),
+    Rule(
+        require=is_true(model.decoder),
+        topic=Topic.LABELS,
+        refusal=unmodelled(
+            lambda case: f"{get_serving(case).engine} with {case.model.family}, {_get_kind(case)}",
+            *("engine transformers", "decoders of text"),
+            field="workload.engine",
+        ),
+        reason="{model.family} is an encoder without a cache",
+    ),
+    Rule(
+        require=is_false(model.recurrent),
+        topic=Topic.RECURRENT,
+        refusal=unmodelled(
+            "{workload.engine} with {model.family}, whose layers keep a state for each sequence",
+            "decoders with attention in every layer",
+            field="workload.engine",
+        ),
+        reason="layers of {model.family} keep a state for each sequence",
+    ),
+    *(
+        Rule(
+            require=is_absent(field),
+            topic=Topic.IMAGES,
+            refusal=unmodelled(
+                "images in the prompts of {workload.engine}", "engine transformers", "text alone"
+            ),
+        )
+        for field in (workload.num_images, workload.image_tokens)
+    ),
+    Rule(
+        require=is_in(workload.weight_dtype, *DTYPES),
+        topic=Topic.PRECISION,
+        refusal=OTHERS,
+        reason="weights in {workload.weight_dtype}; say quantization",
+    ),
+    Rule(
+        require=is_in(workload.num_beams, 1),
+        topic=Topic.BEAMS,
+        refusal=unmodelled("beam search", "1"),
+        reason="beam search on an engine",
+    ),
+    Rule(
+        require=is_in(workload.cache, Cache.DYNAMIC, Cache.PAGED),
+        topic=Topic.CACHE,
+        refusal=invalid(
+            "{workload.engine} lays its cache out by itself when it starts; leave cache out, or "
+            "say paged"
+        ),
+        reason="{workload.engine} lays its cache out by itself when it starts",
+        source="arXiv:2309.06180",
+    ),
+    *(
+        Rule(
+            require=is_in(field, idle),
+            topic=Topic.ONE_STAGE,
+            refusal=unmodelled(f"{name} {{{field.path}}} in serving", str(idle)),
+            reason=reason,
+            source=source,
+        )
+        for name, field, idle, reason, source in (
+            (
+                *("context_parallel", layout.context_parallel, 1),
+                *("context_parallel {layout.context_parallel} in serving", NO_TERM),
+            ),
+            (
+                *("zero_stage", layout.zero_stage, 0),
+                *("serving has no optimizer to shard", "arXiv:1910.02054, section 5"),
+            ),
+            (
+                *("virtual_pipeline_stages", layout.virtual_pipeline_stages, 1),
+                "virtual_pipeline_stages {layout.virtual_pipeline_stages} in serving",
+                NO_TERM,
+            ),
+        )
+    ),
+    Rule(
+        when=is_in(layout.expert_parallel, 1),
+        require=any_of(
+            is_absent(layout.expert_tensor_parallel),
+            is_same(layout.expert_tensor_parallel, layout.tensor_parallel),
+        ),
+        topic=Topic.SPREAD,
+        refusal=_SPREAD,
+        reason="expert_tensor_parallel {layout.expert_tensor_parallel} of experts that are not "
+        "spread, which tensor_parallel {layout.tensor_parallel} ranks split as they split layers",
+        source=MAKE,
+    ),
+    Rule(
+        when=is_above(layout.expert_parallel, 1),
+        require=any_of(
+            all_of(
+                is_absent(layout.expert_tensor_parallel),
+                is_same(layout.expert_parallel, layout.data_parallel),
+            ),
+            all_of(
+                is_given(layout.expert_tensor_parallel),
+                is_same(
+                    (layout.expert_parallel, layout.expert_tensor_parallel),
+                    (layout.tensor_parallel, layout.data_parallel),
+                ),
+            ),
+        ),
+        field=layout.expert_tensor_parallel.path,
+        topic=Topic.SPREAD,
+        refusal=_SPREAD,
+        reason="experts stand on all tensor_parallel {layout.tensor_parallel} x data_parallel "
+        "{layout.data_parallel} ranks once: expert_parallel {layout.expert_parallel} x "
+        "expert_tensor_parallel has to be as many",
+        source="SGLang 0.5.6, python/sglang/srt/distributed/parallel_state.py, "
+        "initialize_model_parallel; vLLM 0.19.0, FusedMoEParallelConfig.make",
+    ),
+    Rule(
+        require=is_false(layout.sequence_parallel),
+        topic=Topic.ONE_STAGE,
+        refusal=unmodelled("sequence_parallel in serving", "false"),
+        reason="sequence_parallel in serving",
+    ),
+    FINDS_EXPERTS_BESIDE_OWN,
+    KEEPS_OWN_FORMAT,
+)
+"""What holds for every engine of its own."""

@@ -1,0 +1,215 @@
+"""Rules of vLLM, SGLang, TensorRT-LLM and llama.cpp."""
+
+from service.estimator.rules.grammar.conditions import (
+    any_of,
+    is_above,
+    is_absent,
+    is_in,
+    is_not_in,
+    is_same,
+    is_true,
+    satisfies,
+)
+from service.estimator.rules.grammar.facts import Case
+from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.rule import (
+    OTHERS,
+    Refusal,
+    Rule,
+    RuleTable,
+    Topic,
+    invalid,
+    unmodelled,
+)
+from service.estimator.rules.predicates.models import get_serving
+from service.estimator.rules.tables.serving.engine_ranks import (
+    DRAFTS_WITHOUT_STAGES,
+    make_split_rules,
+)
+from service.estimator.rules.tables.serving.engines import ENGINE_TOPICS, ENGINES, MAKE, REPLICAS
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Quantization
+
+_SGLANG = "SGLang 0.5, python/sglang/srt/server_args.py and layers/linear.py"
+_GGUF = (
+    *(Quantization.NONE, Quantization.INT8, Quantization.MXFP4, Quantization.Q8_0),
+    *(Quantization.Q6_K, Quantization.Q5_K_M, Quantization.Q4_K_M, Quantization.Q4_0),
+)
+"""Formats of GGUF files."""
+
+
+def _refuse_some_ranks(case: Case) -> str:
+    ranks = case.layout.tensor_parallel * case.layout.data_parallel
+    return (
+        f"vLLM spreads whole experts over all tensor x data ranks: expert_parallel is 1 or {ranks}"
+    )
+
+
+SERVE_VLLM = RuleTable(
+    name="serve_vllm",
+    rules=(
+        *ENGINES,
+        Rule(
+            require=is_not_in(model.family, "codegen", "gpt_neo"),
+            field="workload.engine",
+            topic=Topic.MODEL,
+            refusal=invalid("vLLM has no model of {model.family}: ask for engine transformers"),
+            reason="vLLM has no model of {model.family}",
+            source="vLLM 0.19.0, vllm/model_executor/models/registry.py",
+        ),
+        *make_split_rules("vLLM 0.19.0, vllm/config/model.py, verify_with_parallel_config"),
+        Rule(
+            require=any_of(
+                is_in(layout.expert_parallel, 1),
+                is_same(layout.expert_parallel, (layout.tensor_parallel, layout.data_parallel)),
+            ),
+            topic=Topic.EXPERTS,
+            refusal=invalid(_refuse_some_ranks),
+            reason="vLLM spreads whole experts over all tensor x data ranks: expert_parallel is 1 "
+            "or tensor_parallel {layout.tensor_parallel} x data_parallel {layout.data_parallel}",
+            source=f"{MAKE}: ep_size is the flattened tensor, context and data size",
+        ),
+        DRAFTS_WITHOUT_STAGES,
+    ),
+    topics=(*ENGINE_TOPICS, Topic.MODEL, Topic.EXPERTS),
+    sharding_options=REPLICAS,
+)
+SERVE_SGLANG = RuleTable(
+    name="serve_sglang",
+    rules=(
+        *ENGINES,
+        *make_split_rules(_SGLANG),
+        DRAFTS_WITHOUT_STAGES,
+        Rule(
+            require=is_absent(workload.max_num_sequences),
+            topic=Topic.WORDS,
+            refusal=unmodelled(
+                "max_num_sequences of SGLang, which changes no memory before its pool",
+                "requests without max_num_sequences",
+            ),
+            reason="max_num_sequences of SGLang changes no memory before its pool",
+            source=_SGLANG,
+        ),
+    ),
+    topics=(*ENGINE_TOPICS, Topic.WORDS),
+    sharding_options=REPLICAS,
+)
+SERVE_TENSORRT_LLM = RuleTable(
+    name="serve_tensorrt_llm",
+    rules=(
+        *ENGINES,
+        *make_split_rules("TensorRT-LLM 1.0, tensorrt_llm/mapping.py and llmapi/llm_args.py"),
+        Rule(
+            when=is_above(layout.expert_parallel, 1),
+            require=any_of(is_in(layout.data_parallel, 1), is_in(layout.tensor_parallel, 1)),
+            topic=Topic.BESIDE_TENSORS,
+            refusal=invalid(
+                "TensorRT-LLM splits attention over all ranks of a server or over none: with "
+                "expert_parallel, tensor_parallel or data_parallel is 1"
+            ),
+            reason="attention of TensorRT-LLM is split over all ranks of a server or over none: "
+            "tensor_parallel {layout.tensor_parallel} x data_parallel {layout.data_parallel} with "
+            "experts spread is neither",
+            source="TensorRT-LLM 1.0, tensorrt_llm/llmapi/llm_args.py, enable_attention_dp",
+        ),
+        DRAFTS_WITHOUT_STAGES,
+    ),
+    topics=ENGINE_TOPICS,
+    sharding_options=REPLICAS,
+)
+TENSORRT_LLM_RANKS = RuleTable(
+    name="serve_tensorrt_llm", rules=SERVE_TENSORRT_LLM.rules, topics=(Topic.BESIDE_TENSORS,)
+)
+"""What TensorRT-LLM is asked once its version is read."""
+ENGINE_LENGTHS = RuleTable(name="engines", rules=ENGINES, topics=(Topic.LENGTH,))
+"""What engines are asked once their settings are read."""
+
+
+def _suits_gguf_cache(case: Case) -> bool:
+    workload = get_serving(case)
+    return workload.kv_cache_dtype in {workload.weight_dtype, DType.FP16, DType.BF16}
+
+
+SERVE_LLAMA_CPP = RuleTable(
+    name="serve_llama_cpp",
+    rules=(
+        *ENGINES,
+        Rule(
+            require=is_in(workload.quantization, *_GGUF),
+            topic=Topic.FORMATS,
+            refusal=OTHERS,
+            reason="{workload.quantization} is no format of GGUF files",
+            source="llama.cpp, src/llama-quant.cpp",
+        ),
+        Rule(
+            when=is_in(model.num_experts, 0),
+            require=is_not_in(workload.quantization, Quantization.MXFP4),
+            topic=Topic.WORDS,
+            refusal=unmodelled(
+                "mxfp4 of {model.family}, which has no experts to pack so",
+                "q8_0, which its other tensors get",
+            ),
+            reason="mxfp4 of {model.family}, which has no experts to pack so",
+            source="llama.cpp, src/llama-quant.cpp: LLAMA_FTYPE_MOSTLY_MXFP4_MOE",
+        ),
+        Rule(
+            require=is_true(model.converts),
+            topic=Topic.STATES,
+            refusal=invalid(
+                "llama.cpp reads GGUF files: say their format as quantization, and drop the "
+                "config's quantization_config",
+                field="model",
+            ),
+            reason="llama.cpp reads GGUF files, which nobody makes of the config's quantised "
+            "weights",
+            source="llama.cpp, convert_hf_to_gguf.py",
+        ),
+        Rule(
+            require=is_in(workload.kv_cache_dtype, DType.BF16, DType.FP16, DType.FP32),
+            reason="kv_cache_dtype {workload.kv_cache_dtype}: the term is of 16 bits",
+            source="llama.cpp, --cache-type-k",
+        ),
+        Rule(
+            require=satisfies(_suits_gguf_cache, workload.kv_cache_dtype, workload.weight_dtype),
+            topic=Topic.KV_CACHE,
+            refusal=Refusal(
+                text="kv_cache_dtype '{workload.kv_cache_dtype}'",
+                modelled=lambda case: list(
+                    dict.fromkeys((str(get_serving(case).weight_dtype), "fp16", "bf16"))
+                ),
+            ),
+            source="llama.cpp, --cache-type-k",
+        ),
+        *(
+            Rule(
+                require=is_in(degree, 1),
+                topic=Topic.WORDS,
+                refusal=unmodelled(f"{name} of llama.cpp", "all layers on one GPU"),
+                reason=f"{name} {{{degree.path}}} of llama.cpp: all layers on one GPU have a term",
+                source="llama.cpp, common/arg.cpp: --split-mode",
+            )
+            for name, degree in (
+                ("tensor_parallel", layout.tensor_parallel),
+                ("pipeline_parallel", layout.pipeline_parallel),
+                ("expert_parallel", layout.expert_parallel),
+            )
+        ),
+        *(
+            Rule(
+                require=is_absent(field),
+                topic=Topic.WORDS,
+                refusal=unmodelled(f"{name} of llama.cpp", f"requests without {name}"),
+                reason=f"{name} of llama.cpp",
+                source="llama.cpp, common/arg.cpp",
+            )
+            for name, field in (
+                ("gpu_memory_fraction", workload.gpu_memory_fraction),
+                ("max_num_batched_tokens", workload.max_num_batched_tokens),
+                ("max_num_sequences", workload.max_num_sequences),
+                ("engine_version", workload.engine_version),
+            )
+        ),
+    ),
+    topics=(*ENGINE_TOPICS, Topic.LENGTH, Topic.STATES, Topic.WORDS),
+    sharding_options=REPLICAS,
+)

@@ -1,0 +1,350 @@
+"""Questions that break few rules each: legal ones of small models, changed in a word or two."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cache
+from itertools import chain
+from typing import Any
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Engine,
+    Framework,
+    Lora,
+    Loss,
+    Method,
+    Offload,
+    OffloadTarget,
+    Quantization,
+    ServeWorkload,
+    Speculative,
+    TrainWorkload,
+    Workload,
+)
+from tests.tiny_models import tiny_config
+
+Words = dict[str, Any]
+_QUANTISED: Mapping[str, Words] = {
+    "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+    "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
+    "nf4": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+    "hqq": {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}},
+    "part": {
+        "quant_method": "bitsandbytes",
+        "load_in_8bit": True,
+        "llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"],
+    },
+}
+_ODD: Mapping[str, Words] = {
+    "inner": {"intermediate_size": 255},
+    "heads": {"num_attention_heads": 6, "num_key_value_heads": 3},
+    "hidden": {"hidden_size": 127},
+    "deep": {"num_hidden_layers": 12},
+    "tied": {"tied": True},
+}
+"""Sizes that other models might have."""
+_CPU, _NVME = OffloadTarget.CPU, OffloadTarget.NVME
+_BF16, _MIXED = POLICIES["bf16"], POLICIES["bf16_mixed"]
+FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
+_FLAT: Words = {"sharding": Sharding.FSDP1, "zero_stage": 3}
+_DEEPSPEED: Words = {"sharding": Sharding.DEEPSPEED}
+_MEGATRON: Words = {"sharding": Sharding.MEGATRON}
+_GATHERED = replace(_BF16, name="custom", param_dtype=DType.FP32, autocast=False)
+
+TRAINED: Mapping[str, Sequence[object]] = {
+    "framework": tuple(Framework),
+    "sequence_length": (48, 63, 64, 600, 2000),
+    "gradient_accumulation_steps": (2, 3),
+    "precision": (
+        *POLICIES.values(),
+        _GATHERED,
+        replace(_BF16, autocast=True),
+        *(
+            replace(_BF16, **{f"{role}_dtype": DType.FP8}, name="custom")  # type: ignore[arg-type]  # each is a dtype
+            for role in ("param", "compute", "grad", "master", "main_grad", "optimizer")
+        ),
+        replace(_BF16, param_dtype=DType.FP8, compute_dtype=DType.FP8),
+        replace(_BF16, grad_dtype=DType.FP32),
+        replace(POLICIES["fp32"], compute_dtype=DType.FP16),
+    ),
+    "optimizer": ("adamw_fused", "muon", "adamw_8bit", "lion", "shampoo"),
+    "activation_checkpointing": tuple(Checkpointing),
+    "selective_every": (2,),
+    "attention": tuple(Attention),
+    "loss": tuple(Loss),
+    "keeps_logits": (True,),
+    "padding_mask": (True,),
+    "reentrant_checkpointing": (True,),
+    "gradient_clipping": (True,),
+    "offload": (
+        Offload(optimizer=_CPU),
+        Offload(optimizer=_NVME),
+        Offload(parameters=_CPU),
+        Offload(optimizer=_CPU, parameters=_CPU),
+        Offload(optimizer=_NVME, parameters=_NVME),
+        Offload(activations=_CPU),
+        Offload(activations=_NVME),
+    ),
+    "framework_version": ("5.1", "2025-03", "never"),
+    "compile": (True,),
+    "float8": (True,),
+    "optimizer_in_backward": (True,),
+    "deterministic": (True,),
+    "fp32_norms_and_head": (True,),
+    "double_quantization": (False,),
+    "frozen": (("embedding",), ("nothing",), ("attention", "embedding", "lm_head", "mlp", "norm")),
+    "decoder_length": (64, 600),
+    "num_images": (1, 2, 40),
+    "image_tokens": (1, 16),
+    "audio_frames": (10,),
+}
+SERVED: Mapping[str, Sequence[object]] = {
+    "engine": tuple(Engine),
+    "prompt_tokens": (600,),
+    "output_tokens": (1, 600),
+    "engine_version": ("1.0",),
+    "weight_dtype": (DType.FP16, DType.FP32, DType.FP8),
+    "quantization": tuple(Quantization),
+    "unquantised": (True,),
+    "kv_cache_dtype": (DType.FP16, DType.FP32, DType.FP8),
+    "num_beams": (2,),
+    "max_model_len": (8, 128, 5000),
+    "max_num_batched_tokens": (64,),
+    "max_num_sequences": (4,),
+    "gpu_memory_fraction": (0.5,),
+    "enforce_eager": (True,),
+    "attention": tuple(Attention),
+    "num_images": (1, 40),
+    "image_tokens": (1, 16),
+    "cache": tuple(Cache),
+    "speculative": (Speculative(num_tokens=2),),
+}
+LAID_OUT: Mapping[str, Sequence[object]] = {
+    "data_parallel": (2, 4),
+    "tensor_parallel": (2, 3, 4, 8),
+    "pipeline_parallel": (2, 3, 8),
+    "context_parallel": (2,),
+    "expert_parallel": (2, 3, 4),
+    "expert_tensor_parallel": (1, 2),
+    "virtual_pipeline_stages": (2,),
+    "zero_stage": (1, 2, 3),
+    "sharding": tuple(Sharding),
+    "sequence_parallel": (True,),
+    "shard_embeddings_separately": (True,),
+    "shard_size": (2,),
+}
+_ADAPTERS = (
+    Lora(),
+    Lora(dtype=DType.FP8),
+    Lora(dtype=DType.BF16),
+    *(Lora(variant=variant) for variant in ("dora", "ia3", "vera")),
+    Lora(rank=7, variant="miss", targets=("q_proj",)),
+    *(
+        Lora(targets=targets)
+        for targets in (("0",), ("out_proj",), ("router",), ("w1",), ("nothing",))
+    ),
+)
+
+
+_SELECTIVE: Words = {"activation_checkpointing": Checkpointing.SELECTIVE}
+_ADAPTED = tuple({"method": Method.LORA, "lora": lora} for lora in _ADAPTERS)
+_QLORA: Words = {"method": Method.QLORA, "lora": Lora()}
+_COMMON: tuple[tuple[Words, Words], ...] = (
+    ({}, {}),
+    ({"num_images": 1, "image_tokens": 16}, {}),
+    (_SELECTIVE | {"selective_every": 2}, {}),
+    ({"activation_checkpointing": Checkpointing.FULL, "reentrant_checkpointing": True}, {}),
+    ({"loss": Loss.FUSED_LINEAR}, {"data_parallel": 4} | FULLY),
+)
+_BASES_OF_OTHERS = len(_COMMON)
+"""What models of other kinds are varied from."""
+_ADAPTED_ALONE: tuple[Words, ...] = (
+    *_ADAPTED,
+    _QLORA,
+    _ADAPTED[0] | {"fp32_norms_and_head": True},
+    {"method": Method.PEFT, "peft": "lora"},
+)
+"""What is asked of every model, and not varied."""
+_BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
+    Framework.TRANSFORMERS: (
+        *_COMMON,
+        (_ADAPTED[0], {}),
+        (_QLORA, {}),
+        (_SELECTIVE, {}),
+        (_SELECTIVE | _ADAPTED[0] | {"selective_every": 2}, {}),
+        ({"activation_checkpointing": Checkpointing.FULL}, {}),
+        ({}, {"data_parallel": 4} | FULLY),
+        (
+            {
+                "activation_checkpointing": Checkpointing.FULL,
+                "reentrant_checkpointing": True,
+                "frozen": ("embedding",),
+            },
+            {},
+        ),
+        ({"optimizer_in_backward": True}, {}),
+        ({"frozen": ("embedding",)}, {}),
+        ({"loss": Loss.CHUNKED}, {}),
+        ({}, {"data_parallel": 4}),
+        ({}, {"data_parallel": 4} | FULLY),
+        ({}, {"data_parallel": 4, "tensor_parallel": 2} | FULLY),
+        ({}, {"tensor_parallel": 2}),
+        (_ADAPTED[0], {"tensor_parallel": 2}),
+        ({}, {"data_parallel": 4} | _FLAT),
+        ({}, {"data_parallel": 4, "zero_stage": 2} | _DEEPSPEED),
+        ({}, {"data_parallel": 4, "zero_stage": 3} | _DEEPSPEED),
+        ({"optimizer_in_backward": True}, {"data_parallel": 4} | _FLAT),
+        (_ADAPTED[0], {"data_parallel": 4, "zero_stage": 3} | _DEEPSPEED),
+        ({"frozen": ("embedding",)}, {"data_parallel": 4} | FULLY),
+    ),
+    Framework.TORCHTITAN: (
+        *_COMMON,
+        ({}, {"data_parallel": 4} | FULLY),
+        ({"compile": True} | _SELECTIVE, {"data_parallel": 2, "tensor_parallel": 2} | FULLY),
+        ({}, {"data_parallel": 2, "tensor_parallel": 2} | FULLY),
+        ({}, {"context_parallel": 2} | FULLY),
+    ),
+    Framework.MEGATRON: (
+        ({"precision": _MIXED}, _MEGATRON),
+        *_COMMON,
+        ({"precision": _MIXED}, {"tensor_parallel": 2} | _MEGATRON),
+        ({"precision": _MIXED}, {"tensor_parallel": 2, "sequence_parallel": True} | _MEGATRON),
+        ({"precision": _MIXED}, {"pipeline_parallel": 3} | _MEGATRON),
+        (
+            {"precision": _MIXED, "gradient_accumulation_steps": 3},
+            {"pipeline_parallel": 3, "virtual_pipeline_stages": 2} | _MEGATRON,
+        ),
+        (
+            {"precision": _MIXED},
+            {"pipeline_parallel": 3, "virtual_pipeline_stages": 1, "context_parallel": 2}
+            | _MEGATRON,
+        ),
+        ({"precision": _MIXED}, {"context_parallel": 2} | _MEGATRON),
+        ({"precision": _MIXED}, {"data_parallel": 4} | _MEGATRON),
+        ({"precision": _MIXED}, {"data_parallel": 3} | _MEGATRON),
+    ),
+}
+_SERVED_BASES: tuple[tuple[Words, Words], ...] = (
+    ({}, {}),
+    ({"num_images": 1, "image_tokens": 16}, {}),
+    ({"unquantised": True}, {}),
+    ({"weight_dtype": DType.FP16, "kv_cache_dtype": DType.FP16}, {}),
+    ({}, {"tensor_parallel": 2}),
+    ({}, _DEEPSPEED),
+    ({}, {"data_parallel": 2}),
+    ({}, {"data_parallel": 4}),
+    ({}, {"data_parallel": 3}),
+    ({}, {"context_parallel": 2}),
+    ({}, {"tensor_parallel": 2, "data_parallel": 2, "expert_parallel": 2}),
+    ({"cache": Cache.STATIC}, {}),
+    ({"speculative": Speculative(num_tokens=2)}, {}),
+)
+_ODD_LLAMAS = tuple(f"llama+{odd}" for odd in _ODD)
+_TRAINED_ALIKE = (
+    *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
+    *(
+        "clip",
+        "vit",
+        "llava",
+        "qwen2_vl",
+        "llama-gptq",
+        "llama-int8",
+        "llama-part",
+        "llama-hqq",
+        "mixtral-fp8",
+        "qwen2_5_vl",
+    ),
+    *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS),
+)
+_SERVED_ALIKE = (
+    *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),
+    *(
+        "clip",
+        "vit",
+        "llava",
+        "qwen2_vl",
+        "llama-gptq",
+        "llama-fp8",
+        "llama-nf4",
+        "llama-hqq",
+        "zamba2-int8",
+    ),
+    *("mistral3", *_ODD_LLAMAS),
+)
+
+
+@cache
+def collect_tiny_facts(name: str) -> ModelFacts:
+    """Return the facts of a small model.
+
+    ``llama-gptq`` is one whose config quantises it, ``llama+deep`` one of other sizes.
+    """
+    family, _, odd = name.partition("+")
+    return replace(collect_facts(read_tiny(family)), **_ODD.get(odd, {}))
+
+
+@cache
+def read_tiny(name: str) -> Architecture:
+    """Return a small model of a family, or of its config with quantised weights."""
+    family, _, packing = name.partition("-")
+    own = {"quantization_config": dict(_QUANTISED[packing])} if packing else {}
+    return architecture_from_config(dict(tiny_config(family)) | own)
+
+
+def list_trainings(framework: Framework) -> Iterator[Case]:
+    """Yield questions about steps of a framework, of every kind of model."""
+    plain = TrainWorkload(sequence_length=64, framework=framework, precision=_BF16)
+    return _vary(plain, TRAINED, _TRAINED_ALIKE, _BASES[framework])
+
+
+def list_servings(engine: Engine) -> Iterator[Case]:
+    """Yield questions about replicas of an engine, of every kind of model."""
+    plain = ServeWorkload(num_sequences=2, prompt_tokens=32, engine=engine)
+    return _vary(plain, SERVED, _SERVED_ALIKE, _SERVED_BASES)
+
+
+def _vary(
+    plain: Workload,
+    words: Mapping[str, Sequence[object]],
+    models: Sequence[str],
+    bases: Sequence[tuple[Words, Words]],
+) -> Iterator[Case]:
+    for name in models:
+        for alone in _ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ():
+            yield Case(collect_tiny_facts(name), _change(plain, alone), Layout())
+        few = bases if name.partition("+")[0] in {"llama", "mixtral"} else bases[:_BASES_OF_OTHERS]
+        for asked, laid_out in few:
+            base = _change(plain, asked), _change(Layout(), laid_out)
+            if base[0] is None or base[1] is None:
+                continue
+            facts = collect_tiny_facts(name)
+            for workload in chain([base[0]], _list_changes(base[0], words)):
+                yield Case(facts, workload, base[1])
+            for layout in _list_changes(base[1], LAID_OUT):
+                yield Case(facts, base[0], layout)
+
+
+def _list_changes(base: Any, words: Mapping[str, Sequence[object]]) -> Iterator[Any]:  # noqa: ANN401 - a workload or a layout
+    for name, values in words.items():
+        for value in values:
+            changed = _change(base, {name: value})
+            if changed is not None:
+                yield changed
+
+
+def _change(base: Any, words: Words) -> Any:  # noqa: ANN401 - a workload or a layout
+    known = {field.name for field in fields(base)}
+    try:
+        return replace(base, **{name: value for name, value in words.items() if name in known})
+    except InvalidInputError:
+        return None
