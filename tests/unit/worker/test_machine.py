@@ -27,8 +27,7 @@ def test_every_start_has_a_fresh_name() -> None:
 def test_versions_are_read_without_loading_what_they_are_of() -> None:
     """The worker stays thin."""
     program = (
-        "import sys, worker.machine as m; print(m.list_versions()['torch'], 'torch' in "
-        "sys.modules)"
+        "import sys, worker.machine as m; print(m.list_versions()['torch'], 'torch' in sys.modules)"
     )
 
     told = subprocess.run(
