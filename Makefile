@@ -30,8 +30,9 @@ $(NATIVE): $(BUILDER) $(TYPED) | $(STAMP)
 	-$(BIN)/python $(BUILDER)
 	@touch $@
 
+# Recordings of models are kept between starts, so that a first answer does not wait for them.
 run: $(STAMP) $(NATIVE) ## start everything embedded on http://127.0.0.1:8000
-	$(BIN)/headroom up
+	HEADROOM_CACHE_DIR="$${HEADROOM_CACHE_DIR-$${XDG_CACHE_HOME:-$$HOME/.cache}/headroom}" $(BIN)/headroom up
 
 test: $(STAMP) $(NATIVE) ## run every check and every test: what CI runs
 	$(MAKE) --no-print-directory --jobs 2 --output-sync lint imports compiled

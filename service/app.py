@@ -212,7 +212,10 @@ def _make_specs(sessions: Sessions) -> SpecCache:
 
 
 def _make_recording_lifespans(cache_dir: Path | None) -> tuple[Lifespan, ...]:
-    """Return what records the catalogue's models beside the server, where they are kept."""
+    """Return the lifespan that records the catalogue's models.
+
+    There is none without a folder to keep the recordings in.
+    """
     if cache_dir is None:
         return ()
     program = BackgroundProgram("service.cli.offline.record", [str(cache_dir)])

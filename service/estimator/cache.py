@@ -9,6 +9,9 @@ class PlanCache(PassCache):
     """Recordings of passes, and the work of them that times rest on."""
 
     def __init__(self, capacity: int = MAX_PASSES, *, store: RecordingStore | None = None) -> None:
-        """Keep at most ``capacity`` values of each kind; ``store`` keeps recordings of training."""
+        """Keep at most ``capacity`` values of each kind.
+
+        ``store`` keeps recordings of training.
+        """
         super().__init__(capacity, store=store)
         self.works = WorkCache(capacity)

@@ -68,6 +68,9 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
 
 @cache
 def _load_answer(module: str) -> Answer:
-    """Return the answer of a backend, whose module is loaded for its first question."""
+    """Return the answer function of a backend.
+
+    The backend's module is loaded for its first question.
+    """
     answer: Answer = import_module(module).answer
     return answer

@@ -8,7 +8,7 @@ _ENDS_WITHIN_S = 2.0
 
 
 class BackgroundProgram:
-    """A Python module that runs in a process of its own while the server does."""
+    """Python module that runs in a process beside the server."""
 
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
         """Start nothing yet."""

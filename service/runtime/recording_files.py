@@ -1,4 +1,6 @@
-"""Recordings of the estimator in files, so that a new process does not make them again.
+"""Recordings of the estimator in files.
+
+A new process does not have to make them again.
 
 A file belongs to one state of the estimator's own source: another has a folder of its own, so that
 no recording outlives the code that made it. What is not as it was written is dropped and logged.
@@ -27,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @cache
 def compute_source_digest() -> str:
-    """Return the digest of the estimator's source, and of how this machine writes numbers."""
+    """Return the digest of the estimator's source and the platform."""
     digest = sha256(f"{sys.version_info[:2]} {sys.byteorder} {sys.maxsize}".encode())
     root = Path(service.estimator.__file__).parent
     for path in sorted(root.rglob("*.py")):
@@ -37,9 +39,10 @@ def compute_source_digest() -> str:
 
 
 class RecordingFiles:
-    """Bytes by key in the files of a folder, at most so many; nothing here ever fails a question.
+    """Recordings by key in the files of a folder.
 
-    A folder that cannot be written is read, or does nothing.
+    Their bytes are limited, and nothing here ever fails a question. A folder that cannot be written
+    is read, or does nothing.
     """
 
     def __init__(self, cache_dir: Path, *, max_bytes: int = MAX_BYTES) -> None:
@@ -48,7 +51,10 @@ class RecordingFiles:
         self._num_bytes: int | None = None
 
     def read(self, key: str) -> bytes | None:
-        """Return the bytes of a key, None where there are none or they are not as written."""
+        """Return the bytes of a key, or None.
+
+        There are none where none were written, or where they are no longer as written.
+        """
         path = self._find_path(key)
         try:
             content = path.read_bytes()
@@ -63,7 +69,10 @@ class RecordingFiles:
         return None
 
     def write(self, key: str, data: bytes) -> None:
-        """Keep the bytes of a key: readers see all of them or none."""
+        """Write the bytes of a key at once.
+
+        Readers see all of them or none.
+        """
         path = self._find_path(key)
         try:
             if self._num_bytes is None:
@@ -82,7 +91,10 @@ class RecordingFiles:
         return self._root / compute_source_digest() / sha256(key.encode()).hexdigest()
 
     def _open(self) -> int:
-        """Make the folder, drop those of other states of the source, and return its bytes."""
+        """Make the folder and return its bytes.
+
+        Folders of other states of the source are dropped.
+        """
         own = self._root / compute_source_digest()
         own.mkdir(parents=True, exist_ok=True)
         for other in self._root.iterdir():
@@ -108,7 +120,7 @@ class RecordingFiles:
 
 
 def _drop_folder(folder: Path) -> None:
-    """Drop a folder of files, as far as nobody else is doing so."""
+    """Drop a folder, unless somebody else is doing so."""
     with suppress(OSError):
         for path in folder.iterdir():
             path.unlink(missing_ok=True)

@@ -66,7 +66,10 @@ class FastPathMiddleware:
 
 
 async def _read(scope: HTTPScope, receive: Receive) -> bytes:
-    """Return the body; one that announces too many bytes is refused before it is read."""
+    """Return the body of a request.
+
+    One that announces too many bytes is refused before it is read.
+    """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             _check_size(int(value))

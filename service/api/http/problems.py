@@ -162,7 +162,7 @@ def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
 
 
 def build_error_response(request: AnyRequest, error: Exception) -> ASGIApp:
-    """Answer an error where the framework does not: with what it would send."""
+    """Answer an error as the framework would."""
     handler = next(HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS)
     return handler(request, error).to_asgi_response(app=None, request=request)
 

@@ -147,7 +147,7 @@ class Metrics:
 
 
 def _remove_dead_gauges(shared_dir: Path) -> None:
-    """Remove what processes that have ended said of themselves: it is over with them."""
+    """Remove the gauges of processes that have ended."""
     for file in shared_dir.glob("gauge_live*_*.db"):
         number = int(file.stem.rpartition("_")[2])
         try:

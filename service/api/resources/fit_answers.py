@@ -1,4 +1,6 @@
-"""Answers to fit questions: from the cache of answers, from memory, or beside the event loop.
+"""Answers to fit questions.
+
+They come from the cache of answers, from memory, or from a thread beside the event loop.
 
 Only a name that this process never saw asks the database. What takes longer is computed beside the
 event loop: the first answer about a configuration, and remedies where it does not fit, which are
@@ -44,7 +46,7 @@ from service.usecases.questions.fit import (
 
 
 async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:
-    """Answer one request: from the cache of answers, from memory, or beside the event loop."""
+    """Answer one request, from the cache of answers if possible."""
     require_json(scope)
     calibrations = deps.corrections.version
     answer = deps.answers.find(
@@ -76,7 +78,7 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """A question that is worked out, and what its answer is kept under."""
+    """Resolved question and the key of its answer."""
 
     deps: Dependencies
     scope: HTTPScope
@@ -124,7 +126,7 @@ class _Job:
         return self.finish(remedied)
 
     def finish(self, report: FitReport) -> ASGIApp:
-        """Encode the answer, keep it for the next who asks, and send it."""
+        """Encode the answer, cache it and send it."""
         deps, question = self.deps, self.question
         deps.metrics.count_fit(report.verdict.value)
         body = encode(

@@ -43,7 +43,10 @@ _NICEST = 19
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record what is missing, unless another process is at it or has been through."""
+    """Record what is missing from the folder.
+
+    Nothing is done where another process is recording or has finished.
+    """
     (directory,) = sys.argv[1:] if arguments is None else arguments
     os.nice(_NICEST)
     with suppress(OSError):  # a container may forbid it
@@ -53,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def record_catalogue(cache_dir: Path, *, rest: Callable[[float], None]) -> int:
-    """Record the common questions of every model once; return how many were asked.
+    """Record the common questions of every model once.
 
-    ``rest`` waits for so many seconds after each.
+    Returns the number of questions asked. ``rest`` waits for so many seconds after each.
     """
     cache_dir.mkdir(parents=True, exist_ok=True)
     done = cache_dir / "recorded"
@@ -90,7 +93,10 @@ def list_documents() -> Iterator[Document]:
 
 
 def _record(document: Document, cache_dir: Path) -> None:
-    """Answer a request for what it leaves in the folder; what is refused leaves nothing."""
+    """Answer a request to fill the folder.
+
+    A request that is refused leaves nothing there.
+    """
     request = decode(document, FitRequest)
     question = read_fit(request, resolve_offline_model(request.model))
     try:

@@ -41,7 +41,10 @@ def build_fit_answer(
     assumptions: tuple[str, ...] = (),
     parts: frozenset[FitPart] = ALL_PARTS,
 ) -> FitAnswer:
-    """Return a report as the contract's answer; what ``parts`` leaves out is empty."""
+    """Return a report as the contract's answer.
+
+    Fields that ``parts`` leaves out are empty.
+    """
     estimate = report.estimate
     require_exact(estimate)
     return FitAnswer(

@@ -59,7 +59,7 @@ class ResolvedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadPiece:
-    """Workload as it was requested, the defaults that it rests on, and what was set."""
+    """Requested workload, its defaults and the fields that were set."""
 
     workload: Workload
     defaults: tuple[str, ...]
@@ -100,7 +100,7 @@ def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
 
 
 def read_workload_piece(request: WorkloadRequest) -> WorkloadPiece:
-    """Return the workload of a request, with what is to be said of it."""
+    """Return the workload of a request with its assumptions."""
     workload, defaults = read_workload(request)
     return WorkloadPiece(
         workload=workload, defaults=tuple(defaults), set_fields=list_set_fields(request)
@@ -108,7 +108,10 @@ def read_workload_piece(request: WorkloadRequest) -> WorkloadPiece:
 
 
 def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
-    """Return the question of a request about a model, in a format that the GPU has."""
+    """Return the question of a request about a model.
+
+    On a GPU without bfloat16 the workload gets another number format.
+    """
     workload, defaults = pieces.workload.workload, pieces.workload.defaults
     if lacks_bf16(pieces.device):
         fixed = pieces.workload.set_fields
@@ -133,7 +136,7 @@ def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
 
 
 def read_parts(include: Iterable[FitPart] | UnsetType, *, remedies: bool) -> frozenset[FitPart]:
-    """Return the parts that a request asks for: all of them where it does not say."""
+    """Return the parts that a request asks for, else all."""
     parts = ALL_PARTS if isinstance(include, UnsetType) else frozenset(include)
     return parts if remedies else parts - _REMEDIES
 

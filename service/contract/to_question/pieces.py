@@ -50,9 +50,9 @@ _LAYOUT: "msgspec.json.Decoder[LayoutRequest]" = get_decoder(LayoutRequest)
 
 
 def is_plain(body: bytes) -> bool:
-    """Return whether the pieces of a question are all that is to be checked of it.
+    """Return whether checking the pieces of a question is enough.
 
-    They are not where a member comes twice, since the decoder of the whole checks both, nor where a
+    It is not where a member comes twice, since the decoder of the whole checks both, nor where a
     model is brought along, which no schema bounds. Escapes could hide either.
     """
     return (
@@ -63,7 +63,7 @@ def is_plain(body: bytes) -> bool:
 
 
 def decode_pieces(body: bytes) -> tuple[bytes, FitPieces]:
-    """Return a question's model as it was sent, and the rest of it.
+    """Split a question into its encoded model and the rest.
 
     Raises one of ``UNREADABLE`` where the question is to be read as a whole.
     """
@@ -84,7 +84,7 @@ def decode_pieces(body: bytes) -> tuple[bytes, FitPieces]:
 
 
 def _keep_short(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """Keep what was read of pieces that are not too long to be kept."""
+    """Cache the values read from short pieces."""
     kept = lru_cache(MAX_PIECES)(read)
 
     def get(piece: bytes) -> T:

@@ -239,7 +239,7 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
 
 
 def _list_unused_lines(backend: Backend) -> tuple[str, ...]:
-    """Return the beginnings of the defaults that a backend has no use for."""
+    """Return the beginnings of defaults that a backend ignores."""
     cache, attention = (
         (_CACHE_LINE,) * backend.owns_cache,
         (_ATTENTION_LINE,) * backend.owns_kernels,

@@ -19,10 +19,16 @@ MAX_PASSES = 256
 
 
 class PassCache:
-    """Recordings of passes, one per model and kind of pass, and what backends keep beside them."""
+    """Recordings of passes, and the memos of backends.
+
+    There is one recording per model and kind of pass.
+    """
 
     def __init__(self, capacity: int = MAX_PASSES, *, store: RecordingStore | None = None) -> None:
-        """Keep at most ``capacity`` values of each kind; ``store`` keeps recordings of training."""
+        """Keep at most ``capacity`` values of each kind.
+
+        ``store`` keeps recordings of training.
+        """
         self.capacity, self.store = capacity, store
         self.replays = ReplayCache(store)
         self._passes: Memo[PeakCandidates] = Memo(capacity)
@@ -49,7 +55,10 @@ class PassCache:
         return self._memos.setdefault(name, Memo(capacity or self.capacity))
 
     def get_model_key(self, model: Architecture) -> object:
-        """Return a key of a model that costs nothing to hash, the same for equal models."""
+        """Return a cheaply hashed key of a model.
+
+        Equal models have the same key.
+        """
         entry = self._models.get(id(model))
         if entry is not None and entry[0] is model:
             return entry[1]

@@ -1,4 +1,4 @@
-"""Prices that can be the highest of some at one batch and sequence or another."""
+"""Prices that are the highest at some batch and sequence."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,7 +12,10 @@ _PER_TOKEN, _AT_ONE = 2, 5
 
 
 def select_deciding(prices: Sequence[Size]) -> list[int]:
-    """Return the indices of the prices that the first highest one is ever among, in order."""
+    """Return the indices of prices that can be the highest.
+
+    They are in order. Of equally high prices the first one counts.
+    """
     bounds = [sizes.expand_at_one(price) for price in prices]
     hull = _find_hull(bounds)
     # The hull leaves few of them out of many; those are compared with each other.
@@ -26,7 +29,10 @@ def select_deciding(prices: Sequence[Size]) -> list[int]:
 
 
 def _is_dominated(bounds: Sequence[Size], index: int, others: Sequence[int]) -> bool:
-    """Return whether some price before one is never below it, or a later one always above."""
+    """Return whether another price makes one superfluous.
+
+    An earlier one does that is never below it, or a later one that is always above.
+    """
     own = bounds[index]
     for other in others:
         covers = other != index and all(map(ge, bounds[other], own))
@@ -36,7 +42,10 @@ def _is_dominated(bounds: Sequence[Size], index: int, others: Sequence[int]) -> 
 
 
 def _find_hull(bounds: Sequence[Size]) -> list[int]:
-    """Return the upper hull of prices by what grows with tokens and what does not."""
+    """Return the upper hull of prices.
+
+    Its axes are the bytes per token and the bytes at one token.
+    """
     hull: list[int] = []
     for index in sorted(range(len(bounds)), key=lambda index: bounds[index][_PER_TOKEN]):
         x, y = bounds[index][_PER_TOKEN], bounds[index][_AT_ONE]
@@ -50,9 +59,10 @@ def _find_hull(bounds: Sequence[Size]) -> list[int]:
 
 
 def _is_between(bounds: Sequence[Size], index: int, hull: Sequence[int]) -> bool:
-    """Return whether a mixture of two neighbours on the hull is never below a price.
+    """Return whether a mixture of two neighbours covers a price.
 
-    One of the two is above it then, or both are equal to it, and one of them comes before it.
+    The neighbours are on the hull, and the mixture is never below the price. One of the two is
+    above it then, or both are equal to it, and one of them comes before it.
     """
     x = bounds[index][_PER_TOKEN]
     for left, right in pairwise(hull):
@@ -63,9 +73,10 @@ def _is_between(bounds: Sequence[Size], index: int, hull: Sequence[int]) -> bool
 
 
 def _has_mixture(left: Size, right: Size, bound: Size) -> bool:
-    """Return whether some share of one price and the rest of another is at least a third.
+    """Return whether a mixture of two prices covers another price.
 
-    Shares are kept as numerator and denominator: they are compared exactly.
+    The mixture is some share of one price and the rest of the other. Shares are kept as
+    numerator and denominator: they are compared exactly.
     """
     (lowest, below), (highest, above) = (0, 1), (1, 1)
     for one, other, least in zip(left, right, bound, strict=True):

@@ -69,7 +69,7 @@ def count_cache_bytes(model: Architecture, workload: ServeWorkload) -> CacheByte
 
 
 class _LayerCache(NamedTuple):
-    """Elements that layers of a kind cache for a token, and their window."""
+    """Elements per token and window of layers of a kind."""
 
     elements: int
     window: int | None
@@ -79,9 +79,10 @@ class _LayerCache(NamedTuple):
 def _count_elements(
     layers: Sequence[_LayerCache], tokens: int, longest: int | None, dropped: int
 ) -> int:
-    """Return the elements of so many tokens, of which a window keeps its own less the dropped.
+    """Return the elements that layers cache for some tokens.
 
-    Without a ``longest`` a window keeps all of them.
+    A window keeps its own tokens less the dropped. Without a ``longest`` a window keeps all of
+    them.
     """
     elements = 0
     for layer in layers:

@@ -131,7 +131,7 @@ def _offload_optimizer(
 
 
 def count_host_activation_bytes(setup: TrainSetup, num_tokens: int) -> int:
-    """Return the bytes of the inputs of layers on the host, for the tokens of a micro batch.
+    """Return the bytes of activations kept on the host.
 
     Checkpoints keep the inputs of all layers in pinned memory until backward needs them.
     """

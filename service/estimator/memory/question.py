@@ -21,7 +21,7 @@ _get_replica_fields = attrgetter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
-    """Where a workload runs, what was measured of it, and how much of an answer is wanted."""
+    """Setting of a workload and the detail of its answer."""
 
     model: Architecture
     """The model as its backend loads it."""
@@ -35,7 +35,10 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainQuestion(_Setting):
-    """Training step to estimate; a method of PEFT is the adapters that it makes."""
+    """Training step to estimate.
+
+    A method of PEFT is the adapters that it makes.
+    """
 
     workload: TrainWorkload
 
@@ -63,13 +66,16 @@ class ServeQuestion(_Setting):
 
     @property
     def accepted_tokens(self) -> int:
-        """The longest sequence that an engine accepts, or the longer one that is asked."""
+        """Longest sequence that an engine accepts.
+
+        A longer one that is asked for counts instead.
+        """
         tokens = self.workload.prompt_tokens + self.workload.output_tokens
         return max(tokens, self.workload.max_model_len or self.model.spec.max_position_embeddings)
 
     @property
     def replica_key(self) -> tuple[object, ...]:
-        """Everything but the model that decides a replica beside the sequences that it serves."""
+        """Key of a replica without its model and sequences."""
         device = self.device
         return (
             _get_replica_fields(self.workload),

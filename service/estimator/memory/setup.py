@@ -1,4 +1,4 @@
-"""Training jobs with everything resolved that their batch and their sequence do not decide."""
+"""Training jobs, resolved but for batch and sequence."""
 
 from dataclasses import dataclass, replace
 

@@ -25,7 +25,7 @@ _BACKWARD = frozenset({Section.LOSS_BACKWARD, Section.BACKWARD})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SectionPrices:
-    """Bytes of the points of a section, as polynomials in batch and sequence.
+    """Bytes of a section's points, polynomials in batch and sequence.
 
     What is resident and the gradients, which cost each rank its own, are part of them.
     """
@@ -42,11 +42,11 @@ class SectionPrices:
     _parts: dict[int, tuple[Parts, tuple[tuple[str, Size], ...]]] = field(default_factory=dict)
 
     def find_highest(self, values: Size) -> tuple[int, int]:
-        """Return the bytes of the highest point, the first one of equals, and its index.
+        """Return the bytes and the index of the highest point.
 
-        A section without one has the resident bytes, and the index -1. Every answer prices dozens
-        of points: the polynomial is written out here, because a call for each would cost more than
-        it.
+        Of equal points it is the first. A section without one has the resident bytes, and the index
+        -1. Every answer prices dozens of points: the polynomial is written out here, because a call
+        for each would cost more than it.
         """
         _, g, h, i, j, k = values
         highest, index = -1, -1
@@ -81,7 +81,7 @@ class SectionPrices:
         return parts
 
     def _split_parts(self, index: int) -> tuple[Parts, tuple[tuple[str, Size], ...]]:
-        """Return the parts of a point in order, and the polynomials of those that grow."""
+        """Return a point's parts, and the polynomials of growing ones."""
         fixed = dict(self.resident)
         fixed["gradients"] += self.gradients[index]
         growing: list[tuple[str, Size]] = []
@@ -126,7 +126,10 @@ def price_step(static_memory: StaticMemory, candidates: PeakCandidates) -> StepP
 def _iter_peaks(
     static_memory: StaticMemory, sections: dict[Section, SectionPrices]
 ) -> Iterator[tuple[str, Size]]:
-    """Yield the price of everything that could be the peak, by instant and in their order."""
+    """Yield the prices that could be the peak, by instant.
+
+    They are in the order of the instants.
+    """
     yield "load", sizes.constant(static_memory.loaded_bytes)
     for section, instant in SECTION_INSTANTS:
         resident = sizes.constant(sections[section].resident_bytes)

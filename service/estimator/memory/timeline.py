@@ -73,7 +73,10 @@ class Peak:
 
 
 def build_train_timeline(model: Architecture, workload: TrainWorkload, layout: Layout) -> Timeline:
-    """Return the timeline of one rank in the steady state, recorded for it alone."""
+    """Return one rank's timeline in the steady state.
+
+    It is recorded for that rank alone.
+    """
     setup = resolve_setup(model, workload, layout)
     config = build_setup_pass(setup, resolve_batch_shape(model, workload))
     prices = price_step(build_static_memory(setup), record_training(model, config))

@@ -1,4 +1,4 @@
-"""Parameters that a job trains, and the ranks that they are sharded over."""
+"""Trained parameters and the ranks that shard them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -63,7 +63,7 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
 
 
 class BatchNotes(NamedTuple):
-    """What an explained answer says of a batch and a sequence."""
+    """Notes of an explained answer on its batch."""
 
     batch_size: int
     stacks: tuple[Stack, ...]
@@ -71,7 +71,7 @@ class BatchNotes(NamedTuple):
 
 
 def describe_batch(model: Architecture, workload: TrainWorkload) -> BatchNotes:
-    """Return the stacks that sequences go through, and what is to be said of them."""
+    """Return a batch's stacks and the warnings about them."""
     return BatchNotes(
         workload.micro_batch_size,
         list_stacks(model, workload),
@@ -92,7 +92,7 @@ def build_training_pass(
 
 
 def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
-    """Return the part of a job that decides which tensors a micro batch makes."""
+    """Return the settings that decide a micro batch's tensors."""
     workload, precision, base = setup.workload, setup.workload.precision, setup.base_weights
     in_main_buffer = (
         precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype

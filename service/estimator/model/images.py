@@ -69,7 +69,7 @@ class ImageInput:
     def read(
         self, *, num_images: int | None, image_tokens: int | None, num_sequences: int
     ) -> Images | None:
-        """Return the images of a request that the rules allow; None where it has none."""
+        """Return the images of a request, or None without any."""
         if num_images is None and image_tokens is None and not self.every_sequence:
             return None
         tokens = self.tokens or image_tokens or 0

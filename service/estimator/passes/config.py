@@ -1,4 +1,7 @@
-"""Settings of recorded passes, which decide the tensors of a pass beside its sizes."""
+"""Settings of recorded passes.
+
+Together with the sizes of a pass they decide its tensors.
+"""
 
 from dataclasses import dataclass
 from importlib import import_module

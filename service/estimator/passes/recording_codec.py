@@ -1,4 +1,7 @@
-"""Recordings as bytes, and back: data only, so that nothing is run that was read."""
+"""Encoding of recordings as bytes, and back.
+
+The bytes are data only, so that nothing is run that was read.
+"""
 
 import json
 import zlib
@@ -39,7 +42,10 @@ def decode_candidates(data: bytes) -> PeakCandidates:
 
 
 def encode_events(events: Events) -> bytes:
-    """Return the events of a pass as bytes: a line of JSON, then two arrays."""
+    """Return the events of a pass as bytes.
+
+    They are a line of JSON, then two arrays.
+    """
     header = {
         "sizes": events.sizes,
         "gradients": sorted(events.gradients),

@@ -52,7 +52,7 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
 def build_serving_context(
     model: Architecture, config: ServingPass, section: Section
 ) -> PassContext:
-    """Return the settings of the recording of prefill or of a decode step."""
+    """Return the settings that record prefill or a decode step."""
     decoding = section is not Section.PREFILL
     window = config.decode_window if decoding else config.prefill_window
     return PassContext(

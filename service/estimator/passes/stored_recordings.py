@@ -18,7 +18,10 @@ T = TypeVar("T")
 
 
 class RecordingStore(Protocol):
-    """Bytes by the words that they were made of; the keeper sees to it that they are not stale."""
+    """Store of recorded bytes by key.
+
+    The keeper sees to it that they are not stale.
+    """
 
     def read(self, key: str) -> bytes | None:
         """Return the bytes of a key, None where there are none."""

@@ -229,7 +229,7 @@ def _raise_live(live: Live, growth: Live, factor: int) -> Live:
 
 
 def build_point(live: Live) -> Point:
-    """Return the point of what is alive: parts without a byte are left out."""
+    """Return the point of live memory, without empty parts."""
     nonzero = tuple((key, size) for key, size in live.items() if size != sizes.ZERO)
     gradients = live.get(Category.GRADIENTS, sizes.ZERO)[0]
     parts = tuple((key.value, size) for key, size in nonzero if key is not Category.GRADIENTS)
@@ -264,7 +264,10 @@ _AT_ONE = 5
 
 
 def _bound(live: Live) -> _Bounds:
-    """Return numbers none of which is larger in a point that is covered: bytes, and gradients."""
+    """Return the bounds of bytes and of gradients.
+
+    None of them is larger in a point that is covered.
+    """
     a = b = c = d = e = f = gradients = 0
     for key, (g, h, i, j, k, m) in live.items():
         if key is Category.GRADIENTS:

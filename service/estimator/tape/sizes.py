@@ -85,9 +85,10 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def expand_at_one(size: Size) -> Size:
-    """Return the coefficients of a size around one sequence of one token, its value there last.
+    """Return a size's coefficients around one sequence of one token.
 
-    With ``b = 1 + u`` and ``s = 1 + v`` it is a polynomial in ``u`` and ``v``, which are 0 or more.
+    The last one is its value there. With ``b = 1 + u`` and ``s = 1 + v`` the size is a polynomial
+    in ``u`` and ``v``, which are 0 or more.
     """
     a, b, c, d, e, f = size
     return (f, e + f, d + f + f, c + d + e + e + f + f, b + d + f, a + b + c + d + e + f)

@@ -198,7 +198,7 @@ class _Writer:
     def write_copies(
         self, log_slice: _LogSlice, actions: list[_Action], copies: Sequence[int]
     ) -> None:
-        """Write the actions of a slice as those of several blocks in a row.
+        """Write a slice's actions for several blocks in a row.
 
         They make equally many storages, so that the numbers of the third are as far from those of
         the second as those are from the first's.

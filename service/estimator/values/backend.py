@@ -18,7 +18,7 @@ class Task(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """One framework or engine: where its answers are, and what others need to know of it."""
+    """Framework or engine, with the module of its answers."""
 
     name: str
     answers: Mapping[Task, str]

@@ -35,10 +35,11 @@ class FinishedAnswer:
 
 
 class AnswerCache:
-    """Finished answers by the bytes of their questions, the least recently used dropped first.
+    """Finished answers by the bytes of their questions.
 
-    An answer holds while its model has the same version and the same calibrations are known. Who
-    asks reads both from the process's own caches, so that no answer outlives what those know.
+    The least recently used are dropped first. An answer holds while its model has the same version
+    and the same calibrations are known. Who asks reads both from the process's own caches, so that
+    no answer outlives what those know.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -69,7 +70,7 @@ class AnswerCache:
         return answer
 
     def store(self, question: bytes, answer: FinishedAnswer, *, calibrations: int) -> None:
-        """Keep an answer from the second time on that its question is asked.
+        """Keep an answer once its question is asked again.
 
         ``calibrations`` is to be read before the work begins: what is learnt meanwhile may be in
         the answer or not.
@@ -109,7 +110,10 @@ class AnswerCache:
 
 
 def build_etag(body: bytes) -> str:
-    """Return the entity tag of an answer: the same bytes have the same on every server."""
+    """Return the entity tag of an answer.
+
+    The same bytes have the same tag on every server.
+    """
     return sha256(body).hexdigest()[:_ETAG_CHARS]
 
 

@@ -1,4 +1,4 @@
-"""Evaluators of the models and GPUs that are asked about again and again."""
+"""Evaluators of frequent models and GPUs."""
 
 from collections import OrderedDict
 

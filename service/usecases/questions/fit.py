@@ -120,7 +120,7 @@ def add_fit_remedies(
     plans: PlanCache,
     find_corrections: FindCorrections | None = None,
 ) -> FitReport:
-    """Add remedies to a fit that does not fit, where they are asked for."""
+    """Add the requested remedies to a report."""
     if FitPart.REMEDIES not in question.parts:
         return report
     evaluator = make_question_evaluator(question, plans, find_corrections)

@@ -11,7 +11,7 @@ from worker.probes.niceness import NICE
 
 PROGRAM = (
     "import os, sys; from service.jobs.contract import ProbeDevice; from worker.probes.niceness "
-    "import give_way; give_way(ProbeDevice(sys.argv[1])); print(os.nice(0))"
+    "import lower_priority; lower_priority(ProbeDevice(sys.argv[1])); print(os.nice(0))"
 )
 
 

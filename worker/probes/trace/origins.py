@@ -30,7 +30,7 @@ _TORCH_WRAPPERS = ("/torch/_dynamo/", "/torch/_compile.py")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a storage was made.
+    """Origin of a storage.
 
     ``module`` is the innermost one that ran, by its name in the model.
     """

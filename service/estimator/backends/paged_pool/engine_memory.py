@@ -62,7 +62,7 @@ def build_rank_memories(
 
 
 class FilledPool:
-    """Memory of the stage that holds most, and the pools of all ranks."""
+    """Memory of the fullest stage and pools of all ranks."""
 
     __slots__ = ("_budgets", "_largest", "_smallest", "totals")
 
@@ -135,7 +135,7 @@ def _count_requested_bytes(memory: RankMemory, num_sequences: int, tokens: int) 
 
 
 def _sum_budgeted(memory: RankMemory) -> tuple[int, int]:
-    """Return the bytes of the parts of a rank inside of the budget, and their upper end."""
+    """Return a rank's budgeted bytes and their upper end."""
     budgeted = [part for part in memory.parts if part.budgeted]
     return sum(part.bytes for part in budgeted), sum(part.high for part in budgeted)
 
@@ -152,7 +152,7 @@ def _compute_stage_bytes(memory: RankMemory, smallest: KvBlockPool) -> tuple[int
 
 
 def _count_token_elements(rank: Rank) -> int:
-    """Return the elements that all layers of a rank cache for one token."""
+    """Return the elements that a rank caches for one token."""
     return sum(cache.elements_per_token * cache.count for cache in rank.caches)
 
 

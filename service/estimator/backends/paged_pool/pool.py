@@ -64,11 +64,11 @@ def make_exact_part(name: str, size: int, formula: str, source: str) -> MemoryPa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMemory:
-    """Memory of a rank that an engine has filled, whatever it is asked to serve.
+    """Memory of a rank that an engine has filled.
 
-    It has the rank's parts with the pool among them, and what the pool holds. ``max_concurrency``
-    counts sequences of ``max_model_len`` tokens, as engines print it, ``smallest_bytes`` is what
-    the budget must be for one of them to have room.
+    It is independent of the requests. It has the rank's parts with the pool among them, and what
+    the pool holds. ``max_concurrency`` counts sequences of ``max_model_len`` tokens, as engines
+    print it, ``smallest_bytes`` is what the budget must be for one of them to have room.
     """
 
     num_gpus: int
@@ -90,7 +90,7 @@ class EngineMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolDemand:
-    """What the sequences of a question take of a pool.
+    """Demand of a question's sequences on a pool.
 
     ``requested_bytes`` is the cache of all of them, ``state_bytes`` their hidden states.
     """
@@ -122,14 +122,15 @@ class PoolTotals:
 
     def __init__(self, memory: EngineMemory) -> None:
         """Add up the parts of a rank."""
-        held, kept = {MemoryLedger.ALLOCATED}, {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED}
+        allocated = {MemoryLedger.ALLOCATED}
+        reserved = {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED}
         self.memory = memory
         self.weights = sum(part.bytes for part in memory.parts if part.name == "weights")
-        self.allocated_bytes = _sum_parts(memory, held)
-        self.reserved_bytes = _sum_parts(memory, kept)
+        self.allocated_bytes = _sum_parts(memory, allocated)
+        self.reserved_bytes = _sum_parts(memory, reserved)
         self.device_bytes = _sum_parts(memory, set(MemoryLedger))
-        self.allocated = _compute_interval(memory, held)
-        self.reserved = _compute_interval(memory, kept)
+        self.allocated = _compute_interval(memory, allocated)
+        self.reserved = _compute_interval(memory, reserved)
         self.device = _compute_device_interval(memory)
         self.components = merge_components(memory.parts)
         prefill = sum_allocated_parts(memory.parts)

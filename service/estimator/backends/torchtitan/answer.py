@@ -104,9 +104,9 @@ def _split_to_rank(workload: TrainWorkload, layout: Layout) -> tuple[TrainWorklo
 
 
 def _get_job(question: TrainQuestion, context_ranks: int, cache: PassCache) -> TrainJob:
-    """Return the job of a rank, checked and made once for every batch and sequence.
+    """Return the job of a rank, checked and made once.
 
-    Raises what the checks raise.
+    It serves every batch and sequence. Raises what the checks raise.
     """
     model, workload, layout = question.model, question.workload, question.layout
     jobs: Memo[TrainJob] = cache.get_memo("torchtitan jobs", MAX_RECORDINGS)

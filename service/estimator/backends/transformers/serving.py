@@ -52,7 +52,7 @@ its own for it.
 
 
 def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
-    """Return the partial estimate of one replica of a decoder, a rank's shard of it.
+    """Return the partial estimate of a decoder's replica.
 
     Corrections that were measured are added to its instants.
     """

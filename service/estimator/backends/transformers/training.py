@@ -86,9 +86,9 @@ class TrainJob:
 
 
 def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
-    """Return the job of a question, checked and made once for every batch and sequence.
+    """Return the job of a question, checked and made once.
 
-    Raises what the checks raise.
+    It serves every batch and sequence. Raises what the checks raise.
     """
     model, workload, layout = question.model, question.workload, question.layout
     jobs: Memo[TrainJob] = cache.get_memo("training jobs")
@@ -117,7 +117,7 @@ def _get_prices(job: TrainJob, shape: BatchShape, cache: PassCache) -> StepPrice
 def _replay(
     question: TrainQuestion, model: Architecture, timeline: Timeline, cache: PassCache
 ) -> ReplayResult | None:
-    """Return what the allocator makes of a step, where the question wants it to be known."""
+    """Return the replay of a step in the requested detail."""
     if question.detail is Detail.REPLAYED:
         return cache.replays.replay_training(model, question.workload, question.layout, timeline)
     if question.detail is Detail.LEAST:

@@ -1,4 +1,6 @@
-"""PyTorch's caching allocator: which block a request gets, and what is split, merged, reserved.
+"""PyTorch's caching allocator.
+
+It decides which block a request gets, and which blocks are split, merged and reserved.
 
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on
 one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
@@ -67,7 +69,10 @@ class Pool:
         self._spares: list[Block] = []
 
     def find(self, size: i64, address: i64) -> i64:
-        """Return the index of the first block that is not below a size and an address."""
+        """Return the index of the first block not below a key.
+
+        The key is the block's size, then its address.
+        """
         if not COMPILED:
             return bisect_left(self._keys, size << _ADDRESS_BITS | address)
         blocks = self.blocks
@@ -100,7 +105,10 @@ class Pool:
             self.blocks.insert(index, block)
 
     def replace(self, index: i64, block: Block) -> None:
-        """Add a block instead of another one, which mostly has its neighbours in the list."""
+        """Replace a block of the list with another one.
+
+        The two mostly have the same neighbours in the list.
+        """
         blocks, keys = self.blocks, self._keys
         if COMPILED:
             stays = (index == 0 or _is_below(blocks[index - 1], block)) and (
@@ -120,7 +128,10 @@ class Pool:
             self.insert(block)
 
     def split(self, index: i64, size: i64) -> None:
-        """Take a block out of the list, cut down to a size; what remains of it is free."""
+        """Take a part of a block out of the list.
+
+        The remainder stays free.
+        """
         block = self.blocks[index]
         after = block.after
         remainder = self._spares.pop() if self._spares else Block(0, 0)
@@ -178,11 +189,14 @@ class CachingAllocator:
         self._next_address: i64 = 0
 
     def get_pool(self, size: i64) -> Pool:
-        """Return the pool that a request or a block in use belongs to."""
+        """Return the pool for blocks of a size."""
         return self.small if size <= _SMALL else self.large
 
     def allocate(self, size: i64) -> Block:
-        """Return the smallest free block of at least ``size``, or a part of a new segment."""
+        """Return the smallest free block of at least ``size``.
+
+        Without one, it is a part of a new segment.
+        """
         pool = self.small if size <= _SMALL else self.large
         index = self._find_best_fit(pool, size)
         if index == len(pool.blocks):
@@ -201,7 +215,10 @@ class CachingAllocator:
         return block
 
     def free(self, block: Block) -> None:
-        """Take a block back, and merge it with its neighbours; it is no longer the caller's."""
+        """Take a block back and merge it with its neighbours.
+
+        It is no longer the caller's.
+        """
         self.allocated -= block.size
         pool = self.small if block.size <= _SMALL else self.large
         pool.merge(block)
@@ -218,9 +235,10 @@ class CachingAllocator:
     def run(
         self, order: tuple[int, ...], sizes: list[int], check: CancelCheck | None = None
     ) -> dict[int, Block]:
-        """Allocate ``sizes[i]`` for each event ``i``, free it for ``~i``; return what stays.
+        """Allocate and free in the order of events.
 
-        Events without a size are skipped. ``check`` is called now and then, and may raise.
+        Event ``i`` allocates ``sizes[i]`` and ``~i`` frees it. Returns the blocks that stay. Events
+        without a size are skipped. ``check`` is called now and then, and may raise.
         """
         live: list[Block | None] = [None] * len(sizes)
         for begin in range(0, len(order), _EVENTS_PER_CHECK):
@@ -244,7 +262,10 @@ class CachingAllocator:
         return pool.find(size, 0)
 
     def _reserve(self, pool: Pool, size: i64) -> None:
-        """Add a new segment; none touches another, so that blocks merge within one only."""
+        """Add a new segment.
+
+        None touches another, so that blocks merge within one only.
+        """
         segment: i64 = (
             _LARGE_SEGMENT
             if size < _LARGE
@@ -258,7 +279,10 @@ class CachingAllocator:
 
 
 class ExpandableAllocator(CachingAllocator):
-    """The allocator with one segment per pool that grows by pages, split down to 512 bytes."""
+    """Allocator with one segment per pool that grows by pages.
+
+    Blocks are split down to 512 bytes.
+    """
 
     def __init__(self) -> None:
         """Start with two segments that have no memory yet."""
@@ -267,7 +291,10 @@ class ExpandableAllocator(CachingAllocator):
         self.small = Pool(is_small=True, max_unsplit=0, end=Block(1 << (_ADDRESS_BITS - 1), 0))
 
     def _find_best_fit(self, pool: Pool, size: i64) -> i64:
-        """Return the index of the best fit; the block that could grow is taken last."""
+        """Return the index of the best fit.
+
+        The block that could grow is taken last.
+        """
         index = pool.find(size, 0)
         blocks = pool.blocks
         if index + 1 < len(blocks) and blocks[index].after is pool.end:
@@ -275,7 +302,10 @@ class ExpandableAllocator(CachingAllocator):
         return index
 
     def _reserve(self, pool: Pool, size: i64) -> None:
-        """Grow the segment by whole pages, from its last block on when that is free."""
+        """Grow the segment by whole pages.
+
+        It grows from its last block on when that is free.
+        """
         end = pool.end
         assert end is not None  # noqa: S101 - both pools of this allocator were made with one
         last = end.before

@@ -112,7 +112,10 @@ class ReplayCache:
     def _list_tensors(
         self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
     ) -> JobTensors:
-        """Return the tensors outside of the passes, which no batch and no sequence changes."""
+        """Return the tensors outside of the passes.
+
+        No batch and no sequence changes them.
+        """
         static = timeline.static_memory
         key = (static, get_fixed_fields(workload), layout)
         if key not in self._tensors:
