@@ -19,10 +19,10 @@ from service.embedded.events import NULL_LOG
 _OWNER = """
 import signal, sys
 from pathlib import Path
-from service.embedded.{server} import running_{server}
+from service.embedded.{server} import run_{server}
 # Whoever starts the tests in the background of a shell hands down that SIGINT is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with running_{server}(Path(sys.argv[1])) as url:
+with run_{server}(Path(sys.argv[1])) as url:
     print(url, flush=True)
     signal.pause()
 """

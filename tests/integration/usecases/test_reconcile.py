@@ -250,7 +250,7 @@ def test_the_loop_runs_until_it_is_told_to_stop(sessions: Sessions) -> None:
     loop = threading.Thread(
         target=run_forever,
         args=(sessions,),
-        kwargs={"settings": settings, "ring": skip_notification, "stop": stop},
+        kwargs={"settings": settings, "notify": skip_notification, "stop": stop},
     )
 
     loop.start()

@@ -24,7 +24,7 @@ class Replay:
 def replay(ledger: Ledger, kind: Allocator) -> Replay:
     """Run a ledger through the caching allocator.
 
-    The allocator has the full device to itself (``service.estimator.allocator.caching``).
+    The allocator has the full device to itself (the estimator's ``caching_allocator``).
     """
     allocator = make_allocator(kind)
     blocks: dict[int, Block] = {}

@@ -156,7 +156,7 @@ def record_storages(
 ) -> Iterator[StorageRecorder]:
     """Record the storages of a block, into ``ledger`` or a new one.
 
-    The marks of ``worker.probes.recorder`` divide it.
+    The marks of ``worker.probes.run.recorder`` divide it.
     """
     recorder = StorageRecorder(Ledger() if ledger is None else ledger, scratch)
     with listen_to_marks(recorder.ledger.mark), _record_resizes(recorder), recorder:
