@@ -35,7 +35,9 @@ def write_page(tables: Sequence[Table]) -> None:
     head = _HEAD.format(
         cores=os.cpu_count(), machine=platform.machine(), python=platform.python_version()
     )
-    PAGE.write_text("\n".join([head, *("\n".join(_iter_lines(table)) + "\n" for table in tables)]))
+    redesign = Path(__file__).with_name("redesign.md").read_text(encoding="utf-8")
+    pages = ["\n".join(_iter_lines(table)) + "\n" for table in tables]
+    PAGE.write_text("\n".join([head, *pages, redesign]), encoding="utf-8")
 
 
 def _iter_lines(table: Table) -> Iterator[str]:
