@@ -10,9 +10,7 @@ from service.client.generated.models import (
     GpuByMemory,
     InlineModel,
     LayoutRequest,
-    ServeCeiling,
     ServeRequest,
-    TrainCeiling,
     TrainRequest,
 )
 
@@ -20,7 +18,6 @@ Plain: TypeAlias = Mapping[str, Any]
 """An object of the contract as plain JSON; the server refuses a word that it does not know."""
 Model: TypeAlias = str | InlineModel | Plain
 Workload: TypeAlias = TrainRequest | ServeRequest | Plain
-OpenWorkload: TypeAlias = TrainCeiling | ServeCeiling | TrainRequest | ServeRequest | Plain
 Gpu: TypeAlias = str | GpuByMemory | Plain
 Layout: TypeAlias = LayoutRequest | Plain
 

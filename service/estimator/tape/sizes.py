@@ -42,14 +42,6 @@ def per_score(count: int) -> Size:
     return (0, 0, 0, 0, 0, count)
 
 
-def of_each_token(numel: Size) -> Size:
-    """Return a processed-token size spread over every token.
-
-    The result is as large for every token as ``numel`` is for those that are processed.
-    """
-    return per_token(numel[1] + numel[3])
-
-
 def add(left: Size, right: Size) -> Size:
     """Return the sum of two sizes."""
     a, b, c, d, e, f = left

@@ -32,7 +32,7 @@ sense.
 MAX_DATA_PARALLEL = 1024
 MAX_PIPELINE_PARALLEL = 16
 
-_ADAMW = frozenset({"adamw", "adamw_loop", "adamw_fused", "adamw_foreach", "adamw_bnb"})
+_ADAMW = frozenset({"adamw", "adamw_loop", "adamw_fused", "adamw_bnb"})
 _EIGHT_BITS = ("adamw_8bit", "paged_adamw_8bit")
 _MEMORY_SAVING_LOSSES = (Loss.FUSED_CROSS_ENTROPY, Loss.CHUNKED, Loss.FUSED_LINEAR)
 

@@ -20,8 +20,6 @@ TIME_LIMITS = (
 _TRAINING_LIMITS = ("global_batch_size", "max_step_time_s", "max_hours")
 _SERVING_LIMITS = ("max_prefill_time_s", "max_time_per_output_token_s", "min_num_sequences")
 OFFLOADING, QUANTIZING = "offload", "quantization"
-ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
-"""What a search uses only where the request allows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import msgspec
 
 from service.base.typed import convert
-from service.calibration.derive import Calibration, calibrate
+from service.calibration.derive import calibrate
 from service.calibration.evidence import Evidence, Quantity
 from service.calibration.key import build_calibration_key, get_run_kind
 from service.calibration.pool import Group, Member
@@ -64,16 +64,6 @@ def load_shipped_evidence(address: str, quantity: Quantity) -> tuple[Evidence, .
         for sample in evidence_set.evidence
         if sample.quantity is quantity
     )
-
-
-def find_shipped_calibration(key: str, quantity: Quantity) -> Calibration | None:
-    """Return the shipped calibration of a key."""
-    members = (
-        member
-        for member in load_shipped_members()
-        if member.key == key and member.group.quantity is quantity
-    )
-    return next((member.calibration for member in members), None)
 
 
 def make_group(evidence_set: EvidenceSet, quantity: Quantity) -> Group:

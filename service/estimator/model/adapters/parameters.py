@@ -33,11 +33,6 @@ def iter_linear_factors(layer: Linear, lora: Lora) -> Iterator[Weight]:
         yield Weight(f"{layer.name}.lora_magnitude_vector", KIND, (layer.out_features,))
 
 
-def adapter_elements(layer: Linear, lora: Lora) -> int:
-    """Return the elements of an adapter."""
-    return sum(weight.numel for weight in iter_linear_factors(layer, lora))
-
-
 def has_scaled_input(layer: Linear) -> bool:
     """Return whether IA3 scales a layer's input, not its output.
 

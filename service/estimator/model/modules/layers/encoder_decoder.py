@@ -139,11 +139,6 @@ class EncoderDecoderLayer:
         """Key and value elements that the cache keeps per decoder token."""
         return 2 * self.attention.key.out_features if self.reads_memory else 0
 
-    @property
-    def memory_elements_per_token(self) -> int:
-        """Key and value elements that the cache keeps per encoder position."""
-        return self.cache_elements_per_token
-
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the layer, which drops its input.
 
