@@ -3,8 +3,6 @@
 It selects the pass and the model that are timed.
 """
 
-from typing import TypeVar
-
 from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import get_fixed_fields
 from service.estimator.model.architecture import Architecture
@@ -14,6 +12,7 @@ from service.estimator.speed.work import ForwardWork, count_forward_work
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import (
     Attention,
@@ -22,8 +21,6 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-
-V = TypeVar("V")
 
 MAX_WORKS = 256
 
@@ -36,9 +33,8 @@ class WorkCache:
 
     def __init__(self, capacity: int = MAX_WORKS) -> None:
         """Keep the work of at most ``capacity`` passes, and as many timers."""
-        self._capacity = capacity
-        self._works: dict[object, ForwardWork] = {}
-        self._timers: dict[object, StepTimer] = {}
+        self._works: Memo[ForwardWork] = Memo(capacity)
+        self._timers: Memo[StepTimer] = Memo(capacity)
 
     def get_work(
         self,
@@ -57,12 +53,12 @@ class WorkCache:
         length = length if model.chunked else 0
         key = (model.spec, dtype, autocast, attention, lora, length)
         work = self._works.get(key)
-        if work is None:
-            work = count_forward_work(
-                model, dtype=dtype, autocast=autocast, attention=attention, lora=lora, length=length
-            )
-            _store(self._works, key, work, self._capacity)
-        return work
+        if work is not None:
+            return work
+        work = count_forward_work(
+            model, dtype=dtype, autocast=autocast, attention=attention, lora=lora, length=length
+        )
+        return self._works.store(key, work)
 
     def get_timer(self, model: Architecture, workload: TrainWorkload, device: Device) -> StepTimer:
         """Return the timer of a workload's steps on a GPU.
@@ -81,15 +77,8 @@ class WorkCache:
         # likes.
         if timer is None or (timer.device is not device and timer.device != device):
             timer = make_step_timer(model, workload, device, self)
-            _store(self._timers, key, timer, self._capacity)
+            self._timers.store(key, timer)
         return timer
-
-
-def _store(entries: dict[object, V], key: object, value: V, capacity: int) -> None:
-    """Store a value, dropping the oldest ones beyond the capacity."""
-    for oldest in list(entries)[: len(entries) - capacity + 1]:
-        entries.pop(oldest, None)
-    entries[key] = value
 
 
 def find_untimed_reason(model: Architecture, device: Device) -> str | None:

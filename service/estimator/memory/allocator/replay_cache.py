@@ -5,7 +5,6 @@ Its owner keeps it, so that the same question is replayed once.
 
 from copy import copy
 from dataclasses import replace
-from typing import TypeVar
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
 from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
@@ -13,7 +12,6 @@ from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import (
     build_setup_pass,
-    get_fixed_fields,
     resolve_batch_shape,
 )
 from service.estimator.model.architecture import Architecture
@@ -22,9 +20,8 @@ from service.estimator.passes.stored_recordings import RecordingStore, load_trai
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.workload import Allocator, TrainWorkload
-
-V = TypeVar("V")
 
 MAX_LOGS = 8
 """A pass of a deep model is some ten thousand events."""
@@ -55,9 +52,10 @@ class ReplayCache:
     def __init__(self, store: RecordingStore | None = None) -> None:
         """Start empty; ``store`` keeps logs between processes."""
         self._store = store
-        self._logs: dict[object, Events] = {}
-        self._tensors: dict[object, JobTensors] = {}
-        self._replays: dict[object, ReplayResult | None] = {}
+        self._logs: Memo[Events] = Memo(MAX_LOGS)
+        self._tensors: Memo[JobTensors] = Memo(MAX_LOGS)
+        # In a tuple each, because None is a result too.
+        self._replays: Memo[tuple[ReplayResult | None]] = Memo(MAX_REPLAYS)
         self._check: CancelCheck = lambda: None
 
     def with_cancellation(self, check: CancelCheck) -> "ReplayCache":
@@ -78,9 +76,10 @@ class ReplayCache:
         None where the order of its allocations is not known.
         """
         key = (model.spec, model.quantization, workload, layout)
-        if key not in self._replays:
-            _store(self._replays, key, self._replay(model, workload, layout, timeline), MAX_REPLAYS)
-        return self._replays[key]
+        entry = self._replays.get(key)
+        if entry is None:
+            entry = self._replays.store(key, (self._replay(model, workload, layout, timeline),))
+        return entry[0]
 
     def _replay(
         self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
@@ -117,26 +116,23 @@ class ReplayCache:
         No batch and no sequence changes them.
         """
         static = timeline.static_memory
-        key = (static, get_fixed_fields(workload), layout)
-        if key not in self._tensors:
-            tensors = list_training_tensors(
+        tensors = self._tensors.get(static)
+        if tensors is not None:
+            return tensors
+        return self._tensors.store(
+            static,
+            list_training_tensors(
                 model, workload, layout, static.trained, static.states, static.buckets
-            )
-            _store(self._tensors, key, tensors, MAX_LOGS)
-        return self._tensors[key]
+            ),
+        )
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)
-        if key not in self._logs:
-            _store(self._logs, key, load_training_log(model, config, self._store), MAX_LOGS)
-        return self._logs[key]
+        events = self._logs.get(key)
+        if events is not None:
+            return events
+        return self._logs.store(key, load_training_log(model, config, self._store))
 
 
 def _find_peak(timeline: Timeline) -> int:
     return max(moment.allocated_bytes for moment in timeline.peaks)
-
-
-def _store(entries: dict[object, V], key: object, value: V, capacity: int) -> None:
-    for oldest in list(entries)[: len(entries) - capacity + 1]:
-        entries.pop(oldest, None)
-    entries[key] = value
