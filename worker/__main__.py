@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 from service.db.session import make_engine, make_sessions
 from service.jobs.contract import ProbeDevice
 from service.jobs.notify import refuse_pickle

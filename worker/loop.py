@@ -8,7 +8,8 @@ second SIGTERM, gives it up so that another worker can begin it again at once.
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
@@ -48,7 +49,7 @@ class WorkerLoop:
     open_sessions: MakeSessions
     idle_gpu: IdleGpu | None = None
     _job_process: JobProcess | None = None
-    _is_idle: bool = True
+    _is_waiting: bool = False
     _stopping: bool = False
     _abandons_job: bool = False
     _next_beat: float = 0.0
@@ -74,18 +75,18 @@ class WorkerLoop:
     def run_queued(self, *, send_heartbeat: Callable[[], None] | None = None) -> None:
         """Send a heartbeat and run the jobs that Postgres has queued.
 
-        ``send_heartbeat`` is for Redis, during a job.
+        ``send_heartbeat`` is for Redis, during a job. Raises StopRequested after a signal.
         """
-        while not self._stopping:
-            try:
-                self._beat(is_busy=False)
-                payload = self._poll()
-            except ServiceError as error:
-                _log.warning("database.away", reason=error.detail)
-                return
-            if payload is None or not self.run_job(payload, send_heartbeat=send_heartbeat):
-                return
-        raise StopRequested
+        with self._hold_signals():
+            while not self._stopping:
+                try:
+                    self._beat(is_busy=False)
+                    payload = self._poll()
+                except ServiceError as error:
+                    _log.warning("database.away", reason=error.detail)
+                    return
+                if payload is None or not self.run_job(payload, send_heartbeat=send_heartbeat):
+                    return
 
     def run_job(
         self, payload: JobPayload, *, send_heartbeat: Callable[[], None] | None = None
@@ -94,8 +95,6 @@ class WorkerLoop:
 
         Returns False when the process died without having claimed the job.
         """
-        # From here a signal raises nothing: neither the horse nor its account may be lost to it.
-        self._is_idle = False
         try:
             self._job_process = JobProcess(
                 lambda: tasks.run_attempt(self.context, self.open_sessions(), payload)
@@ -108,8 +107,37 @@ class WorkerLoop:
             return status == 0 or self._release(payload, status)
         finally:
             self._job_process = None
-            self._is_idle = True
             self._next_beat = self._next_poll = 0.0
+
+    @contextmanager
+    def _wait_for_signals(self) -> Iterator[None]:
+        """Let a signal end a sleep or a wait for Redis."""
+        self._is_waiting = True
+        try:
+            # A signal that came just before has raised nothing.
+            self._raise_if_stopping()
+            yield
+        finally:
+            self._is_waiting = False
+
+    @contextmanager
+    def _hold_signals(self) -> Iterator[None]:
+        """Let no signal break off what runs; raise StopRequested after it.
+
+        A connection that is left in the middle of a statement cannot be used or given back, and
+        neither a job's process nor its account may be lost.
+        """
+        was_waiting, self._is_waiting = self._is_waiting, False
+        try:
+            yield
+            self._is_waiting = was_waiting
+            self._raise_if_stopping()
+        finally:
+            self._is_waiting = was_waiting
+
+    def _raise_if_stopping(self) -> None:
+        if self._stopping:
+            raise StopRequested
 
     @property
     def _wait_s(self) -> float:
@@ -134,7 +162,7 @@ class WorkerLoop:
                 self._listen(connect_to_listen(redis_url))
             except RedisError as error:
                 _log.warning("bell.unreachable", reason=str(error))
-        if not self._stopping:
+        with self._wait_for_signals():
             time.sleep(self._wait_s)
 
     def _listen(self, connection: "Redis") -> None:
@@ -155,7 +183,8 @@ class WorkerLoop:
             wait_s=self._wait_s,
         )
         try:
-            listener.work(logging_level=None)
+            with self._wait_for_signals():
+                listener.work(logging_level=None)
         finally:
             connection.close()
 
@@ -211,7 +240,7 @@ class WorkerLoop:
     def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
         self._abandons_job = self._abandons_job or self._stopping or signum == signal.SIGINT
         self._stopping = True
-        if self._is_idle:
+        if self._is_waiting:
             raise StopRequested
         if self._abandons_job and self._job_process is not None:
             self._job_process.kill()

@@ -9,14 +9,8 @@ from statistics import median, quantiles
 import torch
 
 from service.estimator.rules.obstacles import is_distributed
-from service.jobs.contract import (
-    InstantReading,
-    Peaks,
-    ProbeDevice,
-    ProbeReading,
-    ProbeResult,
-    StepTime,
-)
+from service.jobs.contract import ProbeDevice, ProbeResult
+from service.jobs.readings import InstantReading, Peaks, ProbeReading, StepTime
 from service.probing.plan import ProbePlan
 from worker.probes.answer import is_linear
 from worker.probes.attention.names import Kernel

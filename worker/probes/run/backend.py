@@ -9,8 +9,9 @@ from typing import Protocol
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
-from service.jobs.contract import AtPeak, FailureKind, ProbeDevice, Sample
+from service.jobs.contract import FailureKind, ProbeDevice, Sample
 from service.jobs.host import Host
+from service.jobs.readings import AtPeak
 from service.probing.plan import Point
 from service.probing.refusal import Refusal
 from worker.probes.attention.names import Kernel

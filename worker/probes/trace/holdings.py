@@ -6,7 +6,7 @@ They are given by kind, and by the largest groups of tensors that are alike.
 from collections import Counter
 from dataclasses import dataclass
 
-from service.jobs.contract import AtPeak, HeldTensors
+from service.jobs.readings import AtPeak, HeldTensors
 from worker.probes.run.session import select_steady_stretches
 from worker.probes.trace.ledger import Ledger, compute_stretches
 from worker.probes.trace.roles import Role
