@@ -39,7 +39,7 @@ from service.api.resources import (
 )
 from service.api.resources.measurements import jobs as measurements
 from service.api.resources.measurements import withdrawals
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 from service.catalog import models as catalogue
 from service.db.migrate import get_head_revision
 from service.db.session import make_engine, make_sessions
@@ -117,17 +117,8 @@ def create_app(settings: Settings) -> ASGIApp:
     notifier = _make_notifier(settings, on_failure=metrics.count_failed_notification)
     ping_redis = None if notifier is None else notifier.ping
     specs = _make_specs(sessions)
-    corrections = CorrectionCache(
-        read_changed=partial(stored_calibrations.list_changed_since, sessions),
-        read_environments=partial(
-            list_running_environments, sessions, gone_after_s=settings.lease_s
-        ),
-        shipped=load_shipped_members,
-    )
-    key_cache = KeyCache(
-        read_keys=partial(stored_keys.read_live_keys, sessions),
-        record_use=partial(stored_keys.record_use, sessions),
-    )
+    corrections = _make_corrections(sessions, gone_after_s=settings.lease_s)
+    key_cache = _make_key_cache(sessions)
     throttle = make_throttle(settings.redis_url)
     tokens = _make_token_verifier(settings)
     deps = Dependencies(
@@ -139,14 +130,8 @@ def create_app(settings: Settings) -> ASGIApp:
         corrections=corrections,
         plans=PlanCache(store=make_recording_store(settings.cache_dir)),
         metrics=metrics,
-        read_snapshot=MetricsCache(
-            partial(
-                take_metrics_snapshot,
-                sessions,
-                gone_after_s=settings.lease_s,
-                learnt=BackgroundReader(partial(read_learning_statistics, sessions)),
-            ),
-            ping_redis=ping_redis,
+        read_snapshot=_make_metrics_cache(
+            sessions, gone_after_s=settings.lease_s, ping_redis=ping_redis
         ).read,
         readiness=partial(check_readiness, engine, ping_redis=ping_redis),
         guard=Guard(
@@ -159,13 +144,9 @@ def create_app(settings: Settings) -> ASGIApp:
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),
     )
-    refresher = Refresher(
-        (key_cache.refresh, specs.refresh, corrections.refresh), interval_s=REFRESH_INTERVAL_S
+    refreshers = _make_refreshers(
+        (key_cache.refresh, specs.refresh, corrections.refresh), tokens=tokens
     )
-    refreshers = [refresher]
-    if tokens is not None:
-        # An issuer that hangs must not keep the keys from being read.
-        refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))
     return make_application(
         deps,
         handlers=ROUTERS,
@@ -209,6 +190,41 @@ def _make_specs(sessions: Sessions) -> SpecCache:
         read_versions=partial(stored_models.read_versions, sessions),
         known_names=catalogue.list_model_names,
     )
+
+
+def _make_corrections(sessions: Sessions, *, gone_after_s: float) -> CorrectionCache:
+    return CorrectionCache(
+        read_changed=partial(stored_calibrations.list_changed_since, sessions),
+        read_environments=partial(list_running_environments, sessions, gone_after_s=gone_after_s),
+        shipped=load_shipped_members,
+    )
+
+
+def _make_key_cache(sessions: Sessions) -> KeyCache:
+    return KeyCache(
+        read_keys=partial(stored_keys.read_live_keys, sessions),
+        record_use=partial(stored_keys.record_use, sessions),
+    )
+
+
+def _make_metrics_cache(
+    sessions: Sessions, *, gone_after_s: float, ping_redis: Callable[[], bool] | None
+) -> MetricsCache:
+    learnt = BackgroundReader(partial(read_learning_statistics, sessions))
+    return MetricsCache(
+        partial(take_metrics_snapshot, sessions, gone_after_s=gone_after_s, learnt=learnt),
+        ping_redis=ping_redis,
+    )
+
+
+def _make_refreshers(
+    tasks: Sequence[Callable[[], None]], *, tokens: TokenVerifier | None
+) -> list[Refresher]:
+    refreshers = [Refresher(tasks, interval_s=REFRESH_INTERVAL_S)]
+    if tokens is not None:
+        # An issuer that hangs must not keep the keys from being read.
+        refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))
+    return refreshers
 
 
 def _make_recording_lifespans(cache_dir: Path | None) -> tuple[Lifespan, ...]:

@@ -11,17 +11,15 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import (
-    InstantReading,
     MeasureRequest,
     ModelSource,
-    Peaks,
     Priority,
     ProbeDevice,
-    ProbeReading,
     ProbeRequest,
     ProbeResult,
     TrainTask,
 )
+from service.jobs.readings import InstantReading, Peaks, ProbeReading
 
 TINY_LLAMA: dict[str, object] = {
     "model_type": "llama",

@@ -23,7 +23,7 @@ from service.db.migrate import upgrade
 from service.db.session import make_engine, make_sessions
 from service.embedded.postgres import run_postgres
 from service.embedded.redis import run_redis
-from service.runtime.settings import parse_psycopg_url
+from service.runtime.variables import parse_psycopg_url
 
 TEMPLATE = "headroom_template"
 # A test's data need not outlive a power cut.

@@ -5,104 +5,40 @@ They are wide enough that no number hides behind rounding, and quick to run.
 
 from collections.abc import Mapping
 
-Config = dict[str, object]
-
-_ROTARY: Config = {
-    "vocab_size": 1000,
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-}
-_GROUPED = _ROTARY | {"head_dim": 32}
-_GPT: Config = {"vocab_size": 1000, "n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 512}
-_LEARNED: Config = {
-    "vocab_size": 1000,
-    "hidden_size": 128,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 512,
-    "max_position_embeddings": 512,
-}
-_TWO_STACKS: Config = {
-    "vocab_size": 1000,
-    "d_model": 128,
-    "encoder_layers": 2,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 256,
-    "decoder_ffn_dim": 256,
-    "max_position_embeddings": 512,
-}
-_T5: Config = {
-    "vocab_size": 1000,
-    "d_model": 128,
-    "d_kv": 32,
-    "d_ff": 256,
-    "num_layers": 2,
-    "num_decoder_layers": 3,
-    "num_heads": 4,
-}
-_CLIP_VISION: Config = {
-    "model_type": "clip_vision_model",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "image_size": 56,
-    "patch_size": 14,
-    "projection_dim": 64,
-}
-_QWEN_TEXT = _ROTARY | {
-    "rope_scaling": {"type": "mrope", "rope_type": "default", "mrope_section": [4, 6, 6]}
-}
-_QWEN_VISION: Config = {
-    "depth": 2,
-    "num_heads": 4,
-    "patch_size": 14,
-    "spatial_merge_size": 2,
-    "temporal_patch_size": 2,
-    "in_channels": 3,
-}
-_EXPERTS: Config = {"num_experts_per_tok": 2, "moe_intermediate_size": 64}
-_MAMBA: Config = {
-    "vocab_size": 1000,
-    "hidden_size": 128,
-    "num_hidden_layers": 3,
-    "state_size": 16,
-    "expand": 2,
-    "conv_kernel": 4,
-}
-_MAMBA2: Config = {
-    "mamba_d_state": 16,
-    "mamba_d_conv": 4,
-    "mamba_expand": 2,
-    "mamba_n_heads": 8,
-    "mamba_d_head": 32,
-    "mamba_n_groups": 1,
-}
+from tests.tiny_shapes import (
+    CLIP_VISION,
+    EXPERTS,
+    GPT,
+    GROUPED,
+    LEARNED,
+    MAMBA,
+    MAMBA2,
+    QWEN_TEXT,
+    QWEN_VISION,
+    ROTARY,
+    T5,
+    TWO_STACKS,
+    Config,
+)
 
 TINY: Mapping[str, Config] = {
-    "arcee": _ROTARY,
-    "bamba": _ROTARY | _MAMBA2 | {"attn_layer_indices": [1], "mamba_chunk_size": 16},
-    "bart": _TWO_STACKS,
-    "bert": _LEARNED,
+    "arcee": ROTARY,
+    "bamba": ROTARY | MAMBA2 | {"attn_layer_indices": [1], "mamba_chunk_size": 16},
+    "bart": TWO_STACKS,
+    "bert": LEARNED,
     "bloom": {"vocab_size": 1000, "hidden_size": 128, "n_layer": 3, "n_head": 4},
-    "camembert": _LEARNED,
+    "camembert": LEARNED,
     "clip": {
         "projection_dim": 64,
-        "text_config": _LEARNED
+        "text_config": LEARNED
         | {"model_type": "clip_text_model", "max_position_embeddings": 77, "projection_dim": 64},
-        "vision_config": _CLIP_VISION,
+        "vision_config": CLIP_VISION,
     },
-    "codegen": _GPT | {"rotary_dim": 16},
-    "cohere": _ROTARY,
-    "cohere2": _GROUPED | {"sliding_window": 256},
-    "deepseek_v2": _ROTARY
-    | _EXPERTS
+    "codegen": GPT | {"rotary_dim": 16},
+    "cohere": ROTARY,
+    "cohere2": GROUPED | {"sliding_window": 256},
+    "deepseek_v2": ROTARY
+    | EXPERTS
     | {
         "num_key_value_heads": 4,
         "kv_lora_rank": 32,
@@ -117,8 +53,8 @@ TINY: Mapping[str, Config] = {
         "topk_group": 1,
         "topk_method": "greedy",
     },
-    "deepseek_v3": _ROTARY
-    | _EXPERTS
+    "deepseek_v3": ROTARY
+    | EXPERTS
     | {
         "num_key_value_heads": 4,
         "kv_lora_rank": 32,
@@ -140,7 +76,7 @@ TINY: Mapping[str, Config] = {
         "hidden_dim": 256,
         "max_position_embeddings": 512,
     },
-    "exaone4": _GROUPED
+    "exaone4": GROUPED
     | {"num_hidden_layers": 4, "sliding_window": 16, "sliding_window_pattern": 2},
     "falcon": {
         "vocab_size": 1000,
@@ -149,24 +85,24 @@ TINY: Mapping[str, Config] = {
         "num_attention_heads": 4,
         "alibi": False,
     },
-    "falcon_mamba": _MAMBA,
-    "gemma": _GROUPED,
-    "gemma2": _GROUPED | {"sliding_window": 256, "query_pre_attn_scalar": 32},
+    "falcon_mamba": MAMBA,
+    "gemma": GROUPED,
+    "gemma2": GROUPED | {"sliding_window": 256, "query_pre_attn_scalar": 32},
     "gemma3": {
         "mm_tokens_per_image": 4,
         "image_token_index": 990,
         "boi_token_index": 991,
         "eoi_token_index": 992,
-        "text_config": _GROUPED
+        "text_config": GROUPED
         | {"model_type": "gemma3_text", "sliding_window": 256, "sliding_window_pattern": 2},
-        "vision_config": _CLIP_VISION
+        "vision_config": CLIP_VISION
         | {"model_type": "siglip_vision_model", "vision_use_head": False},
     },
-    "gemma3_text": _GROUPED | {"sliding_window": 256, "sliding_window_pattern": 2},
-    "glm": _GROUPED | {"pad_token_id": 0},
-    "glm4": _GROUPED | {"pad_token_id": 0},
-    "glm4_moe": _GROUPED
-    | _EXPERTS
+    "gemma3_text": GROUPED | {"sliding_window": 256, "sliding_window_pattern": 2},
+    "glm": GROUPED | {"pad_token_id": 0},
+    "glm4": GROUPED | {"pad_token_id": 0},
+    "glm4_moe": GROUPED
+    | EXPERTS
     | {
         "n_routed_experts": 4,
         "n_shared_experts": 1,
@@ -174,8 +110,8 @@ TINY: Mapping[str, Config] = {
         "n_group": 1,
         "topk_group": 1,
     },
-    "gpt2": _GPT,
-    "gpt_bigcode": _GPT | {"multi_query": True},
+    "gpt2": GPT,
+    "gpt_bigcode": GPT | {"multi_query": True},
     "gpt_neo": {
         "vocab_size": 1000,
         "hidden_size": 128,
@@ -185,12 +121,12 @@ TINY: Mapping[str, Config] = {
         "attention_types": [[["global", "local"], 2]],
         "window_size": 256,
     },
-    "gpt_neox": _LEARNED,
-    "gptj": _GPT | {"rotary_dim": 16},
-    "gpt_oss": _GROUPED | _EXPERTS | {"num_local_experts": 4, "sliding_window": 256},
-    "granite": _ROTARY,
-    "granitemoe": _ROTARY | _EXPERTS | {"num_local_experts": 4},
-    "jamba": _ROTARY
+    "gpt_neox": LEARNED,
+    "gptj": GPT | {"rotary_dim": 16},
+    "gpt_oss": GROUPED | EXPERTS | {"num_local_experts": 4, "sliding_window": 256},
+    "granite": ROTARY,
+    "granitemoe": ROTARY | EXPERTS | {"num_local_experts": 4},
+    "jamba": ROTARY
     | {
         "num_hidden_layers": 4,
         "attn_layer_period": 4,
@@ -204,8 +140,8 @@ TINY: Mapping[str, Config] = {
         "mamba_expand": 2,
         "mamba_dt_rank": 8,
     },
-    "llama": _ROTARY,
-    "llama4_text": _GROUPED
+    "llama": ROTARY,
+    "llama4_text": GROUPED
     | {
         "intermediate_size_mlp": 256,
         "num_local_experts": 4,
@@ -215,28 +151,28 @@ TINY: Mapping[str, Config] = {
     "llava": {
         "image_token_index": 990,
         "image_seq_length": 16,
-        "text_config": _ROTARY | {"model_type": "llama"},
-        "vision_config": _CLIP_VISION,
+        "text_config": ROTARY | {"model_type": "llama"},
+        "vision_config": CLIP_VISION,
     },
-    "mamba": _MAMBA | {"time_step_rank": 8},
-    "mamba2": _MAMBA | {"num_heads": 8, "head_dim": 32, "n_groups": 1, "chunk_size": 16},
-    "mbart": _TWO_STACKS,
-    "ministral": _GROUPED | {"sliding_window": 256},
-    "mistral": _GROUPED | {"sliding_window": None},
+    "mamba": MAMBA | {"time_step_rank": 8},
+    "mamba2": MAMBA | {"num_heads": 8, "head_dim": 32, "n_groups": 1, "chunk_size": 16},
+    "mbart": TWO_STACKS,
+    "ministral": GROUPED | {"sliding_window": 256},
+    "mistral": GROUPED | {"sliding_window": None},
     "mistral3": {
         "tie_word_embeddings": False,
-        "text_config": _GROUPED | {"model_type": "mistral", "sliding_window": None},
-        "vision_config": _CLIP_VISION | {"model_type": "pixtral"},
+        "text_config": GROUPED | {"model_type": "mistral", "sliding_window": None},
+        "vision_config": CLIP_VISION | {"model_type": "pixtral"},
     },
-    "mixtral": _ROTARY | _EXPERTS | {"num_local_experts": 4},
-    "modernbert": _LEARNED | {"num_hidden_layers": 4, "local_attention": 128, "pad_token_id": 0},
+    "mixtral": ROTARY | EXPERTS | {"num_local_experts": 4},
+    "modernbert": LEARNED | {"num_hidden_layers": 4, "local_attention": 128, "pad_token_id": 0},
     "mpt": {"vocab_size": 1000, "d_model": 128, "n_layers": 3, "n_heads": 4, "max_seq_len": 512},
-    "mt5": _T5 | {"feed_forward_proj": "gated-gelu"},
-    "nemotron": _GROUPED,
-    "olmo": _ROTARY,
-    "olmo2": _ROTARY,
-    "olmo3": _ROTARY | {"num_hidden_layers": 4, "sliding_window": 16, "pad_token_id": 0},
-    "olmoe": _ROTARY | _EXPERTS | {"num_experts": 4},
+    "mt5": T5 | {"feed_forward_proj": "gated-gelu"},
+    "nemotron": GROUPED,
+    "olmo": ROTARY,
+    "olmo2": ROTARY,
+    "olmo3": ROTARY | {"num_hidden_layers": 4, "sliding_window": 16, "pad_token_id": 0},
+    "olmoe": ROTARY | EXPERTS | {"num_experts": 4},
     "opt": {
         "vocab_size": 1000,
         "hidden_size": 128,
@@ -246,14 +182,14 @@ TINY: Mapping[str, Config] = {
         "max_position_embeddings": 512,
         "word_embed_proj_dim": 128,
     },
-    "phi": _ROTARY | {"partial_rotary_factor": 0.5},
-    "phi3": _ROTARY | {"pad_token_id": 0},
-    "phimoe": _ROTARY | _EXPERTS | {"num_local_experts": 4},
-    "qwen2": _ROTARY,
+    "phi": ROTARY | {"partial_rotary_factor": 0.5},
+    "phi3": ROTARY | {"pad_token_id": 0},
+    "phimoe": ROTARY | EXPERTS | {"num_local_experts": 4},
+    "qwen2": ROTARY,
     "qwen2_5_vl": {
         "image_token_id": 990,
-        "text_config": _QWEN_TEXT | {"model_type": "qwen2_5_vl_text"},
-        "vision_config": _QWEN_VISION
+        "text_config": QWEN_TEXT | {"model_type": "qwen2_5_vl_text"},
+        "vision_config": QWEN_VISION
         | {
             "model_type": "qwen2_5_vl",
             "hidden_size": 64,
@@ -263,17 +199,17 @@ TINY: Mapping[str, Config] = {
             "fullatt_block_indexes": [1],
         },
     },
-    "qwen2_moe": _ROTARY | _EXPERTS | {"num_experts": 4, "shared_expert_intermediate_size": 128},
+    "qwen2_moe": ROTARY | EXPERTS | {"num_experts": 4, "shared_expert_intermediate_size": 128},
     "qwen2_vl": {
         "image_token_id": 990,
-        "text_config": _QWEN_TEXT | {"model_type": "qwen2_vl_text"},
-        "vision_config": _QWEN_VISION
+        "text_config": QWEN_TEXT | {"model_type": "qwen2_vl_text"},
+        "vision_config": QWEN_VISION
         | {"model_type": "qwen2_vl", "embed_dim": 64, "hidden_size": 128, "mlp_ratio": 2},
     },
-    "qwen3": _GROUPED,
-    "qwen3_moe": _GROUPED | _EXPERTS | {"num_experts": 4},
-    "qwen3_next": _GROUPED
-    | _EXPERTS
+    "qwen3": GROUPED,
+    "qwen3_moe": GROUPED | EXPERTS | {"num_experts": 4},
+    "qwen3_next": GROUPED
+    | EXPERTS
     | {
         "num_hidden_layers": 4,
         "num_experts": 4,
@@ -283,14 +219,14 @@ TINY: Mapping[str, Config] = {
         "linear_key_head_dim": 16,
         "linear_value_head_dim": 16,
     },
-    "roberta": _LEARNED,
-    "seed_oss": _GROUPED | {"residual_dropout": 0.1},
-    "smollm3": _GROUPED | {"num_hidden_layers": 4, "pad_token_id": 0},
-    "stablelm": _ROTARY,
-    "starcoder2": _ROTARY,
-    "t5": _T5,
-    "vit": _LEARNED | {"image_size": 56, "patch_size": 14, "num_labels": 10},
-    "whisper": _TWO_STACKS
+    "roberta": LEARNED,
+    "seed_oss": GROUPED | {"residual_dropout": 0.1},
+    "smollm3": GROUPED | {"num_hidden_layers": 4, "pad_token_id": 0},
+    "stablelm": ROTARY,
+    "starcoder2": ROTARY,
+    "t5": T5,
+    "vit": LEARNED | {"image_size": 56, "patch_size": 14, "num_labels": 10},
+    "whisper": TWO_STACKS
     | {
         "num_mel_bins": 16,
         "max_source_positions": 50,
@@ -298,9 +234,9 @@ TINY: Mapping[str, Config] = {
         "pad_token_id": 0,
         "decoder_start_token_id": 1,
     },
-    "xlm-roberta": _LEARNED,
-    "zamba2": _ROTARY
-    | _MAMBA2
+    "xlm-roberta": LEARNED,
+    "zamba2": ROTARY
+    | MAMBA2
     | {
         "num_hidden_layers": 4,
         "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],

@@ -3,7 +3,7 @@
 import ipaddress
 import socket
 
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 
 
 def list_reachable_addresses(host: str) -> tuple[str, ...]:

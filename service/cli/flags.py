@@ -9,73 +9,28 @@ checked by the schema, so both refuse the same things in the same words.
 import argparse
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, inspect
+from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
 from service.cli.files import read_object
-from service.contract.schemas.workload import (
-    LayoutRequest,
-    LoraRequest,
-    OffloadRequest,
-    PeftRequest,
-    ServeRequest,
-    SpeculativeRequest,
-    TrainRequest,
-)
+from service.cli.schema_flags import Flag, iter_flags
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import LayoutRequest, TrainRequest
 from service.terminal.arguments import Switch, format_choices, make_choice_reader
 
-_SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
-    (inspect.IntType, int),
-    (inspect.FloatType, float),
-    (inspect.BoolType, bool),
-    (inspect.StrType, str),
-    (inspect.EnumType, str),
-    (inspect.LiteralType, str),
-    (inspect.ListType, list),
-)
 _INTEGER = re.compile(r"-?[0-9]+")
 _SELECTIVE = re.compile(r"selective:([0-9]+)")
-_NESTED: dict[str, type[Struct]] = {
-    "lora": LoraRequest,
-    "offload": OffloadRequest,
-    "peft": PeftRequest,
-    "speculative": SpeculativeRequest,
-}
 _TASKS: dict[str, type[Struct]] = {"train": TrainRequest, "serve": ServeRequest}
 _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
     ("training", ("workload",), TrainRequest),
     ("serving", ("workload",), ServeRequest),
     ("layout", ("layout",), LayoutRequest),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
-    """One flag: its request path and its values."""
-
-    path: tuple[str, ...]
-    kinds: frozenset[type]
-    help: str
-    choices: tuple[str, ...]
-
-    @property
-    def dest(self) -> str:
-        """Attribute under which argparse stores the value."""
-        return ".".join(self.path)
-
-    @property
-    def option(self) -> str:
-        """Name of the option, such as ``--lora-rank``.
-
-        It is the path below its section, with dashes.
-        """
-        return "--" + "-".join(self.path[1:]).replace("_", "-")
 
 
 def add_question(
@@ -116,7 +71,7 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
     seen: set[str] = set()
     for title, prefix, schema in _GROUPS:
         group = parser.add_argument_group(title)
-        for flag in _iter_flags(schema, prefix):
+        for flag in iter_flags(schema, prefix):
             if flag.dest not in seen:
                 seen.add(flag.dest)
                 _add_flag(group, flag)
@@ -266,60 +221,3 @@ def parse_number(text: str) -> int | float:
 
 def _parse_number_or_text(text: str) -> int | str:
     return int(text) if _INTEGER.fullmatch(text) else text
-
-
-def _iter_flags(schema: type[Struct], prefix: tuple[str, ...]) -> Iterator[Flag]:
-    kind = inspect.type_info(schema)
-    assert isinstance(kind, inspect.StructType)  # noqa: S101 - what a schema is
-    for field in kind.fields:
-        path = (*prefix, field.encode_name)
-        if field.encode_name in _NESTED:
-            yield from _iter_flags(_NESTED[field.encode_name], path)
-            continue
-        types = list(_flatten(field.type))
-        yield Flag(
-            path=path,
-            kinds=_collect_kinds(types),
-            help=_find_description(field.type),
-            choices=tuple(_iter_choices(types)),
-        )
-
-
-def _flatten(kind: inspect.Type) -> Iterator[inspect.Type]:
-    match kind:
-        case inspect.UnionType():
-            for part in kind.types:
-                yield from _flatten(part)
-        case inspect.Metadata():
-            yield from _flatten(kind.type)
-        case _:
-            yield kind
-
-
-def _collect_kinds(types: list[inspect.Type]) -> frozenset[type]:
-    return frozenset(
-        python for kind in types for schema, python in _SCALARS if isinstance(kind, schema)
-    )
-
-
-def _iter_choices(types: list[inspect.Type]) -> Iterator[str]:
-    for kind in types:
-        match kind:
-            case inspect.EnumType():
-                yield from (str(member.value) for member in kind.cls)
-            case inspect.LiteralType():
-                yield from (str(value) for value in kind.values)
-            case _:
-                pass
-
-
-def _find_description(kind: inspect.Type) -> str:
-    match kind:
-        case inspect.Metadata():
-            return str((kind.extra_json_schema or {}).get("description", "")) or _find_description(
-                kind.type
-            )
-        case inspect.UnionType():
-            return next((text for part in kind.types if (text := _find_description(part))), "")
-        case _:
-            return ""

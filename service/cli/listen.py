@@ -7,8 +7,8 @@ import errno
 import socket
 
 from service.access.hosts import list_reachable_addresses
-from service.base.errors import StartupError
-from service.runtime.settings import MAX_PORT
+from service.base.startup_errors import StartupError
+from service.runtime.variables import MAX_PORT
 
 BACKLOG = 2048
 

@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from service.runtime.settings import parse_psycopg_url
+from service.runtime.variables import parse_psycopg_url
 
 
 def upgrade(database_url: str, revision: str = "head") -> None:

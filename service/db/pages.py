@@ -3,25 +3,29 @@
 A cursor names the row after which to go on, so that new rows never shift a page.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-import msgspec
 from sqlalchemy import Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
-from service.base.errors import InvalidCursorError, InvalidRequestError
-from service.base.typed import get_decoder
+from service.base.errors import InvalidRequestError
+from service.db.cursors import (
+    AfterName,
+    AfterNumbers,
+    AfterRow,
+    AfterValue,
+    Position,
+    decode_cursor,
+    encode_cursor,
+    make_cursor_error,
+)
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200
-MAX_NUMBER = 2**31 - 1
-"""Largest INTEGER column value: a larger number in a cursor would be an error of the database."""
 
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
@@ -54,56 +58,6 @@ class PageRequest:
             raise InvalidRequestError(message, errors=[{"field": "limit", "message": message}])
 
 
-class _AfterRow(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="row"
-):
-    """Position after the last row of a page.
-
-    ``list_name`` keeps a cursor to the list that gave it out.
-    """
-
-    list_name: str
-    created_at: datetime
-    id: UUID
-
-
-class _AfterName(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="name"
-):
-    """Position after the last name of a page.
-
-    The list ends in names which are no rows.
-    """
-
-    list_name: str
-    name: str
-
-
-class _AfterNumbers(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="numbers"
-):
-    """Position after the last row of a page of numbered rows.
-
-    The list begins with the lowest numbers.
-    """
-
-    list_name: str
-    numbers: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)], ...]
-
-
-class _AfterValue(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="value"
-):
-    """Position after the last row of a page sorted by number."""
-
-    list_name: str
-    value: float
-    id: UUID
-
-
-_Position = _AfterRow | _AfterName | _AfterNumbers | _AfterValue
-
-
 def paginate(
     statement: Statement,
     request: PageRequest,
@@ -118,9 +72,9 @@ def paginate(
     It selects one row more, which shows whether another page follows.
     """
     if request.cursor is not None:
-        position = _decode_cursor(request.cursor, list_name)
-        if not isinstance(position, _AfterRow):
-            raise _make_cursor_error(request.cursor)
+        position = decode_cursor(request.cursor, list_name)
+        if not isinstance(position, AfterRow):
+            raise make_cursor_error(request.cursor)
         last = tuple_(position.created_at, position.id)
         columns = tuple_(created_at, row_id)
         statement = statement.where(columns > last if oldest_first else columns < last)
@@ -138,7 +92,7 @@ def make_page(
 ) -> Page[Item]:
     """Turn the rows that ``paginate`` selected into a page."""
     return _build_page(
-        rows, request, end=lambda row: _AfterRow(list_name, *position(row)), value=value
+        rows, request, end=lambda row: AfterRow(list_name, *position(row)), value=value
     )
 
 
@@ -154,9 +108,9 @@ def paginate_by_numbers(
     It selects one row more, as ``paginate`` does.
     """
     if request.cursor is not None:
-        position = _decode_cursor(request.cursor, list_name)
-        if not isinstance(position, _AfterNumbers) or len(position.numbers) != len(columns):
-            raise _make_cursor_error(request.cursor)
+        position = decode_cursor(request.cursor, list_name)
+        if not isinstance(position, AfterNumbers) or len(position.numbers) != len(columns):
+            raise make_cursor_error(request.cursor)
         statement = statement.where(tuple_(*columns) > tuple_(*position.numbers))
     return statement.order_by(*columns).limit(request.limit + 1)
 
@@ -175,9 +129,9 @@ def paginate_by_value(
     """
     value, row_id = columns
     if request.cursor is not None:
-        position = _decode_cursor(request.cursor, list_name)
-        if not isinstance(position, _AfterValue):
-            raise _make_cursor_error(request.cursor)
+        position = decode_cursor(request.cursor, list_name)
+        if not isinstance(position, AfterValue):
+            raise make_cursor_error(request.cursor)
         last = tuple_(position.value, position.id)
         statement = statement.where(
             tuple_(*columns) < last if highest_first else tuple_(*columns) > last
@@ -196,7 +150,7 @@ def make_page_by_value(
 ) -> Page[Item]:
     """Turn the rows that ``paginate_by_value`` selected into a page."""
     return _build_page(
-        rows, request, end=lambda row: _AfterValue(list_name, *position(row)), value=value
+        rows, request, end=lambda row: AfterValue(list_name, *position(row)), value=value
     )
 
 
@@ -210,7 +164,7 @@ def make_page_by_numbers(
 ) -> Page[Item]:
     """Turn the rows that ``paginate_by_numbers`` selected into a page."""
     return _build_page(
-        rows, request, end=lambda row: _AfterNumbers(list_name, numbers(row)), value=value
+        rows, request, end=lambda row: AfterNumbers(list_name, numbers(row)), value=value
     )
 
 
@@ -223,15 +177,15 @@ def make_page_by_name(
     """
     first = 0
     if request.cursor is not None:
-        position, names = _decode_cursor(request.cursor, list_name), [name(item) for item in items]
-        if not isinstance(position, _AfterName) or position.name not in names:
-            raise _make_cursor_error(request.cursor)
+        position, names = decode_cursor(request.cursor, list_name), [name(item) for item in items]
+        if not isinstance(position, AfterName) or position.name not in names:
+            raise make_cursor_error(request.cursor)
         first = names.index(position.name) + 1
     remaining = items[first : first + request.limit + 1]
     return _build_page(
         remaining,
         request,
-        end=lambda item: _AfterName(list_name, name(item)),
+        end=lambda item: AfterName(list_name, name(item)),
         value=lambda item: item,
     )
 
@@ -241,8 +195,8 @@ def get_reached_name(request: PageRequest, *, list_name: str) -> str | None:
 
     ``None`` when its rows come first.
     """
-    position = _decode_cursor(request.cursor, list_name) if request.cursor is not None else None
-    return position.name if isinstance(position, _AfterName) else None
+    position = decode_cursor(request.cursor, list_name) if request.cursor is not None else None
+    return position.name if isinstance(position, AfterName) else None
 
 
 def make_page_of_names(
@@ -258,7 +212,7 @@ def make_page_of_names(
     last = page_names[-1] if page_names else after_name
     return Page(
         items=page_names,
-        next_cursor=_encode_cursor(_AfterName(list_name, last)) if has_more else None,
+        next_cursor=encode_cursor(AfterName(list_name, last)) if has_more else None,
     )
 
 
@@ -266,39 +220,12 @@ def _build_page(
     rows: Sequence[Row],
     request: PageRequest,
     *,
-    end: Callable[[Row], _Position],
+    end: Callable[[Row], Position],
     value: Callable[[Row], Item],
 ) -> Page[Item]:
     page_rows = rows[: request.limit]
     has_more = len(rows) > len(page_rows)
     return Page(
         items=tuple(value(row) for row in page_rows),
-        next_cursor=_encode_cursor(end(page_rows[-1])) if has_more else None,
+        next_cursor=encode_cursor(end(page_rows[-1])) if has_more else None,
     )
-
-
-def _encode_cursor(position: _Position) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode("ascii").rstrip("=")
-
-
-def _decode_cursor(cursor: str, list_name: str) -> _Position:
-    try:
-        body = base64.b64decode(
-            cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True
-        )
-        position: _Position = get_decoder(_Position).decode(body)
-    except (UnicodeEncodeError, binascii.Error, UnicodeDecodeError, msgspec.MsgspecError) as error:
-        raise _make_cursor_error(cursor) from error
-    if position.list_name != list_name or (
-        isinstance(position, _AfterRow) and position.created_at.tzinfo is None
-    ):
-        raise _make_cursor_error(cursor)
-    return position
-
-
-def _make_cursor_error(cursor: str) -> InvalidCursorError:
-    message = (
-        f"cursor {cursor[:80]!r} is not one that this list gave out; use next_cursor of its "
-        "previous page"
-    )
-    return InvalidCursorError(message, errors=[{"field": "cursor", "message": message}])

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 
 _REDIS_NAMES = ("redis-server", "valkey-server")
 

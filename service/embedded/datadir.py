@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 from service.embedded.account import get_server_user, grant_traversal
 from service.embedded.events import Log
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 from service.embedded.account import find_named_user, grant_traversal, revoke_traversal
 from service.embedded.binaries import find_postgres
 from service.embedded.children import Child, keep_running

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 from service.embedded.account import grant_traversal
 from service.embedded.binaries import find_redis
 from service.embedded.children import Child, keep_running

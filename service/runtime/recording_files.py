@@ -3,18 +3,19 @@
 A new process does not have to make them again.
 
 A file belongs to one state of the estimator's own source: another has a folder of its own, so that
-no recording outlives the code that made it. What is not as it was written is dropped and logged.
+no recording outlives the code that made it, and two releases beside each other keep theirs. What is
+not as it was written is dropped and logged.
 """
 
 import logging
-import os
 import sys
-import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import service.estimator
 
@@ -23,6 +24,10 @@ MAX_BYTES = 256 * 2**20
 _DIGEST_BYTES = sha256().digest_size
 _KEPT_SHARE = 0.9
 """Of the bytes, once there are too many: the oldest files go."""
+_ABANDONED_AFTER_S = 7 * 24 * 3600.0
+"""From then on what another state of the source wrote, or a writer left unfinished, goes."""
+_COMPLETE = ".complete"
+"""In the folder of a state whose common questions are all recorded; it goes with them."""
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +66,7 @@ class RecordingFiles:
         except OSError:
             return None
         digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if sha256(data).digest() == digest:
+        if _compute_digest(key, data) == digest:
             return data
         log.warning("recording dropped, it is not as it was written: %s", path)
         with suppress(OSError):
@@ -77,9 +82,9 @@ class RecordingFiles:
         try:
             if self._num_bytes is None:
                 self._num_bytes = self._open()
-            unfinished = path.with_name(f".{os.getpid()}-{threading.get_ident()}")
-            unfinished.write_bytes(sha256(data).digest() + data)
-            unfinished.replace(path)
+            with NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as unfinished:
+                unfinished.write(_compute_digest(key, data) + data)
+            Path(unfinished.name).replace(path)
             self._num_bytes += _DIGEST_BYTES + len(data)
             if self._num_bytes > self._max_bytes:
                 self._num_bytes = self._prune()
@@ -87,44 +92,75 @@ class RecordingFiles:
             log.warning("recording not kept: %s", error)
             self._num_bytes = None
 
+    def is_complete(self) -> bool:
+        """Return whether ``mark_complete`` was called for this state of the source."""
+        return (self._folder / _COMPLETE).exists()
+
+    def mark_complete(self) -> None:
+        """Note that the common questions are recorded.
+
+        Raises OSError where the folder cannot be written.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / _COMPLETE).touch()
+
+    @property
+    def _folder(self) -> Path:
+        return self._root / compute_source_digest()
+
     def _find_path(self, key: str) -> Path:
-        return self._root / compute_source_digest() / sha256(key.encode()).hexdigest()
+        return self._folder / sha256(key.encode()).hexdigest()
 
     def _open(self) -> int:
         """Make the folder and return its bytes.
 
-        Folders of other states of the source are dropped.
+        Folders of other states of the source go once nobody has written there for a week.
         """
-        own = self._root / compute_source_digest()
-        own.mkdir(parents=True, exist_ok=True)
-        for other in self._root.iterdir():
-            if other != own:
-                _drop_folder(other)
-        return sum(size for _, size, _ in self._iter_files())
+        self._folder.mkdir(parents=True, exist_ok=True)
+        oldest = time.time() - _ABANDONED_AFTER_S
+        for folder in self._root.iterdir():
+            files = list(_iter_files(folder))
+            if folder == self._folder:
+                _drop(path for modified, _, path in files if _is_unfinished(path, modified, oldest))
+            elif max((modified for modified, _, _ in files), default=0) < oldest:
+                _drop(path for _, _, path in files)
+                with suppress(OSError):
+                    folder.rmdir()
+        return sum(size for _, size, _ in self._iter_recordings())
 
     def _prune(self) -> int:
         """Drop the oldest files, and return the bytes of the others."""
-        files = sorted(self._iter_files(), reverse=True)
         num_bytes = 0
-        for _, size, path in files:
+        for _, size, path in sorted(self._iter_recordings(), reverse=True):
             if num_bytes + size > self._max_bytes * _KEPT_SHARE:
                 path.unlink(missing_ok=True)
             else:
                 num_bytes += size
         return num_bytes
 
-    def _iter_files(self) -> Iterator[tuple[float, int, Path]]:
-        for path in (self._root / compute_source_digest()).iterdir():
+    def _iter_recordings(self) -> Iterator[tuple[float, int, Path]]:
+        return (file for file in _iter_files(self._folder) if not file[-1].name.startswith("."))
+
+
+def _compute_digest(key: str, data: bytes) -> bytes:
+    return sha256(key.encode() + b"\0" + data).digest()
+
+
+def _is_unfinished(path: Path, modified: float, oldest: float) -> bool:
+    return path.name.startswith(".") and path.name != _COMPLETE and modified < oldest
+
+
+def _iter_files(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """Yield time of writing, bytes and path of every file left."""
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
             status = path.stat()
             yield status.st_mtime, status.st_size, path
 
 
-def _drop_folder(folder: Path) -> None:
-    """Drop a folder, unless somebody else is doing so."""
-    with suppress(OSError):
-        for path in folder.iterdir():
-            path.unlink(missing_ok=True)
-        folder.rmdir()
+def _drop(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def make_recording_store(cache_dir: Path | None) -> RecordingFiles | None:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 from service.telemetry.tracing import Kind, Span, Tracing
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")

@@ -13,7 +13,8 @@ from msgspec import inspect
 
 from service.contract.schemas.how_many import Constraints
 from service.contract.schemas.plans import PlanRequest
-from service.contract.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import LayoutRequest, TrainRequest
 
 FORMS: dict[str, type[msgspec.Struct]] = {
     "train": TrainRequest,

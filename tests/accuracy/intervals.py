@@ -33,18 +33,11 @@ from tests.accuracy.conformal import (
     width,
 )
 from tests.accuracy.contract import NotInContractError, Question, question_of_rank, question_of_step
-from tests.accuracy.interval_rows import source_of, table_of
+from tests.accuracy.interval_rows import sources_of, table_of
 from tests.accuracy.published.rows import published_cases
 from tests.accuracy.published.scoring import PublishedScore, score_published
 
-TABLE = (
-    Path(__file__).resolve().parents[2]
-    / "service"
-    / "estimator"
-    / "memory"
-    / "intervals"
-    / "table.py"
-)
+TABLES = Path(__file__).resolve().parents[2] / "service" / "estimator" / "memory" / "intervals"
 _DEVICE = Device(name="any", capacity_bytes=1024 * GIB, usable_bytes=1024 * GIB)
 _QUANTITIES = {
     "max_memory_allocated": "allocated",
@@ -274,11 +267,13 @@ def _grouped(found: Sequence[V], key: Callable[[V], K]) -> dict[K, list[V]]:
 
 
 def main() -> None:
-    """Print the report; with ``--write`` write the table as well."""
+    """Print the report; with ``--write`` write the tables as well."""
     published = score_published(published_cases()).scores
     found = residuals(published)
     if "--write" in sys.argv[1:]:
-        TABLE.write_text(source_of(table_of(found, partial(widths_of, found))))
+        table = table_of(found, partial(widths_of, found))
+        for name, source in sources_of(table).items():
+            (TABLES / f"{name}.py").write_text(source)
     sys.stdout.write(report(found) + other_levels(found) + devices(published))
 
 

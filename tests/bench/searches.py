@@ -17,7 +17,8 @@ from service.catalog.gpus import resolve_device
 from service.catalog.models import load_architecture, resolve_model
 from service.contract.schemas.how_many import Constraints
 from service.contract.schemas.plans import PlanRequest
-from service.contract.schemas.workload import ServeRequest, TrainRequest, WorkloadRequest
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import TrainRequest, WorkloadRequest
 from service.contract.to_question.fits import ResolvedModel
 from service.contract.to_question.plans import read_plan, read_prices
 from service.estimator.cache import PlanCache

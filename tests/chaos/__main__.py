@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from service.db.session import make_engine, make_sessions
-from service.runtime.settings import parse_psycopg_url
+from service.runtime.variables import parse_psycopg_url
 from tests.chaos import latencies, storm
 from tests.chaos.bench import Bench
 from tests.chaos.client import make_client

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 from service.db.migrate import upgrade
 from service.embedded.children import Child, Process, start, stop, wait_ready
 from service.embedded.datadir import DataDir, own_data_dir

@@ -80,7 +80,7 @@ async def _read(scope: HTTPScope, receive: Receive) -> bytes:
             # As the framework has it; nobody is there to read it.
             detail = "client disconnected prematurely"
             raise InternalServerException(detail)
-        body += message["body"]
+        body += message.get("body", b"")
         _check_size(len(body))
         is_whole = not message.get("more_body", False)
     return body

@@ -16,22 +16,13 @@ from service.api.resources.resolving import resolve_model
 from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
-from service.contract.to_question.fits import FitPieces, ResolvedModel, read_fit
+from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
 from service.contract.to_question.pieces import UNREADABLE, decode_model, decode_pieces
-from service.estimator.model.architecture import Architecture
-from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
-from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Workload
-from service.planner.fit.confidence import list_confidence_notes
-from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.fit import add_remedies, assess_fit
-from service.planner.fit.hardware import lacks_bf16
 from service.planner.fit.parts import NO_PARTS, FitPart
-from service.usecases.questions.fit import make_calibrated_evaluator
-
-_Question = tuple[Evaluator, Workload, Layout, tuple[str, ...], frozenset[FitPart]]
-"""What is asked, which defaults it uses, and which parts of the answer are wanted."""
+from service.usecases.questions.evaluators import EvaluatorCache
+from service.usecases.questions.fit import FitQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +45,7 @@ class BatchItems:
         self._full = full
         self._answers: dict[bytes, _Fit | dict[str, object]] = {}
         self._models: dict[bytes, ResolvedModel] = {}
-        self._evaluators: dict[tuple[bytes, int, float], Evaluator] = {}
+        self._evaluators = EvaluatorCache()
         self.verdicts: Counter[str] = Counter()
 
     def answer(self, index: int, item: bytes) -> bytes:
@@ -82,19 +73,23 @@ class BatchItems:
             )
 
     def _answer_item(self, item: bytes) -> _Fit:
-        evaluator, workload, layout, assumptions, parts = self._read_question(item)
+        question = self._read_question(item)
+        evaluator = self._evaluators.get(
+            question, plans=self._deps.plans, find_corrections=self._deps.corrections.find
+        )
+        workload, layout, parts = question.workload, question.layout, question.parts
         if not self._full:
             # What an engine explains for nothing is shown.
             report = assess_fit(evaluator, workload, layout, NO_PARTS)
-            answer = build_fit_answer(report, assumptions=assumptions)
+            answer = build_fit_answer(report, assumptions=question.assumptions)
             return _Fit(report.verdict.value, encode(answer))
         report = assess_fit(evaluator, workload, layout, parts)
         if FitPart.REMEDIES in parts:
             report = add_remedies(report, evaluator, workload, layout)
-        answer = build_fit_answer(report, assumptions=assumptions, parts=parts)
+        answer = build_fit_answer(report, assumptions=question.assumptions, parts=parts)
         return _Fit(report.verdict.value, encode(answer))
 
-    def _read_question(self, item: bytes) -> _Question:
+    def _read_question(self, item: bytes) -> FitQuestion:
         """Return the question of an item.
 
         One whose pieces cannot be read is read in full, which refuses it in its own words.
@@ -102,43 +97,14 @@ class BatchItems:
         try:
             check_free_values(item)
             raw_model, pieces = decode_pieces(item)
-            evaluator = self._get_evaluator(raw_model, pieces)
+            return build_question(pieces, self._get_model(raw_model))
         except UNREADABLE:
-            return self._read_full(item)
-        if lacks_bf16(pieces.device):
-            return self._read_full(item)  # what nobody says is another format there
-        workload = pieces.workload.workload
-        assumptions = (
-            *pieces.workload.defaults,
-            *pieces.layout_defaults,
-            *list_confidence_notes(pieces.confidence, workload),
-        )
-        return evaluator, workload, pieces.layout, assumptions, pieces.parts
+            request = read_json(item, FitRequest)
+            return read_fit(request, resolve_model(self._deps.specs, request.model))
 
-    def _read_full(self, item: bytes) -> _Question:
-        request = read_json(item, FitRequest)
-        question = read_fit(request, resolve_model(self._deps.specs, request.model))
-        evaluator = self._make_evaluator(question.architecture, question.device, question.level)
-        return evaluator, question.workload, question.layout, question.assumptions, question.parts
-
-    def _get_evaluator(self, raw_model: bytes, pieces: FitPieces) -> Evaluator:
-        # The evaluator keeps the GPU that its key names by identity.
-        cache_key = raw_model, id(pieces.device), pieces.confidence
-        evaluator = self._evaluators.get(cache_key)
-        if evaluator is None:
-            model = self._models.get(raw_model)
-            if model is None:
-                model = resolve_model(self._deps.specs, decode_model(raw_model))
-                self._models[raw_model] = model
-            evaluator = self._evaluators[cache_key] = self._make_evaluator(
-                model.architecture, pieces.device, pieces.confidence
-            )
-        return evaluator
-
-    def _make_evaluator(
-        self, architecture: Architecture, device: Device, level: float
-    ) -> Evaluator:
-        find = self._deps.corrections.find
-        return make_calibrated_evaluator(
-            architecture, device, plans=self._deps.plans, find_corrections=find, level=level
-        )
+    def _get_model(self, raw_model: bytes) -> ResolvedModel:
+        model = self._models.get(raw_model)
+        if model is None:
+            model = resolve_model(self._deps.specs, decode_model(raw_model))
+            self._models[raw_model] = model
+        return model

@@ -27,9 +27,9 @@ from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
 from service.contract.to_question.pieces import (
     UNREADABLE,
+    brings_model,
     decode_model,
     decode_pieces,
-    is_plain,
 )
 from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import FitPart
@@ -156,7 +156,7 @@ async def _read_question(deps: Dependencies, body: bytes) -> tuple[FitQuestion, 
 
     It is read piece by piece where that is enough, and in full where something is to be refused.
     """
-    if is_plain(body):
+    if not brings_model(body):
         try:
             raw_model, pieces = decode_pieces(body)
             reference = decode_model(raw_model)

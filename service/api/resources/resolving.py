@@ -13,14 +13,15 @@ from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel, ModelReference
 from service.contract.schemas.measurements import MeasurementRequest
 from service.contract.schemas.models import ModelSource as StoredSource
-from service.contract.schemas.workload import ServeRequest
+from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.fits import (
     ResolvedModel,
     prefix_error_field,
     read_inline,
     require_one,
 )
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.workloads import read_workload
 from service.jobs.contract import MeasureRequest, ModelSource, make_task
 from service.usecases.jobs.measurable import check_plannable
 from service.usecases.stored import ModelContent

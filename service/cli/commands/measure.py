@@ -4,12 +4,8 @@ import argparse
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
 import httpx
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Column
 
 from service.base.errors import InvalidRequestError, ServiceError
 from service.cli.flags import add_question, build_workload, get_model, translate_to_flags
@@ -18,7 +14,8 @@ from service.cli.ignored import refuse_ignored
 from service.cli.printing import print_json
 from service.cli.views.artifacts import describe_artifacts
 from service.cli.views.peak import iter_peak_tables
-from service.cli.views.tables import Screen, add_title, make_console, make_table, show_bytes
+from service.cli.views.progress import ProgressBar, describe_plan, open_progress
+from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 from service.cli.watching import follow
 from service.jobs.artifacts import ArtifactName
 from service.terminal.arguments import DOES_NOT_FIT, ERROR, FITS, format_choices, make_choice_reader
@@ -26,8 +23,6 @@ from service.terminal.arguments import DOES_NOT_FIT, ERROR, FITS, format_choices
 _ARTIFACTS = tuple(name.value for name in ArtifactName)
 _DEVICES = ("cpu", "trace", "cuda")
 _PRIORITIES = ("low", "normal", "high")
-_STATUS_WIDTH = len("succeeded")
-_BAR_WIDTH = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -143,7 +138,7 @@ def _show_dry_run(client: httpx.Client, body: Document | None, *, as_json: bool)
     elif plan["problem"] is not None:
         make_console().print(f"the probe would refuse: {plan['problem']['detail']}", soft_wrap=True)
     else:
-        make_console().print(_describe_plan(plan), highlight=False, soft_wrap=True)
+        make_console().print(describe_plan(plan), highlight=False, soft_wrap=True)
         if plan["worker"] is not None:
             make_console().print(
                 f"as fast as worker {plan['worker']} was at {plan['told_at']}",
@@ -179,8 +174,8 @@ def _watch(client: httpx.Client, measurement_id: str, *, cancels_on_interrupt: b
     Ctrl-C cancels one that this command asked for, and leaves another alone.
     """
     path = build_path("measurements", measurement_id)
-    with _open_progress() as (bar, task):
-        view = _ProgressBar(bar=bar, task=task)
+    with open_progress() as (bar, task):
+        view = ProgressBar(bar=bar, task=task)
         try:
             return follow(client, path, view)
         except KeyboardInterrupt:
@@ -198,72 +193,6 @@ def _watch(client: httpx.Client, measurement_id: str, *, cancels_on_interrupt: b
             measurement = follow(client, path, view)
             view.print_line(f"measurement {measurement_id} is {measurement['status']}")
             raise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ProgressBar:
-    """Progress bar of a measurement on stderr.
-
-    It shows the phase in words.
-    """
-
-    bar: Progress
-    task: TaskID
-
-    def state(self, measurement: Document) -> None:
-        """Show the status, phase and progress of a measurement."""
-        self._update(measurement["status"], measurement["phase"], measurement["progress"])
-
-    def event(self, kind: str, data: Document) -> None:
-        """Show one event; samples are skipped."""
-        if kind == "progress":
-            text = f"{data['phase']} {data.get('reading', '')}".strip()
-            self._update(data.get("status", "running"), text, data["progress"])
-        elif kind == "plan":
-            self.print_line(_describe_plan(data))
-        elif kind == "status":
-            # An attempt that was lost begins again from nothing.
-            fraction = 1.0 if data["status"] == "succeeded" else 0.0
-            text = "starting the probe" if data["status"] == "running" else data.get("reason", "")
-            self._update(data["status"], text, fraction)
-
-    def away(self, reason: str) -> None:
-        """Show that the server does not answer for now."""
-        self.bar.update(
-            self.task, description=f"the server does not answer ({reason}); trying again"
-        )
-
-    def print_line(self, sentence: str) -> None:
-        """Print a line above the bar."""
-        self.bar.console.print(sentence, highlight=False, soft_wrap=True)
-
-    def _update(self, status: str, text: str, fraction: float) -> None:
-        self.bar.update(self.task, description=text, status=status, completed=fraction)
-
-
-def _describe_plan(plan: Document) -> str:
-    runs = [
-        f"  {run['num_layers']} layers, {run['micro_batch_size']} x {run['sequence_length']} "
-        f"tokens: {run['why']} (about {run['expected_s']:.2g} s)"
-        for run in plan["runs"]
-    ]
-    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    return "\n".join([f"plan: {number}, about {plan['expected_s']:.2g} s", *runs, *plan["notes"]])
-
-
-@contextmanager
-def _open_progress() -> Iterator[tuple[Progress, TaskID]]:
-    columns = (
-        TextColumn(
-            "{task.fields[status]:<9}", table_column=Column(no_wrap=True, min_width=_STATUS_WIDTH)
-        ),
-        BarColumn(bar_width=_BAR_WIDTH),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    # On stderr, so that what is piped is the result alone.
-    with Progress(*columns, TextColumn("{task.description}"), console=Screen(stderr=True)) as bar:
-        yield bar, bar.add_task("", total=1.0, status="queued")
 
 
 def _get_exit_code(result: Document) -> int:

@@ -8,7 +8,7 @@ import os
 from alembic.util import CommandError
 from sqlalchemy.exc import OperationalError
 
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 from service.db.migrate import get_head_revision, upgrade
 from service.runtime.logs import configure, get_logger
 from service.runtime.settings import Settings

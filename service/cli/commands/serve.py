@@ -15,12 +15,14 @@ from litestar.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from service.app import create_app
-from service.base.errors import StartupError, UnavailableError
+from service.base.errors import UnavailableError
+from service.base.startup_errors import StartupError
 from service.cli.gc_tuning import shorten_pauses
 from service.cli.listen import inherit_socket, listen, resolve_access
 from service.db.session import make_engine, make_sessions
 from service.runtime.logs import configure
-from service.runtime.settings import ACCESS_WORDS, Settings
+from service.runtime.settings import Settings
+from service.runtime.variables import ACCESS_WORDS
 from service.telemetry.spans import is_tracing_enabled, start
 from service.terminal.arguments import (
     ERROR,

@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 from service.cli.commands.serve import add_access
 from service.cli.commands.worker import list_missing_packages
 from service.cli.lifetimes import add_keep

@@ -19,7 +19,7 @@ from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
 from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
-from service.runtime.recording_files import RecordingFiles, compute_source_digest
+from service.runtime.recording_files import RecordingFiles
 from service.usecases.questions.fit import judge_fit
 
 GPU = "H100-SXM5-80GB"
@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.nice(_NICEST)
     with suppress(OSError):  # a container may forbid it
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    record_catalogue(Path(directory), rest=time.sleep)
+    with suppress(OSError):  # a folder that cannot be written keeps nothing, and stops nobody
+        record_catalogue(Path(directory), rest=time.sleep)
     return 0
 
 
@@ -61,20 +62,20 @@ def record_catalogue(cache_dir: Path, *, rest: Callable[[float], None]) -> int:
     Returns the number of questions asked. ``rest`` waits for so many seconds after each.
     """
     cache_dir.mkdir(parents=True, exist_ok=True)
-    done = cache_dir / "recorded"
+    files = RecordingFiles(cache_dir)
     with (cache_dir / "recording.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
-        if done.exists() and done.read_text() == compute_source_digest():
+        if files.is_complete():
             return 0
         documents = list(list_documents())
         for document in documents:
             begin = time.process_time()
-            _record(document, cache_dir)
+            _record(document, files)
             rest(time.process_time() - begin)
-        done.write_text(compute_source_digest())
+        files.mark_complete()
     return len(documents)
 
 
@@ -92,15 +93,15 @@ def list_documents() -> Iterator[Document]:
                 }
 
 
-def _record(document: Document, cache_dir: Path) -> None:
-    """Answer a request to fill the folder.
+def _record(document: Document, files: RecordingFiles) -> None:
+    """Answer a request to fill the files.
 
     A request that is refused leaves nothing there.
     """
     request = decode(document, FitRequest)
     question = read_fit(request, resolve_offline_model(request.model))
     try:
-        judge_fit(question, plans=PlanCache(store=RecordingFiles(cache_dir)))
+        judge_fit(question, plans=PlanCache(store=files))
     except (EstimatorError, ServiceError):
         return
 

@@ -7,7 +7,8 @@ from msgspec.structs import fields
 
 from service.contract.schemas.fields import Answer, JsonObject, SearchConfidence, Strict
 from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference
-from service.contract.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import LayoutRequest, TrainRequest
 from service.planner.plans.ceiling_values import Maximized
 
 MAX_GPUS = 1024

@@ -18,10 +18,10 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.fit import GpuReference, ModelReference, RemedyAnswer
+from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import (
     LayoutRequest,
     LoraRequest,
-    ServeRequest,
     TrainRequest,
     WorkloadRequest,
 )

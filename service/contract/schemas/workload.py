@@ -11,29 +11,24 @@ from service.contract.schemas.fields import (
     Batch,
     Count,
     Degree,
-    Fraction,
-    JsonObject,
     Memory,
-    ModelName,
     ModuleName,
     Strict,
     Tokens,
     Version,
     Word,
 )
+from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.workload import (
     Allocator,
     Attention,
-    Cache,
     Checkpointing,
-    Engine,
     Framework,
     Loss,
     Method,
     OffloadTarget,
-    Quantization,
 )
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
@@ -129,12 +124,6 @@ class PeftRequest(Strict, frozen=True, kw_only=True):
     """Another kind of parameter-efficient training."""
 
     type: Annotated[Word, Meta(description="PEFT's name of the method.", examples=["ia3"])]
-
-
-class DraftModel(Strict, frozen=True, kw_only=True):
-    """A draft model that the catalogue lacks."""
-
-    hf_config: Annotated[JsonObject, Meta(description="A Hugging Face config.json.")]
 
 
 class SelectiveRequest(Strict, frozen=True, kw_only=True):
@@ -242,77 +231,6 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     num_tokens: Annotated[
         Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
         Meta(description="Tokens of the whole run, for its hours."),
-    ] = UNSET
-
-
-class SpeculativeRequest(Strict, frozen=True, kw_only=True):
-    """Speculative decoding (arXiv:2211.17192)."""
-
-    num_tokens: Annotated[int, Meta(ge=1, le=1024, description="Tokens that are guessed at once.")]
-    draft: Annotated[
-        ModelName | DraftModel | UnsetType,
-        Meta(
-            description=(
-                "The draft model: a name of the catalogue, or its config; without one, n-grams of "
-                "the prompt."
-            )
-        ),
-    ] = UNSET
-
-
-class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=True):
-    """One serving replica."""
-
-    num_sequences: Annotated[Batch, Meta(description="Sequences that run at once.", examples=[64])]
-    prompt_tokens: Annotated[Tokens, Meta(description="Tokens of one prompt.", examples=[1536])]
-    output_tokens: Annotated[
-        Annotated[int, Meta(ge=0, le=100_000_000)] | UnsetType,
-        Meta(description="Tokens generated per sequence."),
-    ] = UNSET
-    engine: Annotated[Engine | UnsetType, Meta(description="Serving engine.")] = UNSET
-    engine_version: Annotated[Version | UnsetType, Meta(description="Version of the engine.")] = (
-        UNSET
-    )
-    weight_dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of the weights; `fp8` quantises them.")
-    ] = UNSET
-    quantization: Annotated[
-        Quantization | UnsetType, Meta(description="Format of quantised weights.")
-    ] = UNSET
-    kv_cache_dtype: Annotated[DType | UnsetType, Meta(description="Format of keys and values.")] = (
-        UNSET
-    )
-    num_beams: Annotated[Batch | UnsetType, Meta(description="Beams per sequence.")] = UNSET
-    max_model_len: Annotated[
-        Tokens | UnsetType, Meta(description="Longest sequence that the engine accepts.")
-    ] = UNSET
-    max_num_batched_tokens: Annotated[
-        Tokens | UnsetType, Meta(description="Tokens of one engine step.")
-    ] = UNSET
-    max_num_sequences: Annotated[
-        Batch | UnsetType,
-        Meta(
-            description=(
-                "Sequences that the engine schedules at once at most; default its own, or "
-                "`num_sequences` if more."
-            )
-        ),
-    ] = UNSET
-    gpu_memory_fraction: Annotated[
-        Fraction | UnsetType, Meta(description="Share of the GPU's total that an engine takes.")
-    ] = UNSET
-    enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
-    speculative: Annotated[
-        SpeculativeRequest | UnsetType, Meta(description="Tokens guessed ahead.")
-    ] = UNSET
-    attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
-    num_images: Annotated[
-        Count | UnsetType, Meta(description="Images in each prompt; `prompt_tokens` counts theirs.")
-    ] = UNSET
-    image_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens per image.")] = UNSET
-    cache: Annotated[Cache | UnsetType, Meta(description="How keys and values are stored.")] = UNSET
-    allocator: Annotated[
-        Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")
     ] = UNSET
 
 

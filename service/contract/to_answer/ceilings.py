@@ -4,8 +4,8 @@ from service.contract.schemas.ceilings import CeilingAnswer, NextAnswer
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.requests import render_layout, render_workload
 from service.planner.fit.verdict import Verdict
+from service.planner.plans.ceiling_search import Ceiling
 from service.planner.plans.ceiling_values import Maximized
-from service.planner.plans.ceilings import Ceiling
 from service.usecases.questions.ceilings import CeilingReport
 
 

@@ -27,8 +27,9 @@ from service.planner.cluster.inventory import (
     NodeState,
     Pool,
 )
+from service.planner.cluster.node_supply import NodeSupply
 from service.planner.cluster.placement import build_supply
-from service.planner.cluster.supply import NodeSupply, PoolSupply
+from service.planner.cluster.supply import PoolSupply
 from service.usecases.stored import StoredCluster
 
 MAX_NODES = 10_000

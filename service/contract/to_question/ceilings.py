@@ -11,15 +11,17 @@ from service.base.typed import convert
 from service.contract.schemas.ceilings import CeilingRequest
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import ModelReference
-from service.contract.schemas.workload import ServeRequest, WorkloadRequest
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.fits import (
     ResolvedModel,
     list_set_fields,
     read_device,
     restate_defaults,
 )
+from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.validation_errors import explain
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.planner.fit.confidence import list_confidence_notes

@@ -21,7 +21,8 @@ from service.contract.schemas.fit import (
     InlineModel,
 )
 from service.contract.schemas.workload import WorkloadRequest
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import as_loaded

@@ -21,7 +21,7 @@ from service.contract.to_question.fits import (
     read_parts,
     read_workload_piece,
 )
-from service.contract.to_question.workloads import read_layout
+from service.contract.to_question.layouts import read_layout
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
@@ -49,24 +49,28 @@ _GPU: "msgspec.json.Decoder[GpuReference]" = get_decoder(GpuReference)
 _LAYOUT: "msgspec.json.Decoder[LayoutRequest]" = get_decoder(LayoutRequest)
 
 
-def is_plain(body: bytes) -> bool:
-    """Return whether checking the pieces of a question is enough.
+def brings_model(body: bytes) -> bool:
+    """Return whether a model may be brought along, which no schema bounds."""
+    return any(member in body for member in _FREE_MEMBERS)
 
-    It is not where a member comes twice, since the decoder of the whole checks both, nor where a
-    model is brought along, which no schema bounds. Escapes could hide either.
+
+def _may_repeat_members(body: bytes) -> bool:
+    """Return whether a member may come twice.
+
+    An escape could hide that one does.
     """
-    return (
-        b"\\" not in body
-        and not any(member in body for member in _FREE_MEMBERS)
-        and all(body.count(member) <= 1 for member in _MEMBERS)
-    )
+    return b"\\" in body or any(body.count(member) > 1 for member in _MEMBERS)
 
 
 def decode_pieces(body: bytes) -> tuple[bytes, FitPieces]:
     """Split a question into its encoded model and the rest.
 
-    Raises one of ``UNREADABLE`` where the question is to be read as a whole.
+    Raises one of ``UNREADABLE`` where the question is to be read as a whole: of a member that comes
+    twice the decoder of the whole checks both.
     """
+    if _may_repeat_members(body):
+        message = "a member may come twice"
+        raise msgspec.ValidationError(message)
     envelope = _ENVELOPE.decode(body)
     workload = _get_workload(bytes(envelope.workload))
     get_layout = _get_serving_layout if workload.serves else _get_training_layout

@@ -12,9 +12,11 @@ from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.fit import GpuReference
 from service.contract.schemas.how_many import Constraints, HowManyRequest
 from service.contract.schemas.plans import PlanRequest
-from service.contract.schemas.workload import LayoutRequest, ServeRequest
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import LayoutRequest
 from service.contract.to_question.fits import ResolvedModel, list_set_fields, read_device
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.workloads import read_workload
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError

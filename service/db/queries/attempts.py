@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Interval, func, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
-from service.jobs.states import FINISHABLE, PRIORITY_S, JobState, Status
+from service.jobs.states import FINISHABLE, JobState, Status
 
 Job = MeasureJobRow
 FINISHABLE_STATES = tuple(status.value for status in FINISHABLE)
@@ -38,33 +38,6 @@ class Claim:
     key: str
     request_id: str | None
     traceparent: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedJob:
-    """A queued job as a notification names it."""
-
-    job_id: uuid.UUID
-    attempt: int
-    device: str
-
-
-def find_next_queued(
-    session: Session, *, device: str, gpus: Sequence[str] | None = None
-) -> QueuedJob | None:
-    """Return the job that an idle worker should claim next.
-
-    The worker is of ``device``; with ``gpus``, the job is for one of these or for any GPU.
-    """
-    fits = literal(True) if gpus is None else or_(Job.gpu.is_(None), Job.gpu.in_(gpus))  # noqa: FBT003 - SQL's own word
-    query = (
-        select(Job.id, Job.attempt)
-        .where(Job.state == Status.QUEUED, Job.device == device, Job.deadline_at > func.now(), fits)
-        .order_by(_make_queue_order())
-        .limit(1)
-    )
-    row = session.execute(query).first()
-    return None if row is None else QueuedJob(job_id=row.id, attempt=row.attempt, device=device)
 
 
 def claim(
@@ -240,60 +213,6 @@ def lock_expired(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
     return session.scalars(query).all()
 
 
-def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
-    """Return and lock jobs that nobody took within the queue's limit."""
-    query = (
-        select(Job)
-        .where(Job.state == Status.QUEUED, Job.deadline_at <= func.now())
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    return session.scalars(query).all()
-
-
-def list_queued_devices(session: Session) -> Sequence[str]:
-    """Return the devices that jobs are queued for."""
-    return session.scalars(select(Job.device).where(Job.state == Status.QUEUED).distinct()).all()
-
-
-def lock_queued(
-    session: Session, *, device: str, other_than: str, limit: int
-) -> Sequence[MeasureJobRow]:
-    """Return and lock queued jobs of ``device`` in another phase than ``other_than``."""
-    query = (
-        select(Job)
-        .where(Job.state == Status.QUEUED, Job.device == device, Job.phase != other_than)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    return session.scalars(query).all()
-
-
-def mark_unnotified(session: Session, *, after_s: float, limit: int) -> list[QueuedJob]:
-    """Mark and return queued jobs without a recent notification.
-
-    No worker was notified of them for ``after_s`` seconds; they count as notified now.
-    """
-    unnotified = (
-        select(Job.id)
-        .where(
-            Job.state == Status.QUEUED,
-            func.coalesce(Job.rung_at, Job.created_at) < func.now() - timedelta(seconds=after_s),
-        )
-        .order_by(_make_queue_order())
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    statement = (
-        update(Job)
-        .where(Job.id.in_(unnotified))
-        .values(rung_at=func.now())
-        .returning(Job.id, Job.attempt, Job.device)
-    )
-    rows = session.execute(statement).all()
-    return [QueuedJob(job_id=row.id, attempt=row.attempt, device=row.device) for row in rows]
-
-
 def add_events(session: Session, job_id: uuid.UUID, events: Sequence[Event]) -> None:
     """Append to a job's event stream.
 
@@ -335,14 +254,6 @@ def add_samples(
         upsert(MeasurementSampleRow).on_conflict_do_nothing().returning(MeasurementSampleRow.seq)
     )
     return [samples[seq - first] for seq in sorted(session.scalars(statement, rows))]
-
-
-def _make_queue_order() -> ColumnElement[Any]:
-    """Return the order of the queue.
-
-    It is the time of submission, moved by what a job's priority is worth.
-    """
-    return Job.created_at - Job.priority * literal(timedelta(seconds=PRIORITY_S), Interval())
 
 
 def _compute_time_in(seconds: float) -> ColumnElement[Any]:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, contains_eager
 
 from service.db.pages import Page, PageRequest, make_page, paginate
 from service.db.records.stored import ModelContent, StoredModel
-from service.db.tables.core import ModelRevisionRow, ModelRow, RetiredModelRow
+from service.db.tables.models import ModelRevisionRow, ModelRow, RetiredModelRow
 
 LIST = "models"
 

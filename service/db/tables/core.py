@@ -1,4 +1,4 @@
-"""Tables of models, measurements, calibrations and workers.
+"""Tables of measurements, calibrations and workers.
 
 Constraints say which rows can exist at all. Times are the database's, bytes are integers.
 """
@@ -17,13 +17,14 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, mapped_column
 
 from service.db.tables.access import ApiKeyRow
 from service.db.tables.artifacts import ArtifactRow
 from service.db.tables.base import Base, Json, make_membership_condition
 from service.db.tables.clusters import ReservationRow
 from service.db.tables.learning import QUANTITIES, ResidualRow
+from service.db.tables.models import ModelRow
 from service.db.tables.types import StorableJSON
 from service.jobs.contract import ProbeDevice
 from service.jobs.states import Status
@@ -33,69 +34,8 @@ SOURCES = ("probe", "import")
 WORKER_STATES = ("idle", "busy", "stopped")
 
 SCHEMA = Base.metadata
-_IMPORTED_TABLES = (ApiKeyRow, ArtifactRow, ReservationRow, ResidualRow)
+_IMPORTED_TABLES = (ApiKeyRow, ArtifactRow, ModelRow, ReservationRow, ResidualRow)
 """Tables of other modules; importing these is what declares them."""
-
-
-class ModelRow(Base):
-    """A stored model and the number of its newest revision."""
-
-    __tablename__ = "models"
-    __table_args__ = (
-        Index(None, "created_at", "id"),
-        CheckConstraint("current_revision >= 1", name="current_revision"),
-    )
-
-    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
-    name: Mapped[str] = mapped_column(unique=True)
-    current_revision: Mapped[int] = mapped_column(Integer)
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
-
-
-class ModelRevisionRow(Base):
-    """One revision of a model.
-
-    It is never changed, so that caches may keep it by its id.
-    """
-
-    __tablename__ = "model_revisions"
-    __table_args__ = (
-        UniqueConstraint("model_id", "number"),
-        CheckConstraint("number >= 1", name="number"),
-        CheckConstraint(
-            "num_parameters >= 0 AND num_active_parameters <= num_parameters", name="parameters"
-        ),
-    )
-
-    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
-    model_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
-    number: Mapped[int] = mapped_column(Integer)
-    source: Mapped[Json]
-    """As it was sent: ``{"hf_config": {…}}`` or ``{"architecture": {…}}``."""
-    architecture: Mapped[Json]
-    """Our own spec, read back without the source."""
-    family: Mapped[str]
-    fingerprint: Mapped[str] = mapped_column(index=True)
-    num_parameters: Mapped[int]
-    num_active_parameters: Mapped[int]
-    num_embedding_parameters: Mapped[int]
-    parameters_by_module: Mapped[Json]
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    model: Mapped[ModelRow] = relationship(lazy="raise")
-
-
-class RetiredModelRow(Base):
-    """A name whose model was deleted.
-
-    It has the highest revision that was given out under it.
-    """
-
-    __tablename__ = "retired_models"
-    __table_args__ = (CheckConstraint("last_revision >= 1", name="last_revision"),)
-
-    name: Mapped[str] = mapped_column(primary_key=True)
-    last_revision: Mapped[int] = mapped_column(Integer)
 
 
 class MeasureJobRow(Base):

@@ -11,6 +11,8 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 from service.estimator.passes.config import PeakCandidates, ServingPass, TrainingPass
 from service.estimator.passes.stored_recordings import RecordingStore
+from service.estimator.rules.checks import Checks
+from service.estimator.rules.grammar.rule import RuleTable
 from service.estimator.values.memo import Memo
 
 P = TypeVar("P", TrainingPass, ServingPass)
@@ -35,6 +37,7 @@ class PassCache:
         self._shards: Memo[Architecture] = Memo(capacity)
         self._models: Memo[tuple[Architecture, object]] = Memo(capacity)
         self._model_keys: Memo[object] = Memo(capacity)
+        self._checks: Memo[Checks] = Memo(capacity)
         self._memos: dict[str, Memo[Any]] = {}
 
     def with_cancellation(self, check: CancelCheck) -> Self:
@@ -69,6 +72,12 @@ class PassCache:
         self._models.store(id(model), (model, key))
         return key
 
+    def get_checks(self, table: RuleTable, model: Architecture) -> Checks:
+        """Return the checks of a table for a model, made once."""
+        key = (table, self.get_model_key(model))
+        checks = self._checks.get(key)
+        return checks if checks is not None else self._checks.store(key, Checks(table, model))
+
     def get_recording(
         self, model: Architecture, config: P, record: Callable[[Architecture, P], PeakCandidates]
     ) -> PeakCandidates:
@@ -83,7 +92,7 @@ class PassCache:
         """Return one tensor-parallel rank's shard of a model, made once."""
         if tensor_parallel == 1:
             return model
-        key = (model.spec, tensor_parallel, plan)
+        key = (self.get_model_key(model), tensor_parallel, plan)
         shard = self._shards.get(key)
         if shard is not None:
             return shard

@@ -12,6 +12,7 @@ from itertools import groupby, islice
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.counting import ParameterCounts, count_parameters
 from service.estimator.model.images import ImageInput
+from service.estimator.model.layer_periods import find_period
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.scheme import Scheme
@@ -262,7 +263,7 @@ class Architecture:
         """
         if not self.order:
             return tuple(((group,), 1) for group in self.blocks)
-        length = _find_period(self.order)
+        length = find_period(self.order)
         times, remainder = divmod(len(self.order), length)
         periods = [(self.order[:length], times), (self.order[:remainder], 1)]
         return tuple((self._group_layers(kinds), count) for kinds, count in periods if kinds)
@@ -294,14 +295,3 @@ class Architecture:
             for name in ("num_hidden_layers", "num_encoder_layers"):
                 described.pop(name, None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
-def _find_period(order: tuple[int, ...]) -> int:
-    """Return the length of the shortest period of the order.
-
-    The whole order repeats it, its last time perhaps cut short.
-    """
-    lengths = range(1, len(order) + 1)
-    return next(
-        n for n in lengths if all(kind == order[index % n] for index, kind in enumerate(order))
-    )

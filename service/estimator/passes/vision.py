@@ -8,7 +8,7 @@ from service.estimator.model.modules.vision.contrastive_loss import (
     normalise_embeddings,
     record_contrastive_loss,
 )
-from service.estimator.model.modules.vision.encoder import ImageShape, record_over_images
+from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
 from service.estimator.model.trees.vision import VisionModel
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section

@@ -28,9 +28,7 @@ _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "workload.lora.dtype": ("workload.lora",),
 }
 """Fields that others decide, or that are not always there, with those that stand for them."""
-_MAX_KEPT, _MAX_LEGAL = 512, 1024
-_CHECKS: dict[object, "Checks"] = {}
-"""By table and model, each under two keys."""
+_MAX_LEGAL = 1024
 
 
 class Checks:
@@ -66,12 +64,7 @@ class Checks:
 
 def check(table: RuleTable, model: Architecture, workload: Workload, layout: Layout) -> None:
     """Raise InvalidInputError or NotModelledError for what a table forbids."""
-    _get_checks(table, model).check(workload, layout)
-
-
-def check_sizes(table: RuleTable, model: Architecture, workload: Workload, layout: Layout) -> None:
-    """Raise what ``check`` raises about batch and sequence."""
-    _get_checks(table, model).check_sizes(workload, layout)
+    Checks(table, model).check(workload, layout)
 
 
 def select_rules(rules: Iterable[Rule], facts: ModelFacts) -> Iterable[Rule]:
@@ -88,21 +81,6 @@ def _check_all(rules: Iterable[Rule], case: Case) -> None:
     for rule in rules:
         if not rule.allows(case):
             raise rule.make_refusal(case)
-
-
-def _get_checks(table: RuleTable, model: Architecture) -> Checks:
-    checks = _CHECKS.get((id(table), id(model)))
-    if checks is not None:
-        return checks
-    # A model that a library unpacks is made for each question: its numbers tell that it is known.
-    key = (id(table), model.spec, model.quantization)
-    checks = _CHECKS.get(key)
-    if checks is None:
-        if len(_CHECKS) >= _MAX_KEPT:
-            _CHECKS.clear()
-        # Checks hold their model, so that its number is no other's while they are kept.
-        checks = _CHECKS[key] = _CHECKS[id(table), id(model)] = Checks(table, model)
-    return checks
 
 
 def _make_reader(of: str, paths: Iterable[str]) -> Callable[[object], object]:

@@ -10,18 +10,10 @@ first is a view or shared.
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from service.estimator.tape import sizes
 from service.estimator.tape.first_pass import FirstPass
-from service.estimator.tape.ledger import Category, Ledger, Section, Storage
-from service.estimator.tape.nodes import (
-    Backward,
-    Hook,
-    Node,
-    Parameter,
-    Segment,
-    Value,
-    count_bytes,
-)
+from service.estimator.tape.gradients import GradientReceiver
+from service.estimator.tape.ledger import Category, Section, Storage
+from service.estimator.tape.nodes import Backward, Hook, Node, Segment, Value, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -41,7 +33,7 @@ class Mode(Enum):
     """
 
 
-class Tape:
+class Tape(GradientReceiver):
     """Recorder of a pass: storages, operations and their graph.
 
     ``accumulating`` means that stored gradients exist already, as in a second micro batch.
@@ -56,83 +48,19 @@ class Tape:
         accumulating: bool = False,
     ) -> None:
         """Start an empty recording."""
-        self.ledger, self.mode, self.autocast, self.accumulating = (
-            Ledger(section),
-            mode,
-            autocast,
-            accumulating,
-        )
-        self.steps_in_backward: int | None = None
+        super().__init__(section, accumulating=accumulating)
+        self.mode, self.autocast = mode, autocast
         self.nodes: list[Node | Hook | Segment] = []
         self.autocast_copies: dict[str, tuple[Value, int]] = {}
         self.repeat_count, self.path = 1, ""
         self.discarded_nodes: list[Node | Hook | Segment] = []
-        self.reusable_storages: list[Storage] = []
-        self._num_saved, self._releases_unpacked = 0, False
-        self._stop_after: int | None = None
-        self.collected_gradients: list[Storage] | None = None
-        self._outbox: list[tuple[Value, Storage, bool]] = []
+        self._releases_unpacked = False
         self._running_node: Node | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a recomputation already has everything that backward needs.
-
-        Nothing is allocated any more then.
-        """
-        return self._stop_after is not None and self._num_saved >= self._stop_after
 
     @property
     def builds_graph(self) -> bool:
         """Whether operations are part of a graph."""
         return self.mode is not Mode.INFERENCE
-
-    def allocate(self, category: Category, size: Size) -> Storage:
-        """Return a new storage with one reference.
-
-        Where a selective checkpoint kept one for this operation, that one is returned.
-        """
-        if self.reusable_storages:
-            return self.reusable_storages.pop(0)
-        storage = Storage(category, sizes.ZERO if self.stopped else size)
-        self.ledger.add(category, storage.size)
-        return storage
-
-    def scratch(self, numel: Size, dtype: DType) -> Storage:
-        """Return a new temporary storage of so many elements."""
-        return self.allocate(Category.TEMPORARIES, count_bytes(numel, dtype))
-
-    def hold(self, storage: Storage) -> Storage:
-        """Add a reference."""
-        storage.references += 1
-        return storage
-
-    def hold_value(self, value: Value) -> None:
-        """Add a reference to a value's storage."""
-        if value.storage is not None:
-            value.storage.references += 1
-
-    def release(self, *storages: Storage) -> None:
-        """Drop a reference of each; the last one frees."""
-        for storage in storages:
-            storage.references -= 1
-            if storage.references == 0:
-                self.ledger.remove(storage.category, storage.size)
-
-    def free(self, *values: Value) -> None:
-        """Drop the Python names of values."""
-        for value in values:
-            if value.storage is not None:
-                self.release(value.storage)
-
-    def alias(self, value: Value) -> Value:
-        """Return another Python name of the same tensor."""
-        if value.storage is not None:
-            self.hold(value.storage)
-        other = Value(value.storage, value.numel, value.dtype, value.node)
-        other.parameter = value.parameter
-        other.requires_grad = value.requires_grad
-        return other
 
     def save(self, saved: list[Storage], values: Sequence[Value]) -> None:
         """Keep tensors for backward, as the mode says."""
@@ -142,7 +70,7 @@ class Tape:
             )
             if keeps and value.storage is not None:
                 saved.append(self.hold(value.storage))
-            self._num_saved += 1
+            self.num_saved += 1
 
     def emit(  # noqa: PLR0913 - the one place where an operation meets the graph
         self,
@@ -186,81 +114,6 @@ class Tape:
         """
         (self.discarded_nodes if self.mode is Mode.DISCARDING else self.nodes).append(node)
         return node
-
-    def send(self, target: Value, grad: Storage, *, is_view: bool = False) -> None:
-        """Hand a gradient (and its reference) to the node of ``target``.
-
-        It arrives once the node that runs has let go of its own.
-        """
-        self._outbox.append((target, grad, is_view))
-
-    def _deliver_outbox(self) -> None:
-        outbox, self._outbox = self._outbox, []
-        for target, grad, is_view in outbox:
-            self._deliver_gradient(target, grad, is_view=is_view)
-
-    def _deliver_gradient(self, target: Value, grad: Storage, *, is_view: bool) -> None:
-        if target.parameter is not None:
-            self._send_to_parameter(target.parameter, grad, is_view=is_view)
-        elif target.node is not None:
-            size, views = (
-                count_bytes(target.numel, target.dtype),
-                (target.node.grad_is_view, is_view),
-            )
-            target.node.grad, target.node.grad_is_view = self._accumulate(
-                target.node.grad, grad, size, views
-            )
-        else:
-            self.release(grad)
-
-    def _accumulate(
-        self, old: Storage | None, new: Storage, size: Size, views: tuple[bool, bool]
-    ) -> tuple[Storage, bool]:
-        if old is None:
-            return new, views[1]
-        if old.references == 1 and not views[0]:
-            self.release(new)
-            return old, False
-        result = self.allocate(Category.TEMPORARIES, size)
-        self.release(old, new)
-        return result, False
-
-    def _send_to_parameter(self, parameter: Parameter, grad: Storage, *, is_view: bool) -> None:
-        parameter.pending_gradients -= 1
-        size, views = (
-            sizes.constant(parameter.numel * parameter.dtype.bytes_per_element),
-            (parameter.grad_is_view, is_view),
-        )
-        grad, is_view = self._accumulate(parameter.grad, grad, size, views)
-        parameter.grad, parameter.grad_is_view = grad, is_view
-        if parameter.pending_gradients > 0:
-            return
-        parameter.grad = None
-        if self.collected_gradients is not None:
-            self.collected_gradients.append(grad)
-        elif self.steps_in_backward is not None:
-            self.release(
-                self.allocate(
-                    Category.TEMPORARIES, sizes.constant(parameter.numel * self.steps_in_backward)
-                ),
-                grad,
-            )
-        elif self.accumulating:
-            self.release(grad)
-        else:
-            self.keep_gradient(grad, parameter)
-
-    def gather(self, elements: int, bytes_each: int) -> list[Storage]:
-        """Return the gathered parameters of a unit, so many elements in all."""
-        return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * bytes_each))]
-
-    def keep_gradient(self, grad: Storage, parameter: Parameter) -> None:
-        """Turn a storage into the gradient of a parameter, which stays."""
-        self.ledger.convert(grad, parameter.numel)
-
-    def keep_gradient_shard(self, elements: int) -> None:
-        """Keep this rank's share of so many elements of reduced gradients."""
-        self.ledger.store_gradients(elements, new=True)
 
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
         """Run ``count`` equal blocks in a row, recording one.
@@ -315,7 +168,7 @@ class Tape:
         grad, node.grad, self._running_node = node.grad, None, node
         node.backward(grad)
         self.release(*node.saved, *([] if node.consumes_grad else [grad]))
-        self._deliver_outbox()
+        self.deliver_outbox()
 
     def release_unpacked(self) -> None:
         """Drop what the running node saved, once its formula is through.
@@ -350,10 +203,10 @@ class Tape:
             return block(x)
         block_input, path, entry = self.alias(x), self.path, Node([], lambda _: None)
         x.node = entry if x.requires_grad else None
-        self._num_saved, self.discarded_nodes, self.mode = 0, [], Mode.DISCARDING
+        self.num_saved, self.discarded_nodes, self.mode = 0, [], Mode.DISCARDING
         y = block(x)
         first, self.mode = (
-            FirstPass(entry, self.discarded_nodes, y.node, num_saved=self._num_saved),
+            FirstPass(entry, self.discarded_nodes, y.node, num_saved=self.num_saved),
             Mode.RECORDING,
         )
 
@@ -385,11 +238,11 @@ class Tape:
             [],
             {},
         )
-        self.mode, self._num_saved, self._stop_after = Mode.RECOMPUTING, 0, first.num_saved
+        self.mode, self.num_saved, self.stop_after = Mode.RECOMPUTING, 0, first.num_saved
         x, stub = self.alias(block_input), Node([], lambda _: None)
         x.node = stub if block_input.requires_grad else None
         y = block(x)
-        self.mode, self._stop_after = Mode.RECORDING, None
+        self.mode, self.stop_after = Mode.RECORDING, None
         self.free(y, *(copy for copy, _ in self.autocast_copies.values()))
         nodes, self.nodes, self.autocast_copies = self.nodes, outer_nodes, outer_copies
         first.hand_over(stub, nodes)

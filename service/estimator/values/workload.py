@@ -53,9 +53,7 @@ class Loss(StrEnum):
     FULL_LOGITS = "full_logits"
     FUSED_CROSS_ENTROPY = "fused_cross_entropy"
     FLASH_CROSS_ENTROPY = "flash_cross_entropy"
-    """flash-attn's, which LLM Foundry uses: 16-bit logits as they are, their gradient a second
-    tensor
-    """
+    """flash-attn's (LLM Foundry): 16-bit logits as they are, their gradient a second tensor"""
     CHUNKED = "chunked"
     FUSED_LINEAR = "fused_linear"
 
@@ -167,24 +165,19 @@ class TrainWorkload:
     keeps_logits: bool = False
     padding_mask: bool = False
     reentrant_checkpointing: bool = False
-    """Checkpoints of ``use_reentrant=True``, the default of transformers' trainer before release 5.
-    """
+    """Checkpoints of ``use_reentrant=True``, transformers' default before release 5."""
     gradient_clipping: bool = False
     allocator: Allocator = Allocator.DEFAULT
     lora: Lora | None = None
     offload: Offload = field(default_factory=Offload)
     selective_every: int | None = None
-    """With selective checkpointing: recompute every so many layers; None recomputes what the
-    framework picks in each layer.
-    """
+    """Recompute every so many layers; None recomputes what the framework picks in each."""
     framework_version: str | None = None
     compile: bool = False
     float8: bool = False
     optimizer_in_backward: bool = False
     deterministic: bool = False
-    """Kernels that give the same bits each time, and cuBLAS workspaces that allow it
-    (``CUBLAS_WORKSPACE_CONFIG=:4096:8``).
-    """
+    """Kernels of the same bits each time (``CUBLAS_WORKSPACE_CONFIG=:4096:8``)."""
     fp32_norms_and_head: bool = False
     """PEFT's ``prepare_model_for_kbit_training``: what is not quantised is cast to fp32."""
     double_quantization: bool = True
@@ -270,17 +263,13 @@ class ServeWorkload:
     weight_dtype: DType = DType.BF16
     quantization: Quantization = Quantization.NONE
     unquantised: bool = False
-    """Whether the request says "none"; where it says nothing, a config that quantises its weights
-    decides.
-    """
+    """Whether the request says "none"; else a config that quantises its weights decides."""
     kv_cache_dtype: DType = DType.BF16
     num_beams: int = 1
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_sequences: int | None = None
-    """Sequences that the engine schedules at once at most; None is its own default, or
-    ``num_sequences`` where that is more.
-    """
+    """Most sequences at once; None is the engine's default, or ``num_sequences`` if more."""
     gpu_memory_fraction: float | None = None
     enforce_eager: bool = False
     speculative: Speculative | None = None

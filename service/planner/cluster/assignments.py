@@ -9,8 +9,8 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload, Workload
+from service.planner.cluster.node_supply import Claim
 from service.planner.cluster.reservation import Share
-from service.planner.cluster.supply import Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.units import format_bytes
 from service.planner.cluster.assignments import PlacementRequest
 from service.planner.cluster.inventory import Node, NodeState, Pool
+from service.planner.cluster.node_supply import NodeSupply
 from service.planner.cluster.packing import find_placement
 from service.planner.cluster.reservation import Reservation, Share
-from service.planner.cluster.supply import NodeSupply, Supply, build_supply
+from service.planner.cluster.supply import Supply, build_supply
 
 ANYWHERE = ""
 """In place of a node's name: any nodes of the pool."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from service.planner.cluster.assignments import Assignment, PlacementRequest
 from service.planner.cluster.inventory import Pool
+from service.planner.cluster.node_supply import NodeSupply
 from service.planner.cluster.reservation import Share
-from service.planner.cluster.supply import NodeSupply, PoolSupply
+from service.planner.cluster.supply import PoolSupply
 
 
 class NodeCapacity:

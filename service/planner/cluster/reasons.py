@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 
 from service.estimator.values.units import format_bytes
 from service.planner.cluster.assignments import Blocked, Impossible, PlacementRequest
+from service.planner.cluster.node_supply import Claim, Hold
 from service.planner.cluster.packing import find_placement
-from service.planner.cluster.supply import Claim, Hold, PoolSupply, Supply, release_expired
+from service.planner.cluster.supply import PoolSupply, Supply, release_expired
 
 MAX_NAMED = 4
 """Holders that a sentence names; the answer has all of them."""

@@ -16,7 +16,8 @@ from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.changes import list_changes
 from service.planner.fit.evaluator import Evaluate, Evaluator
-from service.planner.fit.remedy_steps import REMEDY_STEPS, Config, RemedyStep
+from service.planner.fit.remedy_order import REMEDY_STEPS
+from service.planner.fit.remedy_steps import Config, RemedyStep
 from service.planner.fit.time_lower_bound import seconds_per_token
 from service.planner.fit.verdict import Verdict, judge, needed_bytes
 

@@ -1,7 +1,4 @@
-"""Single steps from a configuration towards one that may fit.
-
-They are in the order in which a person would try them.
-"""
+"""Single steps from a configuration towards one that may fit."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -297,30 +294,3 @@ def use_fp8_cache(config: Config) -> Iterator[Config]:
             has_fp8 = DType.FP8 in get_backend(workload.engine).cache_dtypes
             if has_fp8 and workload.kv_cache_dtype is not DType.FP8:
                 yield replace(workload, kv_cache_dtype=DType.FP8), layout
-
-
-REMEDY_STEPS: tuple[RemedyStep, ...] = (
-    use_fused_optimizer,
-    drop_logits,
-    use_flash_attention,
-    use_smaller_loss,
-    shrink_optimizer_states,
-    use_selective_checkpointing,
-    use_full_checkpointing,
-    offload_states,
-    use_lora,
-    use_qlora,
-    shorten_sequences,
-    use_fp8_cache,
-    quantize_weights,
-    raise_zero_stage,
-    halve_micro_batch,
-    reduce_sequences,
-    add_pipeline_stages,
-    split_replica,
-    add_data_parallel_ranks,
-)
-"""Steps to try.
-
-Those that go step by step come last: of two steps the second is taken as far as is needed.
-"""

@@ -3,13 +3,12 @@
 Each says why less is not enough.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from service.estimator.values.errors import EstimatorError, InvalidInputError
-from service.estimator.values.workload import ServeWorkload
-from service.planner.fit.candidates import Candidate, Rejection
+from service.planner.fit.candidates import Rejection
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.hardware import select_format
 from service.planner.plans.no_layout_reasons import explain_no_layout, list_no_layout_reasons
@@ -19,7 +18,6 @@ from service.planner.plans.offered import (
     Plan,
     Plans,
     SearchCounts,
-    get_run_hours,
     make_refused_plan,
     merge_refusals,
 )
@@ -31,26 +29,14 @@ from service.planner.plans.refusals import (
     make_contradiction_error,
 )
 from service.planner.plans.relaxations import LargerGpus, find_smallest_change, list_no_larger_gpus
-from service.planner.search.layout_options import LayoutOption
+from service.planner.plans.winners import find_winners
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Question
-from service.planner.search.step_times import compute_excess
+from service.planner.search.time_limits import compute_excess
 
 MAX_CANDIDATES = 4
-MAX_REPLAYED_CANDIDATES = 4
-"""Configurations whose numbers are too large and that are replayed all the same, where the fastest
-is asked.
-
-The more, the more time; with these the plans of all but one in three hundred random questions are
-the optimum.
-"""
-WORTHWHILE = 0.99
-"""Share of a run's cost that more GPUs must undercut.
-
-They must save a hundredth: the accuracy that the objective has.
-"""
 
 
 def find_plans(
@@ -170,35 +156,45 @@ def plan_offer(offer: Offer, search: Search, objective: Objective) -> Plan:
 
     It has its best layout.
     """
-    space, question = search.space, search.question
+    space = search.space
     placeable = _list_placeable(space.counts, offer)
-    counts = _list_affordable(placeable, question, offer)
+    counts = _list_affordable(placeable, search.question, offer)
     if not counts:
         return _plan_without_counts(search, offer)
-    if objective is Objective.FASTEST:
-        winners, rejected = _find_fastest(search, counts)
-    else:
-        winners, rejected = _find_fewest(search, counts)
-        if objective is Objective.CHEAPEST and offer.price_per_gpu_hour is not None:
-            winners = _find_cheaper_run(search, counts, winners)
+    winners, rejected = find_winners(search, counts, offer, objective)
     searched = SearchCounts(
         layouts=search.num_considered,
         estimated=search.num_estimated,
         pruned=_collect_counters(search),
     )
-    if winners:
-        no_layouts = (
-            ()
-            if objective is Objective.FASTEST
-            else tuple(list_no_layout_reasons(space, winners[0].num_gpus, offer.counts))
-        )
-        return Plan(
-            num_gpus=winners[0].num_gpus,
-            candidates=winners,
-            rejected=rejected,
-            no_layout_reasons=no_layouts,
-            searched=searched,
-        )
+    if not winners:
+        return _plan_without_winners(search, offer, counts, rejected, searched)
+    no_layouts = (
+        ()
+        if objective is Objective.FASTEST
+        else tuple(list_no_layout_reasons(space, winners[0].num_gpus, offer.counts))
+    )
+    return Plan(
+        num_gpus=winners[0].num_gpus,
+        candidates=winners,
+        rejected=rejected,
+        no_layout_reasons=no_layouts,
+        searched=searched,
+    )
+
+
+def _plan_without_winners(
+    search: Search,
+    offer: Offer,
+    counts: Sequence[int],
+    rejected: tuple[Rejection, ...],
+    searched: SearchCounts,
+) -> Plan:
+    """Return a plan where nothing suffices, with what comes closest.
+
+    Raises the error of a question that cannot be asked.
+    """
+    space, question = search.space, search.question
     if not rejected:
         unbatched = question.limits.global_batch_size is not None
         raise (
@@ -212,6 +208,7 @@ def plan_offer(offer: Offer, search: Search, objective: Objective) -> Plan:
         rejected = tuple(nearer if miss is closest else miss for miss in rejected)
         closest = nearer
     tried = [count for count in counts if space.list_options(count)]
+    placeable = _list_placeable(space.counts, offer)
     reason = explain_no_plan(question, offer, tried, closest, placeable=placeable)
     unused = (
         ""
@@ -242,105 +239,6 @@ def _plan_without_counts(search: Search, offer: Offer) -> Plan:
         raise refusal or make_contradiction_error(space, offer)
     searched = SearchCounts(layouts=0, estimated=0, pruned={})
     return Plan(num_gpus=None, candidates=(), rejected=(), searched=searched, reason=reason)
-
-
-def _find_fewest(
-    search: Search, counts: Sequence[int]
-) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
-    """Return the fastest on the fewest sufficient GPUs.
-
-    Sufficient is judged once everything is known.
-    """
-    for index, count in enumerate(counts):
-        if search.suffices(count):
-            winners = tuple(islice(search.iter_best(count), 1))
-            if winners:
-                return winners, _list_rejections(search, counts[:index])
-    misses = _list_rejections(search, counts)
-    return (), _drop_repeated(misses) if isinstance(
-        search.question.workload, ServeWorkload
-    ) else misses
-
-
-def _list_rejections(search: Search, counts: Sequence[int]) -> tuple[Rejection, ...]:
-    """Return why numbers of GPUs are too few.
-
-    They are asked from the largest down: what has no room there has none on fewer.
-    """
-    rejections = [
-        miss for count in reversed(counts) if (miss := search.explain_rejection(count)) is not None
-    ]
-    return tuple(reversed(rejections))
-
-
-def _drop_repeated(misses: Sequence[Rejection]) -> tuple[Rejection, ...]:
-    """Drop rejections that only repeat a smaller one.
-
-    They say of more replicas what has been said of fewer: that one of them does not fit.
-    """
-    first = {miss.missing_bytes: miss for miss in reversed(misses) if miss.missing_bytes}
-    return tuple(
-        miss for miss in misses if not miss.missing_bytes or first[miss.missing_bytes] is miss
-    )
-
-
-def _find_fastest(
-    search: Search, counts: Sequence[int]
-) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
-    """Return the fastest configuration of all GPU counts.
-
-    Counts go from the largest down to those whose arithmetic alone takes longer.
-    """
-    winners: tuple[Candidate, ...] = ()
-    search.replay_candidates.remaining = MAX_REPLAYED_CANDIDATES
-    for count, options in _iter_fastest_first(search, counts):
-        if winners and search.step_times.compute_min_seconds(count) >= winners[0].seconds_per_token:
-            search.pruned["arithmetic_alone"] += search.space.count_divisions(count)
-            continue
-        limit = winners[0].seconds_per_token if winners else None
-        better = tuple(islice(search.iter_best(count, faster_than=limit, among=options), 1))
-        if better and (not winners or better[0].seconds_per_token < winners[0].seconds_per_token):
-            winners = better
-    if winners:
-        return winners, ()
-    return (), _list_rejections(search, counts)
-
-
-def _iter_fastest_first(
-    search: Search, counts: Sequence[int]
-) -> Iterator[tuple[int, tuple[LayoutOption, ...] | None]]:
-    """Yield GPU counts, likely fastest first, with the layouts to try.
-
-    None is all of them.
-    """
-    limits = search.question.limits
-    if isinstance(search.question.workload, ServeWorkload):
-        # Replicas serve more at once, none faster: the fewest of equally fast ones come first.
-        yield from ((count, None) for count in counts)
-    elif limits.global_batch_size is not None or limits.max_step_time_s is not None:
-        yield from ((count, None) for count in reversed(counts))
-    else:
-        for count, num_splits, options in search.space.list_widest(tuple(counts)):
-            search.pruned["fewer_ranks"] += search.space.count_divisions(count) - num_splits
-            yield count, options
-
-
-def _find_cheaper_run(
-    search: Search, counts: Sequence[int], winners: tuple[Candidate, ...]
-) -> tuple[Candidate, ...]:
-    """Return the candidate with the fewest GPU hours for a run.
-
-    The fewest within a hundredth; ``winners`` stay where the run's tokens are unknown.
-    """
-    if not winners or get_run_hours(winners[0]) is None:
-        return winners
-    best = winners[0]
-    for count in counts:
-        if count > winners[0].num_gpus:
-            limit = WORTHWHILE * best.seconds_per_token * best.num_gpus / count
-            better = next(search.iter_best(count, faster_than=limit), None)
-            best = better if better is not None and better.seconds_per_token < limit else best
-    return (best,)
 
 
 def _make_score(objective: Objective) -> Callable[[OfferPlan], tuple[float, ...]]:

@@ -73,3 +73,17 @@ def build_cheapest_batch(batches: Sequence[Batch]) -> Batch:
         micro_batches_in_flight=1,
         gradient_accumulation_steps=max(batch.gradient_accumulation_steps for batch in batches),
     )
+
+
+def rank_complexity(option: LayoutOption, batch: Batch) -> tuple[int, int, int, int]:
+    """Return a rank of a configuration, the simplest first."""
+    layout = option.layout
+    return (
+        (layout.tensor_parallel > 1)
+        + (layout.pipeline_parallel > 1)
+        + (layout.context_parallel > 1)
+        + (layout.expert_parallel > 1),
+        2 - batch.checkpointing_index,
+        layout.zero_stage,
+        batch.micro_batch_size,
+    )

@@ -5,21 +5,13 @@ Their degrees divide the model, in every strategy to train or to serve.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
-from itertools import chain, product
-from typing import Any
+from itertools import chain
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.workload import (
-    Offload,
-    Quantization,
-    ServeWorkload,
-    TrainWorkload,
-    Workload,
-)
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.remedy_steps import Config
 from service.planner.search.bounds import compute_saved_activations
 from service.planner.search.counts import list_gpu_counts
@@ -27,13 +19,8 @@ from service.planner.search.layout_options import CHECKPOINTING_BY_INDEX, Batch,
 from service.planner.search.listings import Listings
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, Question
-from service.planner.search.splits import DEGREES, Split, Splits
-from service.planner.search.strategies import (
-    Strategy,
-    can_run_alone,
-    list_offloads,
-    list_quantizations,
-)
+from service.planner.search.split_layouts import SplitLayouts
+from service.planner.search.splits import Split, Splits
 
 MICRO_BATCHES_PER_STAGE = 4
 """Micro batches per stage that keep a pipeline busy, where the request does not fix their number.
@@ -68,18 +55,15 @@ class SearchSpace:
             if getattr(base_layout, name) is None and getattr(offer, name) is not None:
                 base_layout = replace(base_layout, **{name: getattr(offer, name)})
         self.base_layout = base_layout
-        self._layout_fields: dict[str, Any] = {
-            field.name: getattr(base_layout, field.name) for field in fields(base_layout)
-        }
-        self._is_isolated = offer.device.mig_profile is not None
         self.listings = Listings(compute_saved_activations(model, question.workload))
         self.splits = Splits(
             model,
             question,
             base_layout,
             island_size=offer.island_size,
-            is_isolated=self._is_isolated,
+            is_isolated=offer.device.mig_profile is not None,
         )
+        self._split_layouts = SplitLayouts(model, question, base_layout, self.splits)
 
     @property
     def first_refused(self) -> Config | None:
@@ -154,7 +138,9 @@ class SearchSpace:
         options = self._options_by_split.get((split, ranks))
         if options is None:
             options = self._options_by_split[split, ranks] = tuple(
-                option for option in self._iter_layouts(split, ranks) if self.list_batches(option)
+                option
+                for option in self._split_layouts.iter_options(split, ranks)
+                if self.list_batches(option)
             )
         return options
 
@@ -202,10 +188,8 @@ class SearchSpace:
             return
         is_open = self.question.is_open("activation_checkpointing")
         allowed = CHECKPOINTING_BY_INDEX if is_open else (workload.activation_checkpointing,)
-        sized, rules = (
-            tuple(self._iter_sizes(workload, layout)),
-            self.splits.get_rules(option.strategy),
-        )
+        sized = tuple(self._iter_sizes(workload, layout))
+        rules = self.splits.get_rules(option.strategy)
         for rank, word in enumerate(CHECKPOINTING_BY_INDEX):
             batches = [
                 Batch(rank, size, min(steps, layout.pipeline_parallel), steps)
@@ -300,75 +284,6 @@ class SearchSpace:
             not serves or self.question.counts_replicas
         )
         return is_open or ranks == self.base_layout.data_parallel
-
-    def _iter_layouts(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
-        strategy, degrees = split.strategy, split.degrees
-        shards = ranks * degrees[2]
-        if shards == 1 and not can_run_alone(strategy, self.question):
-            return
-        values = dict(self._layout_fields)
-        values.update(zip(DEGREES, degrees, strict=True))
-        values["data_parallel"] = ranks
-        values["sharding"] = self.splits.get_sharding(strategy)
-        values["sequence_parallel"] = split.sequence_parallel
-        if (
-            strategy.framework is None
-            and degrees[3] > 1
-            and self.question.is_open("expert_tensor_parallel")
-        ):
-            values["expert_tensor_parallel"] = _get_expert_tensor_parallel(degrees, ranks)
-        for stage in self._list_stages(strategy, shards):
-            values["zero_stage"] = stage
-            try:
-                layout = Layout(**values)
-            except InvalidInputError:
-                continue  # experts that do not regroup so many ranks
-            for offload, quantization in self._offload_choices:
-                option = LayoutOption(
-                    strategy=strategy, layout=layout, offload=offload, quantization=quantization
-                )
-                if self._is_legal(option):
-                    yield option
-
-    @cached_property
-    def _offload_choices(self) -> tuple[tuple[Offload, Quantization | None], ...]:
-        moved = list_offloads(self.question, has_nvme=self.base_layout.nvme_bytes is not None)
-        return tuple(product(moved, list_quantizations(self.model, self.question)))
-
-    def _is_legal(self, option: LayoutOption) -> bool:
-        workload = self.question.workload
-        if isinstance(workload, TrainWorkload) and workload.offload != option.offload:
-            workload = replace(workload, offload=option.offload)
-        elif isinstance(workload, ServeWorkload) and option.quantization not in {
-            None,
-            workload.quantization,
-        }:
-            workload = replace(workload, quantization=option.quantization or workload.quantization)
-        allowed = self.splits.get_rules(option.strategy).allows_layout(workload, option.layout)
-        if not allowed:
-            self.splits.record_refusal(workload, option.layout)
-        return allowed
-
-    def _list_stages(self, strategy: Strategy, shards: int) -> tuple[int, ...]:
-        """Return the ZeRO stages to try.
-
-        Megatron's distributed optimizer takes no more time than none, and less memory.
-        """
-        if strategy.framework is None or not self.question.is_open("zero_stage"):
-            return (self.base_layout.zero_stage,)
-        if strategy.sharding is Sharding.MEGATRON:
-            return (strategy.stages[-1],) if shards > 1 else (strategy.stages[0],)
-        return strategy.stages
-
-
-def _get_expert_tensor_parallel(degrees: tuple[int, ...], ranks: int) -> int | None:
-    """Return how many ranks split one expert of a server.
-
-    The server spreads its experts over all ranks; None is as many as split its layers.
-    """
-    tensor, _, _, expert = degrees
-    ranks_per_expert = tensor * ranks // expert
-    return None if ranks_per_expert in {0, tensor} else ranks_per_expert
 
 
 def _build_workload(workload: TrainWorkload, option: LayoutOption, batch: Batch) -> TrainWorkload:

@@ -13,19 +13,15 @@ from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from service.planner.fit.candidates import Candidate, Rejection, make_rejection
 from service.planner.fit.evaluator import Evaluator, memoize_evaluator
 from service.planner.fit.remedy_steps import Config
-from service.planner.fit.verdict import judge, missing_bytes
+from service.planner.fit.verdict import judge
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.memory_bounds import MemoryBounds
 from service.planner.search.nearest_miss import NearestMiss
-from service.planner.search.replays import (
-    ReplayCandidates,
-    TriedBatch,
-    find_nearest_to_replay,
-    get_length_group,
-    get_shard_group,
-)
-from service.planner.search.step_times import StepTimes, explain_too_slow
+from service.planner.search.replays import ReplayCandidates, find_nearest_to_replay
+from service.planner.search.step_times import StepTimes
+from service.planner.search.time_limits import explain_too_slow
+from service.planner.search.tried_batches import TriedBatches
 
 
 class Search:
@@ -39,20 +35,14 @@ class Search:
         self.space, self.question = space, space.question
         serves = isinstance(self.question.workload, ServeWorkload)
         self.evaluator = evaluator = memoize_evaluator(evaluator) if serves else evaluator
-        self.num_estimated = 0
         self.pruned: Counter[str] = Counter()
         self.memory_bounds = MemoryBounds(evaluator, space, self.pruned)
-        self.refusal: EstimatorError | None = None
+        self._batches = TriedBatches(evaluator, space, self.pruned)
         self.replay_candidates = ReplayCandidates(
             evaluator.device.usable_bytes, is_confident=self.question.limits.confidence is not None
         )
         self.step_times = StepTimes(evaluator, space)
-        self._nearest_miss = NearestMiss(space, self.memory_bounds, self._try_smallest)
-        self._tried: dict[LayoutOption, list[TriedBatch]] = {}
-        self._failed_context_parallel: dict[object, int] = {}
-        self._is_confident = self.question.limits.confidence is not None
-        self._first_is_smallest: dict[int, bool] = {}
-        self._too_large_shards: dict[object, int] = {}
+        self._nearest_miss = NearestMiss(space, self.memory_bounds, self._batches.try_smallest)
         self._may_be_in_time: dict[LayoutOption, bool] = {}
 
     @property
@@ -60,14 +50,24 @@ class Search:
         """Return the number of configurations looked at."""
         return self.memory_bounds.num_considered
 
+    @property
+    def num_estimated(self) -> int:
+        """Return the number of configurations estimated."""
+        return self._batches.num_estimated
+
+    @property
+    def refusal(self) -> EstimatorError | None:
+        """Return the first refusal of a configuration."""
+        return self._batches.refusal
+
     def suffices(self, num_gpus: int) -> bool:
         """Return whether some configuration of so many GPUs is enough."""
         options = self._filter_by_time(self.memory_bounds.list_feasible(num_gpus))
         if self.step_times.bounds is not None:
             fast = self.step_times.iter_in_time(
-                options, self.memory_bounds.list_fitting_batches, is_open=self._is_open
+                options, self.memory_bounds.list_fitting_batches, is_open=self._batches.is_open
             )
-            if any(self._fits(option, batch) for option, batch in fast):
+            if any(self._batches.fits(option, batch) for option, batch in fast):
                 return True
         elif any(
             self._has_fitting_batch(option)
@@ -123,7 +123,7 @@ class Search:
             else self.memory_bounds.filter_by_states(among),
         )
         for seconds, option, batch in self.step_times.iter_by_time(
-            options, self.memory_bounds.list_fitting_batches, is_open=self._is_open
+            options, self.memory_bounds.list_fitting_batches, is_open=self._batches.is_open
         ):
             if faster_than is not None and seconds >= faster_than:
                 return
@@ -136,8 +136,8 @@ class Search:
             )
             if kind in seen or not self.step_times.can_be_in_time(option, batch):
                 continue
-            if not self._fits(option, batch) and not self.replay_candidates.accept(
-                option, self._find_tried(option, batch)
+            if not self._batches.fits(option, batch) and not self.replay_candidates.accept(
+                option, self._batches.find_tried(option, batch)
             ):
                 continue
             candidate = self.answer_candidate(option, batch, seconds)
@@ -181,12 +181,12 @@ class Search:
             self.evaluator.device.usable_bytes,
         )
         nearest = self.step_times.iter_by_excess(
-            bounded, self.memory_bounds.list_fitting_batches, is_open=self._is_open
+            bounded, self.memory_bounds.list_fitting_batches, is_open=self._batches.is_open
         )
         fitting = (
             self._explain_candidate(option, batch)
             for _, option, batch in nearest
-            if self._is_reportable(option, batch)
+            if self._batches.is_reportable(option, batch)
         )
         candidate = next(fitting, None) or next(
             self._iter_replayed_fits(bounded, in_time=False), None
@@ -202,22 +202,6 @@ class Search:
             else make_rejection(candidate, usable, too_slow=slow)
         )
 
-    def _is_reportable(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether a batch fits.
-
-        One that does not rules out the same on fewer shards, and the least of its option all
-        others.
-        """
-        group, shards = get_shard_group(option, batch), option.layout.shards
-        if shards <= self._too_large_shards.get(group, 0):
-            return False
-        fits = self._fits(option, batch)
-        if not fits:
-            self._too_large_shards[group] = shards
-            if self._is_first_smallest(self.space.list_batches(option)):
-                self._fits(option, self.space.list_batches(option)[0])
-        return fits
-
     def answer_candidate(
         self, option: LayoutOption, batch: Batch, seconds: float
     ) -> Candidate | None:
@@ -229,7 +213,7 @@ class Search:
         try:
             estimate = self.evaluator.answer(workload, layout)
         except EstimatorError as refusal:
-            self.refusal = self.refusal or refusal
+            self._batches.record_refusal(refusal)
             return None
         return self._time_candidate((workload, layout), estimate, seconds)
 
@@ -253,7 +237,7 @@ class Search:
             layout=config[1],
             estimate=estimate,
             judgement=judge(estimate, self.evaluator.device),
-            missing_bytes=self._compute_missing_bytes(estimate),
+            missing_bytes=self._batches.compute_missing_bytes(estimate),
             seconds_per_token=seconds,
         )
 
@@ -265,136 +249,20 @@ class Search:
         batches = self.space.list_batches(option)
         if self.step_times.is_limited:
             return any(
-                self._is_in_time(option, batch) and self._fits(option, batch) for batch in batches
+                self._is_in_time(option, batch) and self._batches.fits(option, batch)
+                for batch in batches
             )
-        if option in self._tried or not self._is_first_smallest(batches):
-            return any(self._fits(option, batch) for batch in batches)
-        fits = self._fits(option, batches[0])
+        if self._batches.is_tried(option) or not self._batches.is_first_smallest(batches):
+            return any(self._batches.fits(option, batch) for batch in batches)
+        fits = self._batches.fits(option, batches[0])
         self.pruned["monotone"] += 0 if fits else len(batches) - 1
         return fits
-
-    def _is_first_smallest(self, batches: tuple[Batch, ...]) -> bool:
-        """Return whether all batches dominate the first one.
-
-        They need at least its memory.
-        """
-        is_smallest = self._first_is_smallest.get(
-            id(batches)
-        )  # one object for many slots, which the space keeps
-        if is_smallest is None:
-            is_smallest = self._first_is_smallest[id(batches)] = all(
-                batch.dominates(batches[0]) for batch in batches
-            )
-        return is_smallest
-
-    def _is_open(self, option: LayoutOption) -> bool:
-        """Return whether an option is not ruled out yet."""
-        smallest = self.space.list_batches(option)[0]
-        return not any(
-            tried.missing_bytes and tried.batch == smallest for tried in self._tried.get(option, ())
-        )
 
     def _is_in_time(self, option: LayoutOption, batch: Batch) -> bool:
         workload, layout = self.space.build_config(option, batch)
         return self.step_times.is_in_time(
             workload, self.step_times.get_throughput(workload, layout)
         )
-
-    def _try_smallest(self, option: LayoutOption) -> TriedBatch:
-        """Return the result of the batch that needs least."""
-        batch = self.space.list_batches(option)[0]
-        return self._find_tried(option, batch) or self._try_batch(option, batch)
-
-    def _find_tried(self, option: LayoutOption, batch: Batch) -> TriedBatch | None:
-        for tried in self._tried.get(option, ()):
-            if tried.batch == batch:
-                return tried
-        return None
-
-    def _fits(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether a batch of an option fits.
-
-        A batch that needs at least the memory of one that does not fit is never estimated.
-        """
-        for tried in self._tried.get(option, ()):
-            if tried.batch == batch:
-                return not tried.missing_bytes
-            if tried.missing_bytes and batch.dominates(tried.batch):
-                self.pruned["monotone"] += 1
-                return False
-        if self._has_failed_shorter(option, batch):
-            return False
-        single = batch.with_micro_batch_size(1)
-        grows = batch.micro_batch_size > 1 and single in self.space.list_batches(option)
-        if grows and (not self._fits(option, single) or self._exceeds_by_convexity(option, batch)):
-            return False
-        return not self._try_batch(option, batch).missing_bytes
-
-    def _has_failed_shorter(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether the same batch failed with shorter sequences.
-
-        As many shards have the same states and, with less context parallelism, more tokens.
-        """
-        failed = (
-            self._failed_context_parallel.get(get_length_group(option, batch), 0)
-            >= option.layout.context_parallel
-        )
-        if failed:
-            self._tried.setdefault(option, []).append(TriedBatch(batch, None, 1))
-            self.pruned["longer_sequences"] += 1
-        return failed
-
-    def _exceeds_by_convexity(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether a batch is too large by extrapolation.
-
-        It follows from what one and two sequences need: a highest of sums that grow evenly is
-        convex.
-        """
-        double = batch.with_micro_batch_size(2)
-        if (
-            batch.micro_batch_size <= double.micro_batch_size
-            or double not in self.space.list_batches(option)
-        ):
-            return False
-        if not self._fits(option, double):
-            return True
-        single_bytes, double_bytes = (
-            self._get_needed_bytes(option, batch.with_micro_batch_size(size)) for size in (1, 2)
-        )
-        too_large = (
-            single_bytes + (double_bytes - single_bytes) * (batch.micro_batch_size - 1)
-            > self.evaluator.device.usable_bytes
-        )
-        self.pruned["convex"] += too_large
-        return too_large
-
-    def _get_needed_bytes(self, option: LayoutOption, batch: Batch) -> int:
-        tried = self._find_tried(option, batch)
-        assert tried is not None  # noqa: S101 - what fits was tried,
-        assert tried.estimate is not None  # noqa: S101 - and estimated
-        return (
-            tried.estimate.device_interval.high
-            if self._is_confident
-            else tried.estimate.device_bytes
-        )
-
-    def _try_batch(self, option: LayoutOption, batch: Batch) -> TriedBatch:
-        workload, layout = self.space.build_config(option, batch)
-        self.num_estimated += 1
-        try:
-            estimate = self.evaluator.estimate_numbers(workload, layout)
-            tried = TriedBatch(batch, estimate, self._compute_missing_bytes(estimate))
-            if tried.missing_bytes:
-                group = get_length_group(option, batch)
-                self._failed_context_parallel[group] = max(
-                    self._failed_context_parallel.get(group, 0), option.layout.context_parallel
-                )
-        except EstimatorError as refusal:
-            self.refusal = self.refusal or refusal
-            self.pruned["cannot_run"] += 1
-            tried = TriedBatch(batch, None, 1)
-        self._tried.setdefault(option, []).append(tried)
-        return tried
 
     def _iter_replayed_fits(
         self, options: Sequence[LayoutOption], *, in_time: bool = True
@@ -405,14 +273,14 @@ class Search:
         """
         first = ((option, self.space.list_batches(option)[0]) for option in options)
         tried = (
-            (option, self._try_smallest(option))
+            (option, self._batches.try_smallest(option))
             for option, batch in first
             if not in_time or self.step_times.can_be_in_time(option, batch)
         )
         near = find_nearest_to_replay(tried, self.evaluator.device.usable_bytes)
         for option in near:
             batch = self.space.list_batches(option)[0]
-            if self._is_too_large_at_best(option, batch):
+            if self._batches.is_too_large_at_best(option, batch):
                 continue
             candidate = self.answer_candidate(
                 option, batch, self.step_times.get_seconds_per_token(option, batch)
@@ -421,16 +289,3 @@ class Search:
                 continue
             if not in_time or self.step_times.is_in_time(candidate.workload, candidate.throughput):
                 yield candidate
-
-    def _is_too_large_at_best(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether a configuration is too large without any hole.
-
-        No replay of it needs to be tried then.
-        """
-        lower_bound = self.evaluator.lower_bound(*self.space.build_config(option, batch))
-        is_too_large = lower_bound is not None and self._compute_missing_bytes(lower_bound) > 0
-        self.pruned["replay_at_best"] += is_too_large
-        return is_too_large
-
-    def _compute_missing_bytes(self, estimate: Estimate) -> int:
-        return missing_bytes(estimate, self.evaluator.device, confident=self._is_confident)

@@ -23,11 +23,12 @@ from service.estimator.values.workload import (
 )
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.time_lower_bound import seconds_per_token
-from service.planner.search.layout_options import Batch, LayoutOption
+from service.planner.search.layout_options import Batch, LayoutOption, rank_complexity
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.listings import Chain
-from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, TIME_LIMITS, Limits
+from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, TIME_LIMITS
 from service.planner.search.time_bounds import TimeBounds
+from service.planner.search.time_limits import compute_excess, iter_broken_limits
 
 _EMPTY_INTERVAL = Interval(0, 0)
 _NO_MEMORY = Estimate(
@@ -47,7 +48,6 @@ _NO_MEMORY = Estimate(
 """Estimate for the time of a training step, which does not depend on memory."""
 _MANY_MICRO_BATCHES = 2**40
 """Micro batches that make what happens once a step count for nothing."""
-
 
 _FIGURES = 6
 TIME_TOLERANCE = 10 ** (1 - _FIGURES)
@@ -134,7 +134,7 @@ class StepTimes:
                     heap,
                     (
                         _round_time(seconds),
-                        _rank_complexity(option, candidate[0]),
+                        rank_complexity(option, candidate[0]),
                         next(order),
                         option,
                         candidate,
@@ -186,7 +186,7 @@ class StepTimes:
             return True
         return (
             throughput is not None
-            and next(_iter_broken_limits(self._limits, workload, throughput), None) is None
+            and next(iter_broken_limits(self._limits, workload, throughput), None) is None
         )
 
     def iter_in_time(
@@ -231,43 +231,8 @@ class StepTimes:
         elif self._limits.max_step_time_s is None:
             yield from self.iter_by_time(options, batches, is_open=is_open)
         else:
-            for option, batch in self._iter_by_excess(
-                options, batches, self.bounds, is_open=is_open
-            ):
+            for option, batch in self.bounds.iter_by_excess(options, batches, is_open=is_open):
                 yield self.get_seconds_per_token(option, batch), option, batch
-
-    @staticmethod
-    def _iter_by_excess(
-        options: Iterable[LayoutOption],
-        batches: Callable[[LayoutOption], Sequence[Batch]],
-        bounds: TimeBounds,
-        *,
-        is_open: Callable[[LayoutOption], bool],
-    ) -> Iterator[tuple[LayoutOption, Batch]]:
-        """Yield the smallest batches of the open options, nearest first.
-
-        An option is looked into when none that is known is nearer.
-        """
-        order = count()
-        heap: list[tuple[float, int, LayoutOption, Batch | None]] = [
-            (bounds.get_min_excess(option), next(order), option, None)
-            for option in options
-            if batches(option)
-        ]
-        heapify(heap)
-        while heap:
-            _, _, option, batch = heappop(heap)
-            if batch is not None:
-                yield option, batch
-            elif is_open(option):
-                fitting = batches(option)
-                min_size = min(candidate.micro_batch_size for candidate in fitting)
-                for candidate in (
-                    candidate for candidate in fitting if candidate.micro_batch_size == min_size
-                ):
-                    heappush(
-                        heap, (bounds.get_excess(option, candidate), next(order), option, candidate)
-                    )
 
     def _compute_excess(self, option: LayoutOption, batch: Batch) -> float:
         """Return the worst ratio of a configuration's times to their limits."""
@@ -275,12 +240,8 @@ class StepTimes:
         try:
             throughput = self.get_throughput(workload, layout)
         except EstimatorError:
-            return float("inf")
-        return (
-            float("inf")
-            if throughput is None
-            else compute_excess(self._limits, workload, throughput)
-        )
+            return inf
+        return inf if throughput is None else compute_excess(self._limits, workload, throughput)
 
     def _get_lower_bound(self, option: LayoutOption, batches: Sequence[Batch]) -> float:
         bound = self._lower_bounds.get(option)
@@ -326,101 +287,10 @@ class StepTimes:
         try:
             throughput = self.get_throughput(workload, layout)
         except EstimatorError:
-            return float("inf")
+            return inf
         return 0.0 if throughput is None else throughput.step_time_s
-
-
-def explain_too_slow(
-    limits: Limits, fastest: tuple[Workload, Throughput | None] | None
-) -> str | None:
-    """Explain which time limit the fastest configuration breaks."""
-    if fastest is None:
-        return None
-    workload, throughput = fastest
-    if throughput is None:
-        return "nobody told the speed of this GPU, and the request limits the time"
-    broken = next(_iter_broken_limits(limits, workload, throughput), None)
-    return None if broken is None else f"fits, but {broken}"
-
-
-def compute_excess(limits: Limits, workload: Workload, throughput: Throughput) -> float:
-    """Return the worst ratio of a time to its limit.
-
-    It is 1 or less where all limits are kept.
-    """
-    min_rate = limits.min_tokens_per_second
-    ratios = [min_rate / throughput.tokens_per_second] if min_rate is not None else []
-    return max(
-        [
-            *ratios,
-            *(
-                spent / limit
-                for _, _, spent, limit in _iter_limited_times(limits, workload, throughput)
-            ),
-        ],
-        default=0.0,
-    )
-
-
-def _iter_broken_limits(
-    limits: Limits, workload: Workload, throughput: Throughput
-) -> Iterator[str]:
-    """Yield a sentence for each time limit that is broken."""
-    min_rate, rate = limits.min_tokens_per_second, throughput.tokens_per_second
-    if min_rate is not None and rate < min_rate:
-        yield f"makes {rate:,.0f} tokens per second, fewer than {_format_figures(min_rate)}"
-    for label, unit, spent, limit in _iter_limited_times(limits, workload, throughput):
-        if spent > limit:
-            yield (
-                f"{label} takes {_format_figures(spent)} {unit}, more than "
-                f"{_format_figures(limit)} {unit}"
-            )
-
-
-def _iter_limited_times(
-    limits: Limits, workload: Workload, throughput: Throughput
-) -> Iterator[tuple[str, str, float, float]]:
-    """Yield each limited time: label, unit, value and limit."""
-    serves = isinstance(workload, ServeWorkload)
-    hours = throughput.hours_for_tokens
-    limited_times = (
-        ("a step", "s", None if serves else throughput.step_time_s, limits.max_step_time_s),
-        ("the run", "hours", hours, limits.max_hours),
-        ("prefill", "s", throughput.prefill_time_s, limits.max_prefill_time_s),
-        (
-            "a token",
-            "s",
-            throughput.step_time_s if serves else None,
-            limits.max_time_per_output_token_s,
-        ),
-    )
-    for label, unit, spent, limit in limited_times:
-        if spent is not None and limit is not None:
-            yield label, unit, spent, limit
 
 
 def _round_time(seconds: float) -> float:
     """Round a time to the figures that tell two of them apart."""
     return round(seconds, _FIGURES - 1 - floor(log10(seconds))) if 0 < seconds < inf else seconds
-
-
-def _format_figures(value: float) -> str:
-    """Format a number with three significant figures."""
-    if value >= 100:  # noqa: PLR2004 - three figures before the point
-        return f"{value:,.0f}"
-    return (
-        f"{value:.{max(2 - floor(log10(value)), 0)}f}".rstrip("0").rstrip(".") if value > 0 else "0"
-    )
-
-
-def _rank_complexity(option: LayoutOption, batch: Batch) -> tuple[int, int, int, int]:
-    layout = option.layout
-    return (
-        (layout.tensor_parallel > 1)
-        + (layout.pipeline_parallel > 1)
-        + (layout.context_parallel > 1)
-        + (layout.expert_parallel > 1),
-        2 - batch.checkpointing_index,
-        layout.zero_stage,
-        batch.micro_batch_size,
-    )

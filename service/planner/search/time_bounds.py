@@ -6,7 +6,9 @@ A rank's states are known with its memory alone, and no part of a step takes les
 more of them: a search that asks here before memory is estimated loses nothing that is in time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf
 
 from service.estimator.speed.training import SECONDS_PER_HOUR, StepTimer
@@ -90,6 +92,38 @@ class TimeBounds:
             if self.max_seconds_per_token == inf
             else max(over_step, self._compute_token_excess(option, batch, state_bytes))
         )
+
+    def iter_by_excess(
+        self,
+        options: Iterable[LayoutOption],
+        batches: Callable[[LayoutOption], Sequence[Batch]],
+        *,
+        is_open: Callable[[LayoutOption], bool],
+    ) -> Iterator[tuple[LayoutOption, Batch]]:
+        """Yield the smallest batches of the open options, nearest first.
+
+        An option is looked into when none that is known is nearer.
+        """
+        order = count()
+        heap: list[tuple[float, int, LayoutOption, Batch | None]] = [
+            (self.get_min_excess(option), next(order), option, None)
+            for option in options
+            if batches(option)
+        ]
+        heapify(heap)
+        while heap:
+            _, _, option, batch = heappop(heap)
+            if batch is not None:
+                yield option, batch
+            elif is_open(option):
+                fitting = batches(option)
+                min_size = min(candidate.micro_batch_size for candidate in fitting)
+                for candidate in (
+                    candidate for candidate in fitting if candidate.micro_batch_size == min_size
+                ):
+                    heappush(
+                        heap, (self.get_excess(option, candidate), next(order), option, candidate)
+                    )
 
     def _compute_step_excess(
         self, option: LayoutOption, batch: Batch, state_bytes: int | None

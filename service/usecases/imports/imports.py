@@ -1,26 +1,23 @@
 """Import of measurements from files of other tools.
 
-They are read, compared with a question, and stored with where they come from.
+They are read, and compared with a question.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from uuid import UUID, uuid4
+from dataclasses import asdict, dataclass
+from uuid import UUID
 
-from service.base.errors import ImportRefusedError, InvalidRequestError
+from service.base.errors import InvalidRequestError
 from service.calibration.key import build_calibration_key
 from service.catalog.gpus import find_gpus, resolve_gpu
-from service.db.queries import imports as queries
-from service.db.records.measurements import NewImport
-from service.db.session import transaction
 from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
 from service.formats.measured.observe import Match, Observation, observe
-from service.formats.measured.reading import LeftOut, Parsed, Quantity, Reading
+from service.formats.measured.reading import LeftOut, Parsed, Reading
 from service.jobs.contract import MeasureRequest, ModelSource, ProbeDevice, make_document, make_task
 from service.usecases.imports.comparison import Comparison, QuantityComparison, compare
 from service.usecases.imports.eligibility import explain_ineligibility
@@ -34,9 +31,7 @@ from service.usecases.imports.plausibility import (
     find_engine_mismatches,
     find_impossible_readings,
 )
-from service.usecases.learning.learning import learn
 from service.usecases.questions.fit import FindCorrections, FitQuestion
-from service.usecases.stored import Sessions
 
 NO_JOB = "no job of the request matches where this was taken"
 MAX_JOBS = 1000
@@ -134,72 +129,6 @@ def check_job_count(parsed: Parsed) -> None:
         raise InvalidRequestError(message, errors=[{"field": "content", "message": message}])
 
 
-def look_up(sessions: Sessions, report: ImportReport) -> ImportReport:
-    """Mark the items of a report that are stored already."""
-    with transaction(sessions) as session:
-        stored_ids = queries.read_imported_ids(session, [item.import_hash for item in report.items])
-    return replace(report, items=tuple(_mark_stored(item, stored_ids) for item in report.items))
-
-
-def store(sessions: Sessions, report: ImportReport) -> ImportReport:
-    """Store all new measurements of a file, or none.
-
-    What was stored before keeps its measurement.
-    """
-    check_storable(report)
-    new_ids = {item.import_hash: uuid4() for item in report.items}
-    with transaction(sessions) as session:
-        stored_ids = queries.read_imported_ids(session, list(new_ids))
-        for item in report.items:
-            if item.import_hash not in stored_ids:
-                # Somebody may import the same at this moment: his measurement is then the one that
-                # is known.
-                stored_ids[item.import_hash] = queries.insert_import(
-                    session, _make_row(item, new_ids[item.import_hash])
-                )
-        new = [
-            item
-            for item in report.items
-            if stored_ids[item.import_hash] == new_ids[item.import_hash]
-        ]
-        # In the order of their keys, each of which is locked: two imports at once must not wait for
-        # each other.
-        for item in sorted(new, key=lambda item: item.key):
-            queries.set_calibration(
-                session,
-                new_ids[item.import_hash],
-                learn(session, new_ids[item.import_hash], key=item.key),
-            )
-    stored = tuple(
-        replace(
-            item,
-            id=stored_ids[item.import_hash],
-            is_new=stored_ids[item.import_hash] == new_ids[item.import_hash],
-        )
-        for item in report.items
-    )
-    return replace(report, items=stored)
-
-
-def check_storable(report: ImportReport) -> None:
-    """Refuse a file with a contradicting job, or without any job."""
-    if not report.items:
-        why = f"; {report.left_out[0].what}: {report.left_out[0].reason}" if report.left_out else ""
-        message = f"nothing was stored: no reading of the file is of the question{why}"
-        raise ImportRefusedError(message, errors=[{"field": "content", "message": message}])
-    wrong = [
-        (index, problem) for index, item in enumerate(report.items) for problem in item.problems
-    ]
-    if wrong:
-        errors = [{"field": f"items[{index}]", "message": problem} for index, problem in wrong]
-        jobs = len({index for index, _ in wrong})
-        message = (
-            f"{jobs} of {len(report.items)} jobs cannot be stored, so none was; the first: "
-            f"{wrong[0][1]}"
-        )
-        raise ImportRefusedError(message, errors=errors)
-
-
 def _match_readings(
     readings: Iterable[Reading], questions: Sequence[ImportQuestion]
 ) -> Iterator[tuple[ImportQuestion | None, list[Reading]]]:
@@ -245,22 +174,16 @@ def _build_item(
     )
     comparison = Comparison()
     if gpu is not None and not problems:
-        device = resolve_gpu(gpu).to_device()
         fit_question = FitQuestion(
             architecture=question.architecture,
             workload=workload,
             layout=question.layout,
-            device=device,
+            device=resolve_gpu(gpu).to_device(),
         )
         comparison = compare(
             observation, fit_question, plans=plans, find_corrections=find_corrections
         )
-        problems += find_impossible_readings(
-            observation, device, bounds=compute_lower_bounds(comparison.analytic_estimate, parsed)
-        )
-        problems += find_engine_mismatches(
-            observation, fit_question, answer=comparison.analytic_estimate
-        )
+        problems += _find_implausibilities(parsed, observation, fit_question, comparison)
     run_environment = _build_environment(parsed, observation, gpu, environment)
     return Item(
         job=observation.job,
@@ -282,6 +205,19 @@ def _build_item(
         ),
         problems=tuple(problems),
     )
+
+
+def _find_implausibilities(
+    parsed: Parsed, observation: Observation, question: FitQuestion, comparison: Comparison
+) -> list[str]:
+    """Return readings that no run can have, or that another engine has."""
+    answer = comparison.analytic_estimate
+    return [
+        *find_impossible_readings(
+            observation, question.device, bounds=compute_lower_bounds(answer, parsed)
+        ),
+        *find_engine_mismatches(observation, question, answer=answer),
+    ]
 
 
 def _resolve_gpu(
@@ -319,11 +255,6 @@ def _build_environment(
     return dict(environment) | file_environment | ({"host": ", ".join(hosts)} if hosts else {})
 
 
-def _mark_stored(item: Item, stored_ids: Mapping[str, UUID]) -> Item:
-    stored_id = stored_ids.get(item.import_hash)
-    return item if stored_id is None else replace(item, id=stored_id, is_new=False)
-
-
 def _hash_import(
     observation: Observation, request: MeasureRequest, environment: Mapping[str, str]
 ) -> str:
@@ -359,51 +290,3 @@ def make_reading_document(reading: Reading) -> Document:
         "since": reading.since,
         "until": reading.until,
     }
-
-
-def make_peaks_document(item: Item) -> Document:
-    """Return the peaks of a measurement.
-
-    Figures of an engine's parts stand beside them, under ``engine``.
-    """
-    values = {quantity: reading.value for quantity, reading in item.observation.peaks.items()}
-    usual = (Quantity.ALLOCATED, Quantity.RESERVED, Quantity.DEVICE, Quantity.DEVICE_TOTAL_USED)
-    peaks: Document = {quantity.value: values.get(quantity) for quantity in usual}
-    engine = {quantity.value: value for quantity, value in values.items() if quantity not in usual}
-    return (
-        peaks
-        | {"process_rss_bytes": None, "out_of_memory": item.out_of_memory}
-        | ({"engine": engine} if engine else {})
-    )
-
-
-def make_prediction_document(item: Item) -> Document | None:
-    """Return predictions beside measurements, as JSON values.
-
-    Those of allocated bytes come first, as of any measurement, then those of each quantity.
-    """
-    if not item.compared:
-        return None
-    allocated = next(
-        (comparison for comparison in item.compared if comparison.quantity is Quantity.ALLOCATED),
-        None,
-    )
-    return {
-        "allocated_bytes": None if allocated is None else allocated.predicted,
-        "error": None if allocated is None else allocated.error,
-        "quantities": [comparison.to_document() for comparison in item.compared],
-    }
-
-
-def _make_row(item: Item, measurement_id: UUID) -> NewImport:
-    return NewImport(
-        id=measurement_id,
-        import_hash=item.import_hash,
-        request=item.request,
-        key=item.key,
-        environment=item.environment,
-        peaks=make_peaks_document(item),
-        prediction=make_prediction_document(item),
-        readings=[make_reading_document(reading) for reading in item.observation.readings],
-        notes=item.notes,
-    )

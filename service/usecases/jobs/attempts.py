@@ -3,16 +3,15 @@
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 import msgspec
 from sqlalchemy.orm import Session
 
 from service.db.queries import attempts as queries
+from service.db.queries import queued_jobs
 from service.db.queries import workers as worker_queries
 from service.db.queries.attempts import Event
 from service.db.session import transaction
-from service.db.tables.core import MeasureJobRow
 from service.jobs.contract import (
     JobPayload,
     MeasureRequest,
@@ -23,18 +22,15 @@ from service.jobs.contract import (
     Sample,
     parse_measure_request,
 )
-from service.jobs.states import (
-    QUEUE_LIMIT_S,
-    JobState,
-    Lease,
-    Status,
-    get_lease,
-    get_status_after_lost_attempt,
-)
+from service.jobs.states import Lease, Status, get_lease
 from service.telemetry.origin import NO_ORIGIN, Origin
+from service.usecases.jobs.status_changes import (
+    Problem,
+    end_lost_attempt,
+    make_problem,
+    make_status_event,
+)
 from service.usecases.stored import Sessions
-
-Problem = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +71,7 @@ def find_queued(
     # Bytes that a processor or fake tensors tell are the same whatever GPU they are asked for.
     gpus = None if device is not ProbeDevice.CUDA else [gpu] if gpu is not None else []
     with transaction(sessions) as session:
-        waiting = queries.find_next_queued(session, device=device.value, gpus=gpus)
+        waiting = queued_jobs.find_next_queued(session, device=device.value, gpus=gpus)
     return None if waiting is None else JobPayload(job_id=waiting.job_id, attempt=waiting.attempt)
 
 
@@ -218,67 +214,6 @@ def release(sessions: Sessions, job_id: uuid.UUID, *, attempt: int, reason: str)
         return end_lost_attempt(session, row, reason=reason)
 
 
-def end_lost_attempt(session: Session, row: MeasureJobRow, *, reason: str) -> Status:
-    """Move a locked job on after its attempt was lost.
-
-    The job goes back to the queue, or to its end.
-    """
-    status = get_status_after_lost_attempt(
-        JobState(
-            status=Status.RUNNING,
-            attempt=row.attempt,
-            max_attempts=row.max_attempts,
-            cancel_requested=row.cancel_requested,
-            overdue=row.deadline_at <= queries.read_database_time(session),
-        ),
-    )
-    error = _make_lost_problem(row, reason) if status is Status.FAILED else None
-    change_status(session, row, status, error=error, reason=reason)
-    return status
-
-
-def change_status(
-    session: Session, row: MeasureJobRow, status: Status, *, error: Problem | None, reason: str
-) -> None:
-    """Write a locked row's next state and its event."""
-    now = queries.read_database_time(session)
-    row.state, row.lease_until, row.error, row.phase = status.value, None, error, status.value
-    if status is Status.QUEUED:
-        row.progress, row.rung_at, row.deadline_at = (
-            0.0,
-            now,
-            now + timedelta(seconds=QUEUE_LIMIT_S),
-        )
-    if status.is_terminal:
-        row.finished_at = now
-    session.flush()
-    queries.add_events(
-        session,
-        row.id,
-        [make_status_event(status, attempt=row.attempt, error=error, reason=reason)],
-    )
-
-
-def make_status_event(status: Status, *, attempt: int, **more: object) -> Event:
-    """Return the event of a new status, without unknown facts."""
-    return Event(
-        "status",
-        {
-            "status": status.value,
-            "attempt": attempt,
-            **{key: value for key, value in more.items() if value is not None},
-        },
-    )
-
-
-def make_problem(slug: str, title: str, detail: str) -> Problem:
-    """Return the problem document of a failed job.
-
-    It has no ``status``, since no HTTP request failed.
-    """
-    return {"type": slug, "title": title, "detail": detail}
-
-
 def _store_samples(
     session: Session, job_id: uuid.UUID, *, attempt: int, unwritten: Unwritten
 ) -> list[Event]:
@@ -311,14 +246,6 @@ def _end_job(
             [*_store_samples(session, job_id, attempt=attempt, unwritten=unwritten), last],
         )
     return ended
-
-
-def _make_lost_problem(row: MeasureJobRow, reason: str) -> Problem:
-    return make_problem(
-        "attempts-exhausted",
-        "The measurement could not be finished",
-        f"attempt {row.attempt} of {row.max_attempts} was the last; {reason}",
-    )
 
 
 def _exclude_fields(message: msgspec.Struct, *names: str) -> dict[str, object]:

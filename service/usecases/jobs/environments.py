@@ -6,7 +6,7 @@ After an upgrade of a release, other calibrations are addressed.
 from service.calibration.environment import Environment, parse_environment
 from service.jobs.contract import ProbeDevice
 from service.usecases.jobs.workers import WorkerState, WorkerSummary, list_workers
-from service.usecases.learning.evidence import resolve_gpu_name
+from service.usecases.learning.analytic_answers import resolve_gpu_name
 from service.usecases.stored import Sessions
 
 

@@ -32,8 +32,8 @@ from service.telemetry.origin import get_current_origin
 from service.telemetry.spans import get_traceparent, span
 from service.telemetry.tracing import Kind
 from service.usecases.idempotency import RequestKey, bind_job_key
-from service.usecases.jobs.attempts import change_status, make_status_event
 from service.usecases.jobs.measurable import check_measurable
+from service.usecases.jobs.status_changes import change_status, make_status_event
 from service.usecases.jobs.waiting import describe_waiting_phase, get_reason
 from service.usecases.stored import Sessions
 

@@ -11,15 +11,10 @@ from service.db.records.measurements import PackedArtifact
 from service.db.tables.core import MeasurementResultRow
 from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
-from service.usecases.jobs.attempts import (
-    NOTHING_UNWRITTEN,
-    Attempt,
-    Problem,
-    Unwritten,
-    make_problem,
-    settle,
-)
-from service.usecases.learning.learning import Prediction, learn, predict
+from service.usecases.jobs.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten, settle
+from service.usecases.jobs.status_changes import Problem, make_problem
+from service.usecases.learning.learning import learn
+from service.usecases.learning.predictions import Prediction, predict
 from service.usecases.stored import Sessions
 
 

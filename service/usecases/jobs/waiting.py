@@ -2,9 +2,9 @@
 
 from sqlalchemy.orm import Session
 
-from service.db.queries import attempts as queries
+from service.db.queries import queued_jobs
 from service.db.queries import workers as worker_queries
-from service.db.queries.attempts import Event
+from service.db.queries.attempts import Event, add_events
 from service.db.session import transaction
 from service.jobs.states import Status
 from service.usecases.stored import Sessions
@@ -34,12 +34,14 @@ def update_waiting_phases(sessions: Sessions, *, gone_after_s: float) -> None:
     Their status stays what it is.
     """
     with transaction(sessions) as session:
-        for device in queries.list_queued_devices(session):
+        for device in queued_jobs.list_queued_devices(session):
             phase = describe_waiting_phase(session, device, gone_after_s=gone_after_s)
-            for row in queries.lock_queued(session, device=device, other_than=phase, limit=BATCH):
+            for row in queued_jobs.lock_queued(
+                session, device=device, other_than=phase, limit=BATCH
+            ):
                 row.phase = phase
                 session.flush()
-                queries.add_events(session, row.id, [_make_queued_event(row.attempt, phase)])
+                add_events(session, row.id, [_make_queued_event(row.attempt, phase)])
 
 
 def _make_queued_event(attempt: int, phase: str) -> Event:

@@ -7,7 +7,7 @@ from service.db.queries import measurements as queries
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
 from service.jobs.states import Status
-from service.usecases.jobs.attempts import change_status
+from service.usecases.jobs.status_changes import change_status
 from service.usecases.learning.learning import unlearn
 from service.usecases.stored import Sessions
 

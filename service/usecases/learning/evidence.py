@@ -1,6 +1,6 @@
 """Stored measurements as evidence, each beside its analytic answer."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -8,22 +8,23 @@ from statistics import NormalDist
 
 from msgspec import structs
 
-from service.calibration.apply import ONLY_PART, get_point
+from service.calibration.apply import ONLY_PART
 from service.calibration.environment import Environment, parse_environment
 from service.calibration.evidence import Evidence, MeasuredPoint, Quantity
 from service.calibration.field import DeviceReading
-from service.catalog.gpus import find_gpus
 from service.db.records.measurements import StoredMeasurement, StoredResult
 from service.estimator.cache import PlanCache
-from service.estimator.estimate import estimate
-from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.speed.throughput import estimate_throughput
-from service.estimator.values.device import Device
-from service.estimator.values.errors import EstimatorError
-from service.estimator.values.result import Detail, Estimate, Interval
-from service.jobs.contract import MeasureRequest, ProbeDevice, ProtocolError, parse_measure_request
+from service.estimator.values.result import Estimate, Interval
+from service.jobs.contract import ProbeDevice, ProtocolError, parse_measure_request
 from service.runtime.logs import get_logger
+from service.usecases.learning.analytic_answers import (
+    ANY_DEVICE,
+    AnalyticAnswer,
+    compute_analytic_answer,
+    has_run_its_tokens,
+    resolve_gpu,
+)
 from service.usecases.learning.sizes import iter_other_sizes, make_task_at
 
 LARGE_SEGMENT_BYTES = 20 * 1024**2
@@ -32,25 +33,9 @@ c10/cuda/CUDACachingAllocator.cpp): with less left on the device, the run had to
 had.
 """
 _P95 = NormalDist().inv_cdf(0.95)
-# Allocated bytes do not depend on the device; this one holds whatever is asked.
-ANY_DEVICE = Device(name="any", vendor="any", capacity_bytes=1 << 60, usable_bytes=1 << 60)
+MakeEvidence = partial[Evidence]
 
 _log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyticAnswer:
-    """A measurement request and the uncalibrated estimate for it."""
-
-    request: MeasureRequest
-    architecture: Architecture
-    device: Device
-    estimate: Estimate
-
-    @property
-    def point(self) -> MeasuredPoint:
-        """Point of the request on its calibration curve."""
-        return get_point(self.architecture, self.request.task.workload, self.request.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,61 +50,6 @@ class EvidenceSet:
     evidence: tuple[Evidence, ...]
     device_reading: DeviceReading | None = None
     """All memory in use on the GPU, where nothing else tells of it or a probe watched it."""
-
-
-def resolve_gpu_name(text: str) -> str:
-    """Return the catalogue's name of a driver's GPU name.
-
-    A name that the catalogue does not know stays as it is.
-    """
-    entries = find_gpus(text)
-    return entries[0].name if len(entries) == 1 else text
-
-
-def compute_analytic_answer(
-    request: MeasureRequest, plans: PlanCache, *, environment: Mapping[str, object] | None = None
-) -> AnalyticAnswer | None:
-    """Return the analytic answer.
-
-    ``None`` for what the estimator has no term for yet.
-    """
-    device = _resolve_device(request, environment or {})
-    detail = Detail.FULL if device is ANY_DEVICE else Detail.REPLAYED
-    try:
-        architecture = architecture_from_spec(request.model.architecture)
-        predicted = estimate(
-            architecture,
-            request.task.workload,
-            layout=request.layout,
-            device=device,
-            plans=plans,
-            detail=detail,
-        )
-    except EstimatorError as error:
-        _log.info("prediction.none", reason=error.message, field=error.field)
-        return None
-    return AnalyticAnswer(
-        request=request, architecture=architecture, device=device, estimate=predicted
-    )
-
-
-def has_run_its_tokens(
-    point: MeasuredPoint, probes: Iterable[Mapping[str, object]], *, extrapolated: bool
-) -> bool:
-    """Return whether the requested batch and lengths were run.
-
-    Where fewer tokens were run, the reading is the analytic answer with a shift.
-    """
-    requested_size = (
-        point.micro_batch_size,
-        point.sequence_length + point.output_tokens,
-        point.output_tokens,
-    )
-    sizes = (
-        (probe["micro_batch_size"], probe["sequence_length"], probe["output_tokens"])
-        for probe in probes
-    )
-    return not extrapolated or requested_size in sizes
 
 
 def build_evidence_set(stored: StoredMeasurement, plans: PlanCache) -> EvidenceSet | None:
@@ -137,7 +67,7 @@ def build_evidence_set(stored: StoredMeasurement, plans: PlanCache) -> EvidenceS
         return None
     is_gpu = request.device is ProbeDevice.CUDA
     environment = parse_environment(
-        result.environment, gpu=_resolve_gpu(request, result.environment) if is_gpu else None
+        result.environment, gpu=resolve_gpu(request, result.environment) if is_gpu else None
     )
     analytic = compute_analytic_answer(request, plans, environment=result.environment)
     if environment is None or analytic is None:
@@ -190,36 +120,11 @@ def _build_device_reading(
 
 
 def _compute_lower_bound(result: StoredResult, value: int) -> int:
-    """Return the lower bound of a reading.
-
-    Counters are printed in coarse units.
-    """
+    """Return the lower bound of a reading, printed in coarse units."""
     lows = [
         _to_int(reading["low"]) for reading in result.readings or () if reading["value"] == value
     ]
     return min([value, *lows])
-
-
-def _resolve_device(request: MeasureRequest, environment: Mapping[str, object]) -> Device:
-    if request.device is not ProbeDevice.CUDA:
-        return ANY_DEVICE
-    entries = find_gpus(_resolve_gpu(request, environment))
-    return entries[0].to_device() if len(entries) == 1 else ANY_DEVICE
-
-
-def _resolve_gpu(request: MeasureRequest, environment: Mapping[str, object]) -> str:
-    """Return the GPU that ran the measurement.
-
-    It is named by the driver where the catalogue knows that name, else by the request.
-    """
-    reported = environment.get("gpu")
-    if environment.get("mig") is not None:
-        # A slice is no whole GPU of its kind.
-        return str(environment["mig"])
-    names = [str(reported)] if reported else []
-    names += [request.gpu] if request.gpu is not None else []
-    resolvable = [name for name in names if len(find_gpus(name)) == 1]
-    return resolve_gpu_name(resolvable[0]) if resolvable else (names[0] if names else "unknown GPU")
 
 
 def _collect_evidence(
@@ -264,23 +169,19 @@ def _collect_size_evidence(
         request = structs.replace(
             analytic.request, task=make_task_at(analytic.request.task, size.point)
         )
-        if (
-            size_answer := compute_analytic_answer(request, plans, environment=result.environment)
-        ) is not None:
-            yield Evidence(
-                measurement=str(stored.id),
-                point=size.point,
-                measured=size.measured,
-                predicted={
-                    instant.name: instant.allocated_bytes
-                    for instant in size_answer.estimate.instants
-                },
-                transferable=result.transferable,
-                spread=_compute_spread(
-                    size_answer.estimate.allocated_interval, size_answer.estimate.allocated_bytes
-                ),
-                is_extra_size=True,
-            )
+        answer = compute_analytic_answer(request, plans, environment=result.environment)
+        if answer is None:
+            continue
+        predicted = answer.estimate
+        yield Evidence(
+            measurement=str(stored.id),
+            point=size.point,
+            measured=size.measured,
+            predicted={instant.name: instant.allocated_bytes for instant in predicted.instants},
+            transferable=result.transferable,
+            spread=_compute_spread(predicted.allocated_interval, predicted.allocated_bytes),
+            is_extra_size=True,
+        )
 
 
 def _build_out_of_memory_evidence(
@@ -326,9 +227,6 @@ def _read_instants(result: StoredResult, analytic: AnalyticAnswer) -> dict[str, 
     return {
         str(reading["name"]): _to_int(reading["allocated_bytes"]) for reading in result.instants
     }
-
-
-MakeEvidence = partial[Evidence]
 
 
 def _collect_gpu_evidence(

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from service.base.errors import ServiceError
 from service.db.queries import attempts as queries
+from service.db.queries import queued_jobs
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
 from service.jobs.contract import JobPayload, ProbeDevice
@@ -25,7 +26,7 @@ from service.runtime.settings import Settings
 from service.telemetry.spans import span
 from service.usecases.clusters.reservations import forget_ended
 from service.usecases.idempotency import forget_expired
-from service.usecases.jobs.attempts import change_status, end_lost_attempt, make_problem
+from service.usecases.jobs.status_changes import change_status, end_lost_attempt, make_problem
 from service.usecases.jobs.waiting import update_waiting_phases
 from service.usecases.jobs.workers import forget_old
 from service.usecases.operations.retention import prune
@@ -128,7 +129,7 @@ def _get_ids(row: MeasureJobRow) -> dict[str, object]:
 
 def _end_overdue(sessions: Sessions) -> int:
     with transaction(sessions) as session:
-        rows = queries.lock_overdue(session, limit=BATCH)
+        rows = queued_jobs.lock_overdue(session, limit=BATCH)
         for row in rows:
             detail = (
                 f"no worker took it in {_QUEUE_LIMIT_DAYS:.0f} days; is one running for device "
@@ -142,7 +143,7 @@ def _end_overdue(sessions: Sessions) -> int:
 
 def _notify_again(sessions: Sessions, *, rering_after_s: float, notify: Notify) -> int:
     with transaction(sessions) as session:
-        waiting = queries.mark_unnotified(session, after_s=rering_after_s, limit=BATCH)
+        waiting = queued_jobs.mark_unnotified(session, after_s=rering_after_s, limit=BATCH)
     for job in waiting:
         notify(ProbeDevice(job.device), JobPayload(job_id=job.job_id, attempt=job.attempt))
     return len(waiting)

@@ -14,7 +14,8 @@ from service.catalog.prior_measurements import PriorMeasurement, read_priors
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
-from service.usecases.learning.evidence import ANY_DEVICE, EvidenceSet
+from service.usecases.learning.analytic_answers import ANY_DEVICE
+from service.usecases.learning.evidence import EvidenceSet
 from service.usecases.learning.shipped_priors import as_evidence
 
 READINGS = Path(__file__).resolve().parents[2] / "data" / "probes" / "trace.json"

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.api.http.problems import ESTIMATOR_TYPES, UNPROCESSABLE
-from service.base.errors import ServiceError, StartupError
+from service.base.errors import ServiceError
+from service.base.startup_errors import StartupError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

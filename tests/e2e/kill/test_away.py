@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from service.db.migrate import upgrade
 from service.db.session import make_engine, make_sessions
 from service.embedded.postgres import run_postgres
-from service.runtime.settings import parse_psycopg_url
+from service.runtime.variables import parse_psycopg_url
 from service.usecases.jobs import workers
 from tests.processes import has_ended
 from tests.system import IN_TIME_S, System, build_environment, has_succeeded_once

@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.db.session import make_engine, make_sessions
 from service.jobs.contract import JobPayload, Sample
 from service.jobs.notify import skip_notification
-from service.runtime.settings import Settings, parse_psycopg_url
+from service.runtime.settings import Settings
+from service.runtime.variables import parse_psycopg_url
 from service.usecases.jobs import attempts, measurements, outcomes
 from service.usecases.jobs.attempts import Unwritten
 from tests.chaos import expected

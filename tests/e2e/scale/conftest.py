@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
 from service.db.session import make_engine, make_sessions
-from service.runtime.settings import parse_psycopg_url
+from service.runtime.variables import parse_psycopg_url
 from service.usecases.access import keys
 from service.usecases.access.keys import NewKey
 from tests.servers import fresh_database

@@ -189,16 +189,11 @@ def _iter_ranks() -> Iterator[Case]:
             precision=_CAST_WHEN_GATHERED,
             activation_checkpointing=Checkpointing.FULL,
         )
-        yield make_case(
-            "ranks", f"fsdp2 {num_ranks}", (model, workload), layout=_make_sharded_layout(num_ranks)
-        )
+        sharded = Layout(data_parallel=num_ranks, zero_stage=3, sharding=Sharding.FSDP2)
+        yield make_case("ranks", f"fsdp2 {num_ranks}", (model, workload), layout=sharded)
     split = Layout(tensor_parallel=4)
     yield make_case("ranks", "tp 4", make_training(_LARGE, 1024), layout=split)
     yield make_case("ranks", "serve tp 4", make_serving(_LARGE, 8, 1024, 64), layout=split)
-
-
-def _make_sharded_layout(num_ranks: int) -> Layout:
-    return Layout(data_parallel=num_ranks, zero_stage=3, sharding=Sharding.FSDP2)
 
 
 def _make_slices(full_case: Case) -> list[Case]:

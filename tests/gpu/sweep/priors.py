@@ -16,7 +16,8 @@ import msgspec
 
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.workload import ServeWorkload, TrainWorkload
-from service.jobs.contract import InstantReading, Peaks, ProbeReading, ProbeResult, StepTime
+from service.jobs.contract import ProbeResult
+from service.jobs.readings import InstantReading, Peaks, ProbeReading, StepTime
 from tests.gpu.sweep.case import Case, Header, Measurement, Row, read_lines
 from tests.gpu.sweep.predict import get_device
 from worker.probes.run.extrapolate import LOAD, compute_instant_peaks

@@ -24,7 +24,7 @@ from service.db.migrate import (
     upgrade,
 )
 from service.db.tables.core import SCHEMA
-from service.runtime.settings import parse_psycopg_url
+from service.runtime.variables import parse_psycopg_url
 
 CONSTRAINTS = """
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint

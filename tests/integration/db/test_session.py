@@ -16,8 +16,9 @@ from service.base.errors import (
 )
 from service.db.session import make_engine, make_sessions, transaction
 from service.db.tables.clusters import ClusterRow
-from service.db.tables.core import MeasureJobRow, ModelRow
-from service.runtime.settings import parse_psycopg_url
+from service.db.tables.core import MeasureJobRow
+from service.db.tables.models import ModelRow
+from service.runtime.variables import parse_psycopg_url
 
 MODEL: dict[str, object] = {"current_revision": 1}
 

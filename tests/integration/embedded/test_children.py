@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 from service.embedded.children import Child, keep_running, run_to_end, start, stop
 from service.embedded.events import NULL_LOG
 from service.embedded.identity import identify, is_alive, read_record, write_record

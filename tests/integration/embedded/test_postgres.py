@@ -8,7 +8,7 @@ import psutil
 import psycopg
 import pytest
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 from service.embedded.account import SERVER_USER
 from service.embedded.datadir import MAX_SOCKET_PATH
 from service.embedded.identity import (

@@ -21,7 +21,8 @@ from service.embedded.datadir import POSTGRES_SOCKET
 from service.jobs.contract import JobPayload, Progress, Sample
 from service.jobs.notify import skip_notification
 from service.jobs.states import Status
-from service.runtime.settings import Settings, parse_psycopg_url
+from service.runtime.settings import Settings
+from service.runtime.variables import parse_psycopg_url
 from service.usecases.idempotency import RequestKey
 from service.usecases.jobs import attempts, measurements, outcomes, samples
 from service.usecases.jobs.attempts import Attempt

@@ -15,7 +15,7 @@ from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
 from service.formats.measured.reading import MIB, Quantity
 from service.jobs.contract import ModelSource
-from service.usecases.imports import imports
+from service.usecases.imports import imports, stored_imports
 from service.usecases.imports.imports import ImportQuestion, ImportReport
 from service.usecases.jobs import measurements
 from service.usecases.learning.calibrations import list_changed_since
@@ -74,7 +74,7 @@ def stored(sessions: Sessions) -> int:
 
 def test_a_dry_run_stores_nothing(sessions: Sessions) -> None:
     """It says of each job what is measured, what is predicted, and that it would be new."""
-    report = imports.look_up(sessions, read(SACCT))
+    report = stored_imports.look_up(sessions, read(SACCT))
 
     assert [(item.job, item.is_new, item.id) for item in report.items] == [
         ("1", True, None),
@@ -88,7 +88,7 @@ def test_a_dry_run_stores_nothing(sessions: Sessions) -> None:
 
 def test_every_job_becomes_a_measurement(sessions: Sessions) -> None:
     """With its source, its readings, its environment and its error, and over from the start."""
-    report = imports.store(sessions, read(SACCT, environment={"driver": "535.104.05"}))
+    report = stored_imports.store(sessions, read(SACCT, environment={"driver": "535.104.05"}))
     first = report.items[0]
     assert first.id is not None
     found = measurements.read(sessions, first.id)
@@ -112,16 +112,16 @@ def test_every_job_becomes_a_measurement(sessions: Sessions) -> None:
 
 def test_the_same_is_not_stored_twice(sessions: Sessions) -> None:
     """Neither again, nor in a longer file; another question about it is another measurement."""
-    once = imports.store(sessions, read(SACCT))
+    once = stored_imports.store(sessions, read(SACCT))
     longer = SACCT + b"3|c||gres/gpu=1|\n3.0|c|1|gres/gpu=1|gres/gpumem=40000M\n"
-    again = imports.store(
+    again = stored_imports.store(
         sessions, read(b"\n".join([SACCT.split(b"\n")[0], *longer.split(b"\n")[1:]]))
     )
 
     assert [item.is_new for item in again.items] == [False, False, True]
     assert [item.id for item in again.items[:2]] == [item.id for item in once.items]
     assert stored(sessions) == 3
-    other = imports.store(
+    other = stored_imports.store(
         sessions,
         read(SACCT, question(TrainWorkload(sequence_length=4096, precision=POLICIES["bf16"]))),
     )
@@ -132,7 +132,7 @@ def test_two_at_once_store_one(sessions: Sessions) -> None:
     """Whoever comes second gets the other's measurement."""
     reports = [read(SACCT) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
-        done = list(threads.map(lambda report: imports.store(sessions, report), reports))
+        done = list(threads.map(lambda report: stored_imports.store(sessions, report), reports))
 
     assert stored(sessions) == 2
     assert len({item.id for report in done for item in report.items}) == 2
@@ -145,7 +145,7 @@ def test_one_wrong_job_keeps_all_of_them_out(sessions: Sessions) -> None:
     report = read(text.replace(b"gres/gpu:h100", b"gres/gpu:nvidia_h100_80gb_hbm3"))
 
     with pytest.raises(ImportRefusedError) as caught:
-        imports.store(sessions, report)
+        stored_imports.store(sessions, report)
 
     assert caught.value.extra["errors"] == [
         {
@@ -178,7 +178,7 @@ def test_a_reading_that_bounds_nothing_is_promised_nothing() -> None:
 def test_jobs_have_questions_of_their_own(sessions: Sessions) -> None:
     """The first that matches has a reading; what nobody asks about is left out."""
     asked = question(match=Match(name="b"))
-    report = imports.store(sessions, read(SACCT, asked))
+    report = stored_imports.store(sessions, read(SACCT, asked))
 
     assert [item.job for item in report.items] == ["2"]
     assert (report.left_out[-1].reason, report.left_out[-1].line) == (imports.NO_JOB, 3)
@@ -198,7 +198,7 @@ def test_an_allocators_own_peak_teaches(sessions: Sessions) -> None:
     stats = json.dumps(
         {"allocated_bytes.all.peak": measured, "reserved_bytes.all.peak": measured + 64 * MIB}
     ).encode()
-    report = imports.store(sessions, read(stats, environment=RELEASES))
+    report = stored_imports.store(sessions, read(stats, environment=RELEASES))
     assert report.items[0].id is not None
     result = measurements.read(sessions, report.items[0].id).result
     assert result is not None
@@ -226,7 +226,7 @@ def test_a_peak_is_that_of_the_whole_step(sessions: Sessions) -> None:
     asked = question(
         TrainWorkload(sequence_length=2048, precision=POLICIES["bf16"], optimizer="sgd")
     )
-    imports.store(sessions, read(json.dumps(peaks).encode(), asked, environment=RELEASES))
+    stored_imports.store(sessions, read(json.dumps(peaks).encode(), asked, environment=RELEASES))
     book = CorrectionCache(read_changed=lambda since: list_changed_since(sessions, since))
     book.refresh()
     again = imports.read_import(

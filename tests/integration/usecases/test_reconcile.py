@@ -15,7 +15,8 @@ from service.db.session import make_engine
 from service.jobs.contract import JobPayload, ProbeDevice
 from service.jobs.notify import skip_notification
 from service.jobs.states import Status
-from service.runtime.settings import Settings, parse_psycopg_url
+from service.runtime.settings import Settings
+from service.runtime.variables import parse_psycopg_url
 from service.usecases.jobs import attempts, measurements
 from service.usecases.operations.load import read_load
 from service.usecases.operations.reconcile import ReconcileResult, reconcile, run_forever

@@ -2,99 +2,25 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.base.errors import (
     ClusterNotFoundError,
     GpusNotFreeError,
     IdempotencyConflictError,
-    InvalidRequestError,
-    PreconditionFailedError,
-    PreconditionRequiredError,
-    ReservationEndedError,
     ReservationNotFoundError,
 )
 from service.contract.to_answer.inventories import build_cluster_answer
 from service.db.pages import PageRequest
-from service.db.session import transaction
 from service.planner.cluster.grants import ANYWHERE
-from service.planner.cluster.inventory import (
-    Allocation,
-    ClusterInventory,
-    MigSlices,
-    Node,
-    NodeState,
-    Pool,
-)
+from service.planner.cluster.inventory import ClusterInventory, Node, Pool
 from service.planner.cluster.reservation import Share
 from service.usecases.clusters import clusters, reservations
-from service.usecases.clusters.reservations import NewReservation
 from service.usecases.idempotency import RequestKey
 from service.usecases.stored import StoredReservation
-
-Sessions = sessionmaker[Session]
-NODES = (
-    Node(name="n1"),
-    Node(
-        name="n2",
-        allocated_gpus=3,
-        allocations=(Allocation(holder="vision", num_gpus=2, gpu_indices=(0, 1)),),
-    ),
-    Node(name="n3", state=NodeState.DRAINED),
-    Node(name="n4", mig_gpus=1, mig_slices=(MigSlices(profile="1g.10gb", total=7, allocated=2),)),
-)
-INVENTORY = ClusterInventory(
-    pools=(
-        Pool(
-            name="a100", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=NODES, host_memory_bytes=1000
-        ),
-        Pool(name="l4", gpu="L4", gpus_per_node=2, num_nodes=3),
-    ),
-)
-HOUR = timedelta(hours=1)
-
-
-def share(node: str = "n1", num_gpus: int = 4, **changes: object) -> Share:
-    """Build a share of the pool of A100."""
-    right: dict[str, object] = {"pool": "a100", "node": node, "num_gpus": num_gpus}
-    return Share(**(right | changes))  # type: ignore[arg-type]  # each test says what it changes
-
-
-def reserve(
-    sessions: Sessions,
-    *shares: Share,
-    holder: str = "alice",
-    key: RequestKey | None = None,
-    lives: timedelta = HOUR,
-) -> StoredReservation:
-    """Reserve shares of the test's cluster."""
-    return reservations.reserve(
-        sessions, "c", NewReservation(holder=holder, gpus=shares, expires_in=lives), idempotency=key
-    )
-
-
-def free_of(sessions: Sessions) -> dict[str, int]:
-    """Return the free GPUs of every pool."""
-    return {
-        pool.pool.name: pool.free_gpus for pool in reservations.read_supply(sessions, "c").pools
-    }
-
-
-def expire(sessions: Sessions, by: timedelta = timedelta()) -> None:
-    """Let every reservation have ended so long ago."""
-    with transaction(sessions) as session:
-        session.execute(
-            text(
-                "UPDATE reservations SET created_at = created_at - interval '9 days', expires_at = "
-                "now() - :by"
-            ),
-            {"by": by},
-        )
+from tests.integration.usecases.reserving import HOUR, INVENTORY, Sessions, free_of, reserve, share
 
 
 @pytest.fixture(autouse=True)
@@ -208,35 +134,6 @@ def test_counted_nodes_have_names(sessions: Sessions) -> None:
     assert free_of(sessions)["l4"] == 4
 
 
-def test_an_expired_reservation_is_free_at_once(sessions: Sessions) -> None:
-    """Nobody has to clean up before its GPUs are promised again; who asks for it is told that it
-    expired.
-    """
-    made = reserve(sessions, share(num_gpus=8))
-    expire(sessions)
-
-    assert reservations.list_page(sessions, "c", PageRequest()).items == ()
-    with pytest.raises(ReservationNotFoundError, match="expired at"):
-        reservations.read(sessions, "c", made.id)
-    assert reserve(sessions, share(num_gpus=8)).shares == made.shares
-
-
-def test_a_release_needs_what_was_seen(sessions: Sessions) -> None:
-    """Without If-Match 428, with another version 412; released, its GPUs are free and it is
-    gone.
-    """
-    made = reserve(sessions, share(num_gpus=8))
-    with pytest.raises(PreconditionRequiredError):
-        reservations.release(sessions, "c", made.id, if_match=None)
-    with pytest.raises(PreconditionFailedError):
-        reservations.release(sessions, "c", made.id, if_match='"x"')
-    reservations.release(sessions, "c", made.id, if_match=f'"{made.etag}"')
-
-    assert free_of(sessions)["a100"] == 20
-    with pytest.raises(ReservationNotFoundError, match="was released at"):
-        reservations.release(sessions, "c", made.id, if_match="*")
-
-
 def test_a_repeated_request_gets_the_first_promise(sessions: Sessions) -> None:
     """Retries that overlap make one reservation; another body under the same key is refused."""
     key = RequestKey(key="k", route="r", body=b"{}")
@@ -263,37 +160,6 @@ def test_a_refused_request_leaves_the_key_free(sessions: Sessions) -> None:
     reservations.release(sessions, "c", first.id, if_match="*")
 
     assert reserve(sessions, share(num_gpus=8), key=key).id != first.id
-
-
-def test_a_repeated_request_after_the_end_promises_nothing(sessions: Sessions) -> None:
-    """A retry that comes late does not take the GPUs a second time."""
-    key = RequestKey(key="k", route="r", body=b"{}")
-    made = reserve(sessions, share(), key=key)
-    reservations.release(sessions, "c", made.id, if_match="*")
-
-    with pytest.raises(ReservationEndedError):
-        reserve(sessions, share(), key=key)
-    assert free_of(sessions)["a100"] == 20
-
-
-def test_ended_reservations_are_forgotten_a_day_later(sessions: Sessions) -> None:
-    """The table does not grow for ever, but remembers as long as keys do; live ones stay."""
-    reserve(sessions, share(num_gpus=1))
-    expire(sessions, by=timedelta(hours=23))
-    kept = reservations.forget_ended(sessions)
-    expire(sessions, by=timedelta(hours=25))
-    live = reserve(sessions, share(num_gpus=1))
-
-    assert (kept, reservations.forget_ended(sessions)) == (0, 1)
-    assert reservations.read(sessions, "c", live.id) == live
-
-
-def test_an_end_in_the_past_is_refused(sessions: Sessions) -> None:
-    """Neither a moment that is over nor one that is years away is an end."""
-    for moment in (datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)):
-        wanted = NewReservation(holder="a", gpus=(share(),), expires_at=moment)
-        with pytest.raises(InvalidRequestError, match="expires_at"):
-            reservations.reserve(sessions, "c", wanted)
 
 
 def test_pages_are_newest_first(sessions: Sessions) -> None:

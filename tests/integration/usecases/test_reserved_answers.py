@@ -8,7 +8,7 @@ from sqlalchemy import select
 from service.db.tables.learning import ResidualRow
 from service.estimator.cache import PlanCache
 from service.jobs.contract import ProbeDevice, ProbeResult
-from service.usecases.learning.evidence import compute_analytic_answer
+from service.usecases.learning.analytic_answers import compute_analytic_answer
 from tests.integration.usecases.learning.builders import (
     ON_GPU,
     Sessions,

@@ -2,13 +2,15 @@
 
 import re
 
-from service.base import errors
+from service.base import errors, startup_errors
 from service.base.errors import ServiceError
+
+_MODULES = {errors.__name__, startup_errors.__name__}
 
 
 def descendants(kind: type[ServiceError]) -> list[type[ServiceError]]:
-    """Return every class below ``kind`` in this module, depth first."""
-    children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
+    """Return every class below ``kind`` in these modules, depth first."""
+    children = [child for child in kind.__subclasses__() if child.__module__ in _MODULES]
     return [found for child in children for found in (child, *descendants(child))]
 
 

@@ -18,12 +18,8 @@ from service.cli.flags import (
     translate_to_flags,
 )
 from service.contract.schemas.fit import FitRequest
-from service.contract.schemas.workload import (
-    LayoutRequest,
-    ServeRequest,
-    TrainRequest,
-    WorkloadRequest,
-)
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import LayoutRequest, TrainRequest, WorkloadRequest
 from service.terminal.arguments import Parser
 
 TRAIN = ("llama-2-7b", "--task", "train", "--sequence-length", "4096")

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 from service.cli.listen import get_url, listen, resolve_access
 
 

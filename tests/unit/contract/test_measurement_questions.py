@@ -8,7 +8,8 @@ from service.api.http.decoding import read_json
 from service.base.errors import InvalidRequestError
 from service.contract.schemas.measurements import MeasurementRequest
 from service.contract.to_answer.measurement_questions import build_question
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.workloads import read_workload
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload

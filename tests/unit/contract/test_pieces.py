@@ -12,9 +12,9 @@ from service.contract.to_question.fits import ResolvedModel, build_question, rea
 from service.contract.to_question.pieces import (
     MAX_PIECE_BYTES,
     UNREADABLE,
+    brings_model,
     decode_model,
     decode_pieces,
-    is_plain,
 )
 from tests.unit.usecases.builders import named_model
 
@@ -53,7 +53,7 @@ def test_pieces_are_the_question(said: dict[str, object]) -> None:
     for _ in range(2):
         raw_model, rest = decode_pieces(body)
 
-        assert is_plain(body)
+        assert not brings_model(body)
         assert decode_model(raw_model) == "tiny"
         assert build_question(rest, MODEL) == read_fit(request, MODEL)
 
@@ -64,13 +64,24 @@ def test_pieces_are_the_question(said: dict[str, object]) -> None:
         encode(model={"hf_config": {"vocab_size": 10**30}}),
         encode(model={"architecture": {"vocab_size": 10**30}}),
         encode(workload={**SERVE, "speculative": {"num_tokens": 2, "draft": {"hf_config": {}}}}),
+    ],
+)
+def test_a_model_that_is_brought_along_is_seen(body: bytes) -> None:
+    """It is an object that no schema bounds."""
+    assert brings_model(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
         encode().replace(b'"gpu"', b'"gpu": 5, "gpu"'),
         encode().replace(b'"gpu"', b'"g\\u0070u"'),
     ],
 )
-def test_what_pieces_do_not_check_is_read_in_full(body: bytes) -> None:
-    """Objects that no schema bounds, members that come twice, and what could hide them."""
-    assert not is_plain(body)
+def test_members_that_may_come_twice_are_read_in_full(body: bytes) -> None:
+    """The decoder of the whole checks both; an escape could hide one."""
+    with pytest.raises(UNREADABLE):
+        decode_pieces(body)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.workloads import read_workload
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout, Sharding

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Select, select
 
 from service.base.errors import InvalidCursorError, InvalidRequestError
+from service.db.cursors import MAX_NUMBER
 from service.db.pages import (
-    MAX_NUMBER,
     MAX_PAGE_SIZE,
     Page,
     PageRequest,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from service.__main__ import COMMANDS
 from service.access.keys import Scope
-from service.runtime.settings import VARIABLES, Settings
+from service.runtime.settings import Settings
+from service.runtime.variables import VARIABLES
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.base.errors import EmbeddedServerError
+from service.base.startup_errors import EmbeddedServerError
 from service.embedded.datadir import own_data_dir
 from service.embedded.events import NULL_LOG
 

@@ -13,7 +13,7 @@ from service.estimator.model.families.synthetic import build_synthetic_architect
 from service.estimator.values.corrections import Corrections, InstantCorrection
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Component, Estimate
-from service.estimator.values.units import GIB, KIB, MIB, ceil_div, format_bytes, format_count
+from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import (
     Cache,
     Checkpointing,
@@ -284,28 +284,3 @@ def test_serving_plans_are_kept_too() -> None:
     )
 
     assert first == second == _ask(a_serving())
-
-
-@pytest.mark.parametrize(
-    ("num_bytes", "words"),
-    [
-        (0, "0 B"),
-        (1023, "1,023 B"),
-        (KIB, "1.00 KiB"),
-        (-3 * MIB, "-3.00 MiB"),
-        (1536 * GIB, "1,536.00 GiB"),
-    ],
-)
-def test_bytes_are_read_in_binary_units(num_bytes: int, words: str) -> None:
-    """1 KiB is 1024 bytes, and the unit says so."""
-    assert format_bytes(num_bytes) == words
-
-
-def test_counts_are_read_in_decimal_steps() -> None:
-    """Four digits and a power of ten."""
-    assert (format_count(6_738_415_616), format_count(512)) == ("6.738e9", "512")
-
-
-def test_integer_arithmetic_rounds_up_exactly() -> None:
-    """Beyond what a float can hold, too."""
-    assert ceil_div(10**30 + 1, 2) == 5 * 10**29 + 1

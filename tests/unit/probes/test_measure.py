@@ -20,26 +20,13 @@ from service.estimator.values.workload import (
     Engine,
     Lora,
     Loss,
-    Method,
-    ServeWorkload,
     TrainWorkload,
     Workload,
 )
-from service.jobs.contract import (
-    FailureKind,
-    InstantReading,
-    ModelSource,
-    Planned,
-    ProbeDevice,
-    ProbeLine,
-    ProbeRequest,
-    ProbeResult,
-    Progress,
-    Sample,
-    make_task,
-)
+from service.jobs.contract import FailureKind, Planned, ProbeLine, ProbeRequest, Progress, Sample
 from service.jobs.host import Host
 from service.probing.refusal import Refusal
+from tests.unit.probes.builders import GPT2, LLAMA, LORA, SERVE, TRAIN, by_name, measured, request
 from worker.probes.cpu.backend import CpuBackend
 from worker.probes.measure import measure
 
@@ -51,32 +38,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning"),
 ]
 
-LLAMA: Mapping[str, object] = {
-    "model_type": "llama",
-    "vocab_size": 1000,
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "rms_norm_eps": 1e-5,
-    "tie_word_embeddings": True,
-    "hidden_act": "silu",
-}
-GPT2: Mapping[str, object] = {
-    "model_type": "gpt2",
-    "vocab_size": 1000,
-    "n_embd": 128,
-    "n_layer": 3,
-    "n_head": 4,
-    "n_positions": 512,
-    "activation_function": "gelu_new",
-}
-TRAIN = TrainWorkload(sequence_length=64, micro_batch_size=2, precision=POLICIES["bf16"])
-LORA = replace(TRAIN, method=Method.LORA, lora=Lora(rank=8))
-SERVE = ServeWorkload(num_sequences=2, prompt_tokens=64, output_tokens=8)
-
 
 class SlowCpu(CpuBackend):
     """This processor, slowed down in what it says of itself."""
@@ -85,31 +46,6 @@ class SlowCpu(CpuBackend):
         """Return a host with time for a few tokens."""
         del dtype
         return Host(available_bytes=2**40, flops_per_second=5e6)
-
-
-def request(
-    workload: Workload = TRAIN, config: Mapping[str, object] | None = LLAMA, **changes: object
-) -> ProbeRequest:
-    """Return a request to measure a small model."""
-    named: dict[str, object] = {
-        "layout": Layout(),
-        "device": ProbeDevice.CPU,
-        "deadline_s": 600.0,
-    } | changes
-    source = ModelSource(architecture={}, hf_config=None if config is None else dict(config))
-    return ProbeRequest(model=source, task=make_task(workload), **named)  # type: ignore[arg-type]  # fields by name
-
-
-def measured(
-    workload: Workload = TRAIN, config: Mapping[str, object] = LLAMA, **changes: object
-) -> ProbeResult:
-    """Return what a probe finds."""
-    return measure(request(workload, config, **changes), lambda _line: None)
-
-
-def by_name(instants: tuple[InstantReading, ...]) -> dict[str, int]:
-    """Return allocated bytes by instant."""
-    return {instant.name: instant.allocated_bytes for instant in instants}
 
 
 def analytic(workload: Workload, config: Mapping[str, object]) -> dict[str, int]:

@@ -39,17 +39,57 @@ def test_a_file_that_was_changed_is_dropped_and_logged(
     assert str(path) in caplog.text
 
 
-def test_another_state_of_the_source_reads_nothing_and_takes_the_room(
+def test_another_state_of_the_source_reads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recording never outlives the code that made it."""
+    """A recording never outlives the code that made it; two releases side by side keep theirs."""
     RecordingFiles(tmp_path).write("key", b"data")
     monkeypatch.setattr(recording_files, "compute_source_digest", lambda: "changed")
     files = RecordingFiles(tmp_path)
 
     assert files.read("key") is None
     files.write("other", b"data")
-    assert [path.parent.name for path in _list_files(tmp_path)] == ["changed"]
+    assert len({path.parent.name for path in _list_files(tmp_path)} - {"changed"}) == 1
+
+
+def test_what_nobody_writes_any_more_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another state's folder, and what a writer of this one left unfinished, after a week."""
+    RecordingFiles(tmp_path).write("key", b"data")
+    monkeypatch.setattr(recording_files, "compute_source_digest", lambda: "changed")
+    RecordingFiles(tmp_path).write("key", b"data")
+    (tmp_path / "recordings" / "changed" / ".left").write_bytes(b"half")
+    for path in _list_files(tmp_path):
+        os.utime(path, (0, 0))
+
+    RecordingFiles(tmp_path).write("other", b"data")
+
+    assert {path.parent.name for path in _list_files(tmp_path)} == {"changed"}
+    assert len(_list_files(tmp_path)) == 2
+
+
+def test_bytes_under_another_key_are_not_believed(tmp_path: Path) -> None:
+    """The digest is of the key too."""
+    files = RecordingFiles(tmp_path)
+    files.write("key", b"data")
+    (path,) = _list_files(tmp_path)
+    files.write("other", b"other")
+    (other,) = set(_list_files(tmp_path)) - {path}
+    other.write_bytes(path.read_bytes())
+
+    assert files.read("other") is None
+    assert files.read("key") == b"data"
+
+
+def test_what_is_complete_goes_with_its_recordings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark is of one state of the source, and no recording."""
+    files = RecordingFiles(tmp_path)
+    files.mark_complete()
+
+    assert files.is_complete()
+    monkeypatch.setattr(recording_files, "compute_source_digest", lambda: "changed")
+    assert not files.is_complete()
 
 
 def test_the_digest_is_of_every_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from service.access.keys import Scope
-from service.base.errors import InvalidSettingError
-from service.runtime.settings import VARIABLES, Settings
+from service.base.startup_errors import InvalidSettingError
+from service.runtime.settings import Settings
+from service.runtime.variables import VARIABLES
 
 
 def test_an_empty_environment_is_a_laptop() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.base.errors import StartupError
+from service.base.startup_errors import StartupError
 from service.telemetry import spans
 from service.telemetry.spans import NO_SPAN, get_traceparent, is_tracing_enabled, span, start
 

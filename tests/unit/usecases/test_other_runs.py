@@ -18,12 +18,8 @@ from service.estimator.values.workload import (
 from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
 from service.jobs.contract import ModelSource
-from service.usecases.imports.imports import (
-    ImportQuestion,
-    ImportReport,
-    check_storable,
-    read_import,
-)
+from service.usecases.imports.imports import ImportQuestion, ImportReport, read_import
+from service.usecases.imports.stored_imports import check_storable
 from service.usecases.stored_specs.spec_cache import load_catalogue_model
 from tests.unit.formats.measured.reading_samples import sample
 

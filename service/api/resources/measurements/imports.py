@@ -30,14 +30,15 @@ from service.contract.schemas.imports import (
     LeftOutAnswer,
     ReadingAnswer,
 )
-from service.contract.schemas.workload import ServeRequest
+from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.fits import prefix_error_field
-from service.contract.to_question.workloads import read_layout, read_workload
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.workloads import read_workload
 from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
 from service.formats.measured.reading import Parsed
 from service.jobs.contract import ModelSource
-from service.usecases.imports import imports
+from service.usecases.imports import imports, stored_imports
 from service.usecases.imports.imports import ImportQuestion, ImportReport, Item
 
 MAX_LEFT_OUT = 100
@@ -126,9 +127,9 @@ def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         find_corrections=deps.corrections.find,
     )
     report = (
-        imports.look_up(deps.sessions, report)
+        stored_imports.look_up(deps.sessions, report)
         if payload.dry_run
-        else imports.store(deps.sessions, report)
+        else stored_imports.store(deps.sessions, report)
     )
     answer = _build_answer(parsed, report, dry_run=payload.dry_run)
     return json_response(answer, status=201 if answer.num_stored else 200)
@@ -234,8 +235,8 @@ def _build_item(item: Item, *, dry_run: bool) -> ImportItem:
         id=None if item.id is None else str(item.id),
         gpu=item.request.gpu,
         environment=item.environment,
-        peaks=imports.make_peaks_document(item),
-        prediction=imports.make_prediction_document(item),
+        peaks=stored_imports.make_peaks_document(item),
+        prediction=stored_imports.make_prediction_document(item),
         readings=[
             ReadingAnswer(**imports.make_reading_document(reading))  # type: ignore[arg-type]  # by name
             for reading in item.observation.readings

@@ -12,7 +12,6 @@ from service.estimator.memory.kv_cache import count_engine_cache_elements, get_c
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
-from service.estimator.rules.checks import check
 from service.estimator.rules.tables.serving.own_engines import SERVE_LLAMA_CPP
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate, Serving
@@ -42,7 +41,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
-    check(SERVE_LLAMA_CPP, model, workload, layout)
+    cache.get_checks(SERVE_LLAMA_CPP, model).check(workload, layout)
     files: Memo[GgufBytes] = cache.get_memo("gguf files")
     key = (cache.get_model_key(model), workload.quantization, workload.weight_dtype)
     tensors = files.get(key) or files.store(
@@ -56,27 +55,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
         weights += draft_tensors.layers + draft_tensors.head
         kv_bytes += cache_bytes(draft, workload)
         graph += graph_bytes(draft, workload)
-    parts = (
-        make_exact_part(
-            "weights",
-            weights,
-            _format_weights(workload, tensors),
-            "llama.cpp, src/llama-quant.cpp; the token table stays on the host",
-        ),
-        make_exact_part(
-            "kv_cache",
-            kv_bytes,
-            f"{workload.num_sequences} sequences of {_get_max_model_len(workload)} tokens in f16",
-            _KV,
-        ),
-        make_exact_part(
-            "activations",
-            graph,
-            f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds",
-            _GRAPH,
-        ),
-        _make_context_part(),
-    )
+    parts = _list_parts(workload, tensors, weights, kv_bytes, graph)
     tokens = _F16 * sum(count_engine_cache_elements(block) * count for block, count in model.blocks)
     return build_parts_estimate(
         Totals(
@@ -96,6 +75,32 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
         detail=question.detail,
         warnings=((_TOWER,) if model.images is not None else ())
         + device.list_warnings(workload.weight_dtype),
+    )
+
+
+def _list_parts(
+    workload: ServeWorkload, tensors: GgufBytes, weights: int, kv_bytes: int, graph: int
+) -> tuple[MemoryPart, ...]:
+    return (
+        make_exact_part(
+            "weights",
+            weights,
+            _format_weights(workload, tensors),
+            "llama.cpp, src/llama-quant.cpp; the token table stays on the host",
+        ),
+        make_exact_part(
+            "kv_cache",
+            kv_bytes,
+            f"{workload.num_sequences} sequences of {_get_max_model_len(workload)} tokens in f16",
+            _KV,
+        ),
+        make_exact_part(
+            "activations",
+            graph,
+            f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds",
+            _GRAPH,
+        ),
+        _make_context_part(),
     )
 
 

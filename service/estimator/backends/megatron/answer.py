@@ -4,24 +4,23 @@ from collections.abc import Iterable, Sequence
 from functools import cache as cache_calls
 from functools import partial
 
+from service.estimator.backends.megatron.chunk_bytes import Recorder, ShapeRecording
 from service.estimator.backends.megatron.chunks import record_chunk
 from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.states import STATES_PER_PARAMETER
 from service.estimator.backends.megatron.timeline import (
-    Recorder,
-    ShapeRecording,
     StagePeak,
     StageTimeline,
     build_stage_timelines,
     compute_stage_peaks,
 )
 from service.estimator.backends.pass_cache import PassCache
-from service.estimator.memory.answer.assemble import PartialEstimate, assemble
+from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import sort_parts
+from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.model.architecture import Architecture
-from service.estimator.rules.checks import check
 from service.estimator.rules.tables.training.megatron import TRAIN_MEGATRON
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
@@ -51,7 +50,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Estimate the memory of the worst stage in the steady state."""
     model, workload, layout = question.model, question.workload, question.layout
     device, corrections = question.device, question.corrections
-    check(TRAIN_MEGATRON, model, workload, layout)
+    cache.get_checks(TRAIN_MEGATRON, model).check(workload, layout)
     recorder = _make_recorder(cache.get_memo("megatron", MAX_SHAPES))
     if question.detail is Detail.NUMBERS:
         partial_estimate = _outline_training(

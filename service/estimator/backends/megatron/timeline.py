@@ -3,17 +3,21 @@
 They are states, other micro-batches' tensors, and the micro-batch that runs.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import NamedTuple
 
-from service.estimator.backends.megatron.chunks import ChunkRecord
+from service.estimator.backends.megatron.chunk_bytes import (
+    INSTANTS,
+    Recorder,
+    RunningChunks,
+    ShapeRecording,
+    evaluate_chunk,
+    find_highest_point,
+)
 from service.estimator.backends.megatron.parameters import StageParameters, count_stage_parameters
 from service.estimator.backends.megatron.placeholders import placeholder_bytes
 from service.estimator.backends.megatron.shape import (
     RankShape,
-    Switches,
     build_rank_shape,
     resolve_switches,
 )
@@ -38,35 +42,10 @@ from service.estimator.memory.phase_peaks import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.tape import sizes
-from service.estimator.tape.ledger import Category, Section
-from service.estimator.tape.sizes import Size
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, TrainWorkload
-
-MAX_EVALUATED = 4096
-Record = Callable[[StageLayers], ChunkRecord]
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeRecording:
-    """Recordings of a shape's chunks.
-
-    ``evaluated`` are the bytes of its chunks at batches and sequences that were asked about.
-    """
-
-    record: Record
-    evaluated: "dict[tuple[StageLayers, Size], _ChunkBytes]"
-
-
-Recorder = Callable[[RankShape, Switches], ShapeRecording]
-
-_INSTANTS = {
-    "forward": (Section.FORWARD,),
-    "loss": (Section.LOSS_FORWARD, Section.LOSS_BACKWARD),
-    "backward": (Section.BACKWARD,),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +144,8 @@ class _StageWalk:
         recording: ShapeRecording,
         generation: Generation,
     ) -> None:
-        self.workload, self.layout, self.shape, self.recording, self.generation = (
-            workload,
-            layout,
-            shape,
-            recording,
-            generation,
-        )
+        self.workload, self.layout, self.shape = workload, layout, shape
+        self.recording, self.generation = recording, generation
         self.values = sizes.evaluate_monomials(
             workload.micro_batch_size, workload.sequence_length // layout.context_parallel
         )
@@ -182,12 +156,9 @@ class _StageWalk:
         parameters, states, resident = self._get_resident(chunks)
         num_in_flight, running = self._list_running(stage, chunks)
         peaks = [_make_phase_peak("load", {"weights": states.weights})]
-        peaks += [_build_phase_peak(name, resident, running) for name in _INSTANTS]
-        peaks.append(
-            _make_phase_peak(
-                "optimizer_step", _add_parts(resident, {"gradients": states.step_gradients})
-            ),
-        )
+        peaks += [_build_phase_peak(name, resident, running) for name in INSTANTS]
+        step_parts = _add_parts(resident, {"gradients": states.step_gradients})
+        peaks.append(_make_phase_peak("optimizer_step", step_parts))
         return StageTimeline(
             stage=stage,
             peaks=tuple(peaks),
@@ -205,8 +176,8 @@ class _StageWalk:
         _, running = self._list_running(stage, chunks)
         total, gradients = sum(resident.values()), resident["gradients"]
         peaks = [PhasePeakBytes("load", states.weights, 0, 0)]
-        for name in _INSTANTS:
-            top, waiting_bytes = _find_highest_point(name, running)
+        for name in INSTANTS:
+            top, waiting_bytes = find_highest_point(name, running)
             if top is None:
                 peaks.append(PhasePeakBytes(name, total, gradients, 0))
             else:
@@ -218,14 +189,8 @@ class _StageWalk:
                         top.activations + waiting_bytes,
                     ),
                 )
-        peaks.append(
-            PhasePeakBytes(
-                "optimizer_step",
-                total + states.step_gradients,
-                gradients + states.step_gradients,
-                0,
-            ),
-        )
+        step = states.step_gradients
+        peaks.append(PhasePeakBytes("optimizer_step", total + step, gradients + step, 0))
         tokens = self.workload.micro_batch_size * self.workload.sequence_length
         highest = max(
             (correct_phase_peak(height, corrections, tokens) for height in peaks),
@@ -247,7 +212,7 @@ class _StageWalk:
 
     def _list_running(
         self, stage: int, chunks: tuple[StageLayers, ...]
-    ) -> "tuple[tuple[int, ...], _RunningChunks]":
+    ) -> tuple[tuple[int, ...], RunningChunks]:
         """Return the micro-batches in flight of each chunk of a stage.
 
         The second value has, for each chunk, its bytes and how many micro-batches of it are kept.
@@ -256,7 +221,7 @@ class _StageWalk:
             self.layout, stage, self.workload.gradient_accumulation_steps
         )
         return num_in_flight, [
-            (self._evaluate_chunk(chunk), count)
+            (evaluate_chunk(self.recording, chunk, self.values), count)
             for chunk, count in zip(chunks, num_in_flight, strict=True)
         ]
 
@@ -266,10 +231,8 @@ class _StageWalk:
         states = compute_stage_states(
             parameters, self.workload.precision, self.layout, self.workload.optimizer
         )
-        unfused, deterministic = (
-            self.workload.attention in {Attention.EAGER, Attention.MATH},
-            self.workload.deterministic,
-        )
+        unfused = self.workload.attention in {Attention.EAGER, Attention.MATH}
+        deterministic = self.workload.deterministic
         resident = {
             "weights": states.weights,
             "master_weights": states.master_weights,
@@ -307,92 +270,10 @@ class _StageWalk:
             self.values,
         )
 
-    def _evaluate_chunk(self, layers: StageLayers) -> "_ChunkBytes":
-        evaluated, key = self.recording.evaluated, (layers, self.values)
-        chunk_bytes = evaluated.get(key)
-        if chunk_bytes is None:
-            if len(evaluated) >= MAX_EVALUATED:
-                evaluated.clear()
-            record = self.recording.record(layers)
-            peaks = {
-                name: self._evaluate_peak(record, members) for name, members in _INSTANTS.items()
-            }
-            chunk_bytes = evaluated[key] = _ChunkBytes(
-                retained=sizes.evaluate(record.retained, self.values), peaks=peaks
-            )
-        return chunk_bytes
 
-    def _evaluate_peak(
-        self, record: ChunkRecord, sections: tuple[Section, ...]
-    ) -> "_ChunkPeak | None":
-        points = [
-            point for section in sections for point in record.peak_candidates.get(section, ())
-        ]
-        if not points:
-            return None
-        top = max(points, key=lambda point: sizes.evaluate(point.bytes, self.values))
-        parts: Parts = {}
-        for category, size in top.live:
-            if category is not Category.GRADIENTS:
-                parts[category.value] = parts.get(category.value, 0) + sizes.evaluate(
-                    size, self.values
-                )
-        return _ChunkPeak(
-            sizes.evaluate(top.bytes, self.values),
-            parts,
-            sum(parts.values()),
-            parts.get("activations", 0),
-        )
-
-
-class _ChunkPeak(NamedTuple):
-    """Highest point of a phase while a chunk runs.
-
-    It has its bytes, and its parts with their sum.
-    """
-
-    bytes: int
-    parts: Parts
-    part_bytes: int
-    activations: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ChunkBytes:
-    """Bytes of a micro-batch on a chunk.
-
-    What it keeps, and the chunk's highest point of each phase while it runs.
-    """
-
-    retained: int
-    peaks: dict[str, _ChunkPeak | None]
-
-
-_RunningChunks = list[tuple[_ChunkBytes, int]]
-"""Chunks of a stage, each with the number of its micro-batches that are kept."""
-
-
-def _find_highest_point(name: str, running: _RunningChunks) -> tuple[_ChunkPeak | None, int]:
-    """Return the highest point of a phase over a stage's chunks.
-
-    Any of the chunks may run; the second value is what is kept of the other micro-batches.
-    """
-    total = sum([chunk.retained * count for chunk, count in running])
-    highest_point: tuple[_ChunkPeak | None, int] = None, 0
-    highest_bytes = -1
-    for chunk, count in running:
-        top = chunk.peaks[name] if count else None
-        if top is not None and total - chunk.retained + top.bytes > highest_bytes:
-            highest_point, highest_bytes = (
-                (top, total - chunk.retained),
-                total - chunk.retained + top.bytes,
-            )
-    return highest_point
-
-
-def _build_phase_peak(name: str, resident: Parts, running: _RunningChunks) -> PhasePeak:
+def _build_phase_peak(name: str, resident: Parts, running: RunningChunks) -> PhasePeak:
     """Return the stage's peak of a phase."""
-    top, waiting_bytes = _find_highest_point(name, running)
+    top, waiting_bytes = find_highest_point(name, running)
     if top is None:
         return _make_phase_peak(name, resident)
     return _make_phase_peak(

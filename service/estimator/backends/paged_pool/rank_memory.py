@@ -13,12 +13,10 @@ from service.estimator.backends.paged_pool.activation_peak import (
     count_peak_elements,
     find_shared_buffers,
 )
-from service.estimator.backends.paged_pool.marlin_padding import pad_to_tiles
+from service.estimator.backends.paged_pool.stage_weights import StageWeights
 from service.estimator.backends.paged_pool.vision_towers import split_tower
 from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
-from service.estimator.memory.overheads.allocator_rounding import rounding_bytes
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.quantization.weights import iter_placements, stored_bytes
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.tensor_parallel.local import local_architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
@@ -31,11 +29,7 @@ from service.estimator.values.units import ceil_div
 
 VOCABULARY_MULTIPLE = 64
 """``DEFAULT_VOCAB_PADDING_SIZE`` of vLLM and SGLang."""
-_EXPERTS = "mlp_experts"
 _FP32_TABLE = "gpt_oss"
-_MERGED = (frozenset({"q_proj", "k_proj", "v_proj"}), frozenset({"gate_proj", "up_proj"}))
-"""Layers that engines load as one tensor (``QKVParallelLinear``, ``MergedColumnParallelLinear``).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +165,17 @@ def add_draft(
 @lru_cache(1024)
 def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
     tensor, pipeline = query.degrees
-    split_by, _, num_token_ranks = query.experts
+    split_by, expert_spread, num_token_ranks = query.experts
     local = _pad_vocabulary(
         _split_model(query.model, tensor, split_by, query.multiple), tensor, query.multiple
     )
-    stage_weights = _StageWeights(local, query)
+    stage_weights = StageWeights(
+        local,
+        scheme=query.scheme,
+        dtype=query.dtype,
+        expert_spread=expert_spread,
+        tiles=query.tiles,
+    )
     tables = _count_table_bytes(local, query.dtype)
     layers = split_layers(local.num_hidden_layers, pipeline)
     peak_elements = (
@@ -293,106 +293,3 @@ def _merge_caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCac
     return tuple(
         LayerCache(elements, window, count) for (elements, window), count in counts.items()
     )
-
-
-class _StageWeights:
-    """Bytes of a rank's weights, by the stage that holds them.
-
-    Large tensors include what the allocator does not split off.
-    """
-
-    def __init__(self, model: Architecture, query: _RankQuery) -> None:
-        self.model, self.dtype = model, query.dtype
-        _, expert, _ = query.experts
-        if expert > 1 and model.spec.num_experts % expert:
-            message = f"expert_parallel {expert} does not divide {model.spec.num_experts} experts"
-            raise InvalidInputError(message, field="layout.expert_parallel")
-        total = experts = 0
-        sizes = _list_weight_sizes(model, query)
-        for weight, size, _ in sizes:
-            total += size
-            experts += size if weight.kind == _EXPERTS else 0
-        rounding = rounding_bytes(_merge_projections(sizes))
-        self.blocks = (
-            total
-            - experts
-            + ceil_div(experts, expert)
-            - self._get_front_bytes()
-            - self._get_end_bytes()
-            + rounding
-        )
-        self.numel = [sum(weight.numel for weight in block.weights()) for block, _ in model.blocks]
-
-    def get_stage_bytes(self, kinds: tuple[int, ...], *, is_first: bool, is_last: bool) -> int:
-        """Return the bytes of one stage.
-
-        A tied head stands on the last stage again.
-        """
-        total = sum(
-            numel * count for numel, (_, count) in zip(self.numel, self.model.blocks, strict=True)
-        )
-        staged = sum(numel * count for numel, count in zip(self.numel, kinds, strict=True))
-        outside = (self._get_front_bytes() if is_first else 0) + (
-            self._get_end_bytes() if is_last else 0
-        )
-        if is_last and not is_first and self.model.tied:
-            outside += self.model.embedding.numel * self.dtype.bytes_per_element
-        return self.blocks * staged // total + outside
-
-    def _get_front_bytes(self) -> int:
-        model = self.model
-        weights = [
-            model.embedding,
-            *([model.position_embedding] if model.position_embedding is not None else []),
-        ]
-        return (
-            sum(weight.numel for weight in (*weights, *model.stem)) * self.dtype.bytes_per_element
-        )
-
-    def _get_end_bytes(self) -> int:
-        model = self.model
-        head = () if model.tied else tuple(model.head.weights())
-        norm = tuple(model.final_norm.weights()) if model.final_norm is not None else ()
-        return sum(weight.numel for weight in (*head, *norm)) * self.dtype.bytes_per_element
-
-
-def _list_weight_sizes(model: Architecture, query: _RankQuery) -> list[tuple[Weight, int, int]]:
-    """Return every weight with its bytes and its occurrences.
-
-    The bytes are those of all occurrences together.
-    """
-    scheme, dtype = query.scheme, query.dtype
-    if scheme is None:
-        return [
-            (weight, weight.numel * count * dtype.bytes_per_element, count)
-            for weight, count in model.weights()
-        ]
-    padded = query.tiles and scheme.packing is Packing.MXFP4
-    return [
-        (
-            placement.weight,
-            stored_bytes(placement, scheme, dtype).total,
-            placement.num_packed + placement.num_unpacked,
-        )
-        for placement in (
-            pad_to_tiles(item) if padded else item for item in iter_placements(model, scheme)
-        )
-    ]
-
-
-def _merge_projections(sizes: list[tuple[Weight, int, int]]) -> list[tuple[int, int]]:
-    """Return the bytes of each matrix and how often it occurs.
-
-    Projections of one input are one matrix.
-    """
-    merged: list[tuple[int, int]] = []
-    previous = None
-    for weight, size, count in (entry for entry in sizes if len(entry[0].shape) > 1):
-        name = weight.name.rpartition(".")[0].rpartition(".")[2]
-        group = next((group for group in _MERGED if name in group), None)
-        if group is not None and group == previous and merged:
-            merged[-1] = (merged[-1][0] + size // count, count)
-        else:
-            merged.append((size // max(count, 1), count))
-        previous = group
-    return merged

@@ -31,9 +31,8 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.checks import check
 from service.estimator.rules.engines import resolve_max_model_len
-from service.estimator.rules.tables.serving.own_engines import SERVE_SGLANG
+from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_SGLANG
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import Version, resolve_version
 from service.estimator.values.layout import Layout
@@ -72,7 +71,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     key = (replica, workload.num_sequences, question.accepted_tokens)
     pool = pools.get(key)
     if pool is None:
-        pool = pools.store(key, _fill_pool(question))
+        pool = pools.store(key, _fill_pool(question, cache))
     return build_pool_estimate(
         pool.totals,
         pool.count_demand(workload),
@@ -81,11 +80,12 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     )
 
 
-def _fill_pool(question: ServeQuestion) -> FilledPool:
+def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
-    check(SERVE_SGLANG, model, workload, layout)
+    cache.get_checks(SERVE_SGLANG, model).check(workload, layout)
     settings = _resolve_settings(model, workload, layout, device)
+    cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = add_draft(

@@ -26,9 +26,9 @@ from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.checks import check
 from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.rules.tables.serving.own_engines import (
+    ENGINE_LENGTHS,
     SERVE_TENSORRT_LLM,
     TENSORRT_LLM_RANKS,
 )
@@ -59,7 +59,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     key = (replica, workload.num_sequences, question.accepted_tokens)
     pool = pools.get(key)
     if pool is None:
-        pool = pools.store(key, _fill_pool(question))
+        pool = pools.store(key, _fill_pool(question, cache))
     return build_pool_estimate(
         pool.totals,
         pool.count_demand(workload),
@@ -68,12 +68,12 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     )
 
 
-def _fill_pool(question: ServeQuestion) -> FilledPool:
+def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     model, workload = question.model, question.workload
     layout, device = question.layout, question.device
-    check(SERVE_TENSORRT_LLM, model, workload, layout)
+    cache.get_checks(SERVE_TENSORRT_LLM, model).check(workload, layout)
     resolve_version(workload.engine_version, engine="tensorrt_llm", oldest=OLDEST, newest=NEWEST)
-    check(TENSORRT_LLM_RANKS, model, workload, layout)
+    cache.get_checks(TENSORRT_LLM_RANKS, model).check(workload, layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = add_draft(
@@ -87,6 +87,7 @@ def _fill_pool(question: ServeQuestion) -> FilledPool:
     )
     fixed = max(holder.fixed_bytes for holder in memories)
     budget = fixed + int((device.usable_bytes - fixed) * fraction)
+    cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, layout)
     limits = PoolLimits(
         source=_SOURCE,
         budget_bytes=budget,

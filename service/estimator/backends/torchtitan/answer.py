@@ -30,7 +30,6 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import PeakCandidates, TrainingPass
 from service.estimator.passes.losses import LossPass
 from service.estimator.passes.recorder import record_training
-from service.estimator.rules.checks import check, check_sizes
 from service.estimator.rules.tables.training.torchtitan import (
     TORCHTITAN_MODELS,
     TRAIN_TORCHTITAN,
@@ -49,12 +48,12 @@ _PLAIN = LossPass(kind=Loss.FULL_LOGITS)
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Estimate the memory of a rank in the steady state."""
-    check(TRAIN_TORCHTITAN, question.model, question.workload, question.layout)
+    cache.get_checks(TRAIN_TORCHTITAN, question.model).check(question.workload, question.layout)
     workload, layout = _split_to_rank(question.workload, question.layout)
     context_ranks = question.layout.context_parallel
     local = replace(question, workload=workload, layout=layout)
     job = _get_job(local, context_ranks, cache)
-    check_sizes(STEP_BY_OPERATION, question.model, workload, layout)
+    cache.get_checks(STEP_BY_OPERATION, question.model).check_sizes(workload, layout)
     prices = _get_prices(local, context_ranks, job, cache)
     values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
     peaks = list_phase_peaks(prices, values)
@@ -122,8 +121,8 @@ def _get_job(question: TrainQuestion, context_ranks: int, cache: PassCache) -> T
         framework_version=None,
     )
     unsplit = replace(layout, tensor_parallel=1, sequence_parallel=False)
-    check(STEP_BY_OPERATION, model, plain, unsplit)
-    check(TORCHTITAN_MODELS, model, workload, layout)
+    cache.get_checks(STEP_BY_OPERATION, model).check(plain, unsplit)
+    cache.get_checks(TORCHTITAN_MODELS, model).check(workload, layout)
     shard = _get_shard(question, context_ranks, cache)
     # Its versions are torchtitan's own: none of them is a release of transformers.
     unversioned = replace(workload, framework_version=None)

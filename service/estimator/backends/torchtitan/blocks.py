@@ -25,7 +25,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops import attention_kernels as kernels
-from service.estimator.tape.ops.attention_kernels import Heads
+from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.elementwise import (
     activate_saving_input,
     add,

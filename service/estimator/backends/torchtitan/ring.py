@@ -9,7 +9,8 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
-from service.estimator.tape.ops.attention_kernels import RANDOM_STATE_BYTES, Heads
+from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.attention_kernels import RANDOM_STATE_BYTES
 from service.estimator.values.dtypes import DType
 
 MERGED_TENSORS = 4

@@ -11,13 +11,14 @@ from service.estimator.backends.transformers.serving import explain
 from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
-from service.estimator.rules.transformers import check_in_transformers
+from service.estimator.rules.transformers import select_serving_table
 from service.estimator.values.result import Estimate
 
 
 def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one rank's replica."""
-    check_in_transformers(question.model, question.workload, question.layout)
+    table = select_serving_table(question.model)
+    cache.get_checks(table, question.model).check(question.workload, question.layout)
     ranks = question.layout.tensor_parallel
     if ranks > 1:
         shard = cache.get_shard(question.model, ranks, TRANSFORMERS)

@@ -6,8 +6,8 @@ It runs one forward pass, or an encoder's pass and a decoder's steps after it.
 from functools import partial
 
 from service.estimator.backends.pass_cache import PassCache
-from service.estimator.memory.answer.assemble import PartialEstimate
 from service.estimator.memory.answer.explain import sort_parts
+from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
 from service.estimator.memory.lengths import count_source_positions, count_start_tokens
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks

@@ -9,7 +9,11 @@ from functools import partial
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.components import build_serving_components
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
-from service.estimator.memory.answer.assemble import PartialEstimate
+from service.estimator.backends.transformers.stored_weights import (
+    count_stored_weight_bytes,
+    merged_projection_bytes,
+)
+from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
 from service.estimator.memory.kv_cache import (
     CacheBytes,
@@ -27,15 +31,13 @@ from service.estimator.model.quantization.loading import (
     as_loaded,
     has_unquantised_experts,
 )
-from service.estimator.model.quantization.weights import select_scheme, weight_bytes
-from service.estimator.model.weights.packing import packed_bytes
+from service.estimator.model.quantization.weights import select_scheme
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.passes.config import PeakCandidates, ServingPass, is_batch_dependent
 from service.estimator.passes.serving import record_serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
-from service.estimator.values.dtypes import DType
 from service.estimator.values.result import Instant, Serving
 from service.estimator.values.workload import Attention, Cache, Quantization, ServeWorkload
 
@@ -171,62 +173,6 @@ def expand_beams(workload: ServeWorkload) -> ServeWorkload:
     if workload.num_beams == 1:
         return workload
     return replace(workload, num_sequences=workload.num_sequences * workload.num_beams, num_beams=1)
-
-
-def count_stored_weight_bytes(
-    model: Architecture,
-    workload: ServeWorkload,
-    release: TransformersRelease,
-    scheme: Scheme | None,
-) -> int:
-    """Return the bytes of weights and buffers, quantised by the scheme."""
-    dtype = workload.weight_dtype
-    weights = (
-        model.weight_bytes(dtype) if scheme is None else weight_bytes(model, scheme, dtype).total
-    )
-    if scheme is not None and release.has_fused_awq(scheme, workload.cache):
-        merged_bytes = (
-            0 if release.frees_fused_projections else merged_projection_bytes(model, scheme, dtype)
-        )
-        return weights + model.buffer_bytes_in(dtype) + merged_bytes
-    return (
-        weights
-        + model.buffer_bytes_in(dtype)
-        + release.table_bytes(model, dtype)
-        + _dequantizing_buffer_bytes(model, scheme)
-    )
-
-
-def merged_projection_bytes(model: Architecture, scheme: Scheme, dtype: DType) -> int:
-    """Return the bytes of merged query, key and value projections.
-
-    The merged one is beside the three that it was made of (AutoAWQ 0.1).
-    """
-    layers = (
-        (layer, count)
-        for block, count in model.blocks
-        for layer in block.linears()
-        if layer.target in {"q_proj", "k_proj", "v_proj"}
-    )
-    return sum(
-        packed_bytes(projection.out_features, projection.in_features, scheme, dtype).total * count
-        for projection, count in layers
-    )
-
-
-def _dequantizing_buffer_bytes(model: Architecture, scheme: Scheme | None) -> int:
-    """Return the bytes of ExLlama's dequantisation buffer.
-
-    Its kernels make the largest weight whole in it (auto_gptq 0.7, ``temp_dq``).
-    """
-    if scheme is None or scheme.packing is not Packing.GPTQ:
-        return 0
-    sizes_of = (
-        layer.in_features * layer.out_features
-        for block, _ in model.blocks
-        for layer in block.linears()
-    )
-    return max(sizes_of, default=0) * DType.FP16.bytes_per_element
 
 
 def build_serving_pass(

@@ -10,8 +10,9 @@ from operator import attrgetter
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.allocator.replay_cache import make_minimal_replay
-from service.estimator.memory.answer.assemble import PartialEstimate, assemble
+from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
+from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.memory.question import TrainQuestion
@@ -31,7 +32,6 @@ from service.estimator.memory.training_pass import (
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.passes.stored_recordings import load_training
-from service.estimator.rules.checks import check, check_sizes
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
 from service.estimator.values.memo import Memo
@@ -94,10 +94,11 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
     jobs: Memo[TrainJob] = cache.get_memo("training jobs")
     key = (cache.get_model_key(model), get_fixed_fields(workload), layout)
     job = jobs.get(key)
+    checks = cache.get_checks(TRAIN_TRANSFORMERS, model)
     if job is not None:
-        check_sizes(TRAIN_TRANSFORMERS, model, workload, layout)
+        checks.check_sizes(workload, layout)
         return job
-    check(TRAIN_TRANSFORMERS, model, workload, layout)
+    checks.check(workload, layout)
     shard = cache.get_shard(model, layout.tensor_parallel, TRANSFORMERS)
     return jobs.store(key, TrainJob(build_static_memory(resolve_setup(shard, workload, layout))))
 

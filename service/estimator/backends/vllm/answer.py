@@ -38,9 +38,8 @@ from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.checks import check, check_sizes
 from service.estimator.rules.engines import resolve_max_model_len
-from service.estimator.rules.tables.serving.own_engines import SERVE_VLLM
+from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -74,12 +73,11 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     key = (cache.get_model_key(model), question.replica_key)
     release = releases.get(key)
     if release is None:
-        check(SERVE_VLLM, model, workload, question.layout)
+        cache.get_checks(SERVE_VLLM, model).check(workload, question.layout)
         release = releases.store(
             key, resolve_release(workload.engine_version, get_gpu_properties(device))
         )
-    else:
-        check_sizes(SERVE_VLLM, model, workload, question.layout)
+    cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, question.layout)
     max_model_len = resolve_max_model_len(model, workload)
     # Asked sequences run at once only if the engine may schedule so many.
     scheduled = max(release.get_max_num_sequences(device), workload.num_sequences)

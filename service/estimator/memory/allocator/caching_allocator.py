@@ -1,15 +1,11 @@
 """PyTorch's caching allocator.
 
-It decides which block a request gets, and which blocks are split, merged and reserved.
-
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on
 one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
-counted in blocks of 512 bytes, the smallest that there are.
-
-mypyc may compile this module (``build_native.py``): a step is tens of thousands of requests whose
-places depend on each other, so that none can be left out. Both forms are the same code, but for the
-search of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop
-is.
+counted in blocks of 512 bytes, the smallest that there are. mypyc may compile this module
+(``build_native.py``): a step's many requests depend on each other, so that none can be left out.
+Both forms are the same code, but for the search of a list: interpreted, the standard library's over
+packed keys is fastest; compiled, a loop is.
 """
 
 from __future__ import annotations
@@ -69,10 +65,7 @@ class Pool:
         self._spares: list[Block] = []
 
     def find(self, size: i64, address: i64) -> i64:
-        """Return the index of the first block not below a key.
-
-        The key is the block's size, then its address.
-        """
+        """Return the first index not below a size and address."""
         if not COMPILED:
             return bisect_left(self._keys, size << _ADDRESS_BITS | address)
         blocks = self.blocks
@@ -105,10 +98,7 @@ class Pool:
             self.blocks.insert(index, block)
 
     def replace(self, index: i64, block: Block) -> None:
-        """Replace a block of the list with another one.
-
-        The two mostly have the same neighbours in the list.
-        """
+        """Replace a block with another that mostly has the same neighbours."""
         blocks, keys = self.blocks, self._keys
         if COMPILED:
             stays = (index == 0 or _is_below(blocks[index - 1], block)) and (
@@ -128,10 +118,7 @@ class Pool:
             self.insert(block)
 
     def split(self, index: i64, size: i64) -> None:
-        """Take a part of a block out of the list.
-
-        The remainder stays free.
-        """
+        """Take a part of a block out; the remainder stays free."""
         block = self.blocks[index]
         after = block.after
         remainder = self._spares.pop() if self._spares else Block(0, 0)
@@ -193,10 +180,7 @@ class CachingAllocator:
         return self.small if size <= _SMALL else self.large
 
     def allocate(self, size: i64) -> Block:
-        """Return the smallest free block of at least ``size``.
-
-        Without one, it is a part of a new segment.
-        """
+        """Return the smallest free block, or a part of a new segment."""
         pool = self.small if size <= _SMALL else self.large
         index = self._find_best_fit(pool, size)
         if index == len(pool.blocks):
@@ -215,10 +199,7 @@ class CachingAllocator:
         return block
 
     def free(self, block: Block) -> None:
-        """Take a block back and merge it with its neighbours.
-
-        It is no longer the caller's.
-        """
+        """Take a caller's block back and merge it with its neighbours."""
         self.allocated -= block.size
         pool = self.small if block.size <= _SMALL else self.large
         pool.merge(block)
@@ -262,10 +243,7 @@ class CachingAllocator:
         return pool.find(size, 0)
 
     def _reserve(self, pool: Pool, size: i64) -> None:
-        """Add a new segment.
-
-        None touches another, so that blocks merge within one only.
-        """
+        """Add a segment that touches no other: blocks merge within one."""
         segment: i64 = (
             _LARGE_SEGMENT
             if size < _LARGE
@@ -279,10 +257,7 @@ class CachingAllocator:
 
 
 class ExpandableAllocator(CachingAllocator):
-    """Allocator with one segment per pool that grows by pages.
-
-    Blocks are split down to 512 bytes.
-    """
+    """Allocator of one segment per pool, grown by pages, split finely."""
 
     def __init__(self) -> None:
         """Start with two segments that have no memory yet."""
@@ -291,10 +266,7 @@ class ExpandableAllocator(CachingAllocator):
         self.small = Pool(is_small=True, max_unsplit=0, end=Block(1 << (_ADDRESS_BITS - 1), 0))
 
     def _find_best_fit(self, pool: Pool, size: i64) -> i64:
-        """Return the index of the best fit.
-
-        The block that could grow is taken last.
-        """
+        """Return the best fit's index, that of the growing block last."""
         index = pool.find(size, 0)
         blocks = pool.blocks
         if index + 1 < len(blocks) and blocks[index].after is pool.end:
@@ -302,10 +274,7 @@ class ExpandableAllocator(CachingAllocator):
         return index
 
     def _reserve(self, pool: Pool, size: i64) -> None:
-        """Grow the segment by whole pages.
-
-        It grows from its last block on when that is free.
-        """
+        """Grow the segment by whole pages, from a free last block."""
         end = pool.end
         assert end is not None  # noqa: S101 - both pools of this allocator were made with one
         last = end.before

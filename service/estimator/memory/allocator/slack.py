@@ -9,8 +9,8 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from service.estimator.memory.allocator.replay import ReplayResult
+from service.estimator.memory.intervals.allocator_ratios import RATIOS
 from service.estimator.memory.intervals.ends import LEVEL, PER_MILLION, get_level_index
-from service.estimator.memory.intervals.table import RATIOS
 from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.workload import Allocator
 

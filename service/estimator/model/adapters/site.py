@@ -30,11 +30,6 @@ class Site:
     """The dtype of a weight that is not quantised."""
 
     @property
-    def input_numel(self) -> Size:
-        """Elements of the layer's input."""
-        return self.tokens(self.layer.in_features)
-
-    @property
     def output_numel(self) -> Size:
         """Elements of the layer's output."""
         return self.tokens(self.layer.out_features)

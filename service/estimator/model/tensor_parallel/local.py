@@ -16,7 +16,12 @@ from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.attention.self_attention import SelfAttention
 from service.estimator.model.modules.mlp.experts import Experts, SharedExpert
 from service.estimator.model.modules.mlp.feedforward import FusedGatedFeedForward
-from service.estimator.model.tensor_parallel.split_plan import ENGINE, FIELD, SplitPlan
+from service.estimator.model.tensor_parallel.split_plan import (
+    ENGINE,
+    FIELD,
+    SplitPlan,
+    list_divisors,
+)
 from service.estimator.model.weights.tensors import Linear, Norm, Split, Weight
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.units import ceil_div
@@ -83,7 +88,7 @@ def check_divisible(model: Architecture, tensor_parallel: int, plan: SplitPlan) 
     rule = "divide them or be a multiple of them" if plan.replicates_kv_heads else "divide them"
     message = (
         f"tensor_parallel {tensor_parallel} and {kv_heads} key and value heads: it must {rule}; "
-        f"{_format_divisors(kv_heads)}"
+        f"{list_divisors(kv_heads)}"
     )
     raise InvalidInputError(message, field=FIELD)
 
@@ -92,13 +97,9 @@ def _check_divides(parts: str, count: int, tensor_parallel: int) -> None:
     if count % tensor_parallel:
         message = (
             f"tensor_parallel {tensor_parallel} does not divide {count} {parts}; "
-            f"{_format_divisors(count)}"
+            f"{list_divisors(count)}"
         )
         raise InvalidInputError(message, field=FIELD)
-
-
-def _format_divisors(count: int) -> str:
-    return f"possible: {', '.join(str(n) for n in range(1, min(count, 128) + 1) if count % n == 0)}"
 
 
 class _Sharder:

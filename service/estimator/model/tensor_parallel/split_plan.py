@@ -37,3 +37,8 @@ TORCHTITAN = SplitPlan(vocabulary=True, replicates_kv_heads=False)
 """torchtitan's ``apply_tp`` (``parallelisms/parallelize_llama.py``): embedding and head are split
 by rows of DTensor chunks.
 """
+
+
+def list_divisors(count: int) -> str:
+    """Return the degrees that divide a count, as refusals name them."""
+    return f"possible: {', '.join(str(n) for n in range(1, min(count, 128) + 1) if count % n == 0)}"

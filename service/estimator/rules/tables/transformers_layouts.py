@@ -1,5 +1,6 @@
 """Rules of the layouts that transformers can spread a model over."""
 
+from service.estimator.model.tensor_parallel.split_plan import list_divisors
 from service.estimator.rules.grammar.conditions import (
     any_of,
     divides,
@@ -47,11 +48,6 @@ PLANNED = is_in(
     *("olmo2", "olmoe", "phi", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3", "starcoder2"),
 )
 """Families whose layers are all split by a ``base_model_tp_plan`` in transformers 5.23."""
-
-
-def list_divisors(count: int) -> str:
-    """Return the degrees that divide a count, as refusals name them."""
-    return f"possible: {', '.join(str(n) for n in range(1, min(count, 128) + 1) if count % n == 0)}"
 
 
 def _refuse_heads(case: Case) -> str:

@@ -7,7 +7,8 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.attention_kernels import SEED_BYTES, Heads
+from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.attention_kernels import SEED_BYTES
 from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar, softmax
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.views import expand

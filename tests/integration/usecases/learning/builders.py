@@ -16,18 +16,16 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload
 from service.jobs.contract import (
-    InstantReading,
     JobPayload,
     MeasureRequest,
     ModelSource,
-    Peaks,
     ProbeDevice,
     ProbeResult,
-    StepTime,
     make_task,
 )
+from service.jobs.readings import InstantReading, Peaks, StepTime
 from service.usecases.jobs import attempts, measurements, outcomes
-from service.usecases.learning.evidence import compute_analytic_answer
+from service.usecases.learning.analytic_answers import compute_analytic_answer
 from tests.job_builders import TINY_LLAMA
 
 Sessions = sessionmaker[Session]

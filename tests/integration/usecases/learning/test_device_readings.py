@@ -9,7 +9,7 @@ from service.db.records.stored import AccuracyFilter
 from service.estimator.cache import PlanCache
 from service.formats.measured.detect import parse
 from service.formats.measured.reading import MIB
-from service.usecases.imports import imports
+from service.usecases.imports import imports, stored_imports
 from service.usecases.imports.imports import ImportReport
 from service.usecases.jobs.withdrawals import withdraw
 from service.usecases.learning.accuracy import read_accuracy
@@ -31,7 +31,7 @@ def sacct(*mebibytes: int) -> bytes:
 
 def stored(sessions: Sessions, data: bytes) -> ImportReport:
     """Import a file."""
-    return imports.store(sessions, read(data, environment=RELEASES))
+    return stored_imports.store(sessions, read(data, environment=RELEASES))
 
 
 def device_bytes(sessions: Sessions) -> int:

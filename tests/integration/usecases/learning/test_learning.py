@@ -15,13 +15,14 @@ from service.calibration.evidence import MeasuredPoint
 from service.db.records.measurements import StoredMeasurement
 from service.db.records.stored import StoredCalibration
 from service.db.tables.learning import ResidualRow
-from service.jobs.contract import JobPayload, ModelSource, Peaks, ProbeDevice, ProbeReading
+from service.jobs.contract import JobPayload, ModelSource, ProbeDevice
 from service.jobs.notify import skip_notification
+from service.jobs.readings import Peaks, ProbeReading
 from service.jobs.states import Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import attempts, measurements, outcomes
 from service.usecases.jobs.withdrawals import withdraw
-from service.usecases.learning import calibrations, learning
+from service.usecases.learning import calibrations, predictions
 from service.usecases.learning.residuals import read_member
 from tests.integration.usecases.learning.builders import (
     ADDRESS,
@@ -178,7 +179,7 @@ def test_a_gpu_has_every_quantity_beside_its_prediction() -> None:
     peaks = Peaks(
         allocated_bytes=found.peaks.allocated_bytes, reserved_bytes=1 << 30, device_bytes=3 << 29
     )
-    prediction = learning.predict(
+    prediction = predictions.predict(
         asked, msgspec.structs.replace(found, peaks=peaks, environment=ON_GPU)
     )
 

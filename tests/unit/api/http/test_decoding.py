@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from litestar.types import Scope
-from msgspec import UNSET, UnsetType, convert
+from msgspec import convert
 
-from service.api.http.decoding import MAX_DEPTH, read_body, read_query
+from service.api.http.decoding import MAX_DEPTH, read_body
 from service.base.errors import (
     InvalidRequestError,
     MalformedBodyError,
@@ -18,7 +18,7 @@ from service.base.errors import (
     UnstorableTextError,
     UnsupportedMediaTypeError,
 )
-from service.contract.schemas.fields import JsonObject, ModelName, PageLimit, Strict
+from service.contract.schemas.fields import JsonObject, Strict
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.problem import FieldError
 
@@ -260,57 +260,6 @@ def test_json_is_read_however_it_is_written(declared: bytes) -> None:
         read_body(scope(content_type=declared), json.dumps(FIT).encode(), FitRequest).model
         == "llama-2-7b"
     )
-
-
-class Query(Strict, frozen=True, kw_only=True):
-    """Parameters of a list."""
-
-    limit: PageLimit = 50
-    model: ModelName | UnsetType = UNSET
-    exact: bool = False
-    confidence: float | None = 0.95
-
-
-def query(text: str) -> Query:
-    """Decode a query string."""
-    return read_query(scope(query=text.encode()), Query)
-
-
-def test_query_is_read_by_type() -> None:
-    """Digits are a number where a number belongs and text where text belongs."""
-    assert query("limit=5&model=7&exact=true&confidence=null") == Query(
-        limit=5, model="7", exact=True, confidence=None
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "field"),
-    [
-        ("limt=5", "limt"),
-        ("limit=5&limit=6", "limit"),
-        ("limit=5.0", "limit"),
-        ("limit=+5", "limit"),
-        ("limit=05", "limit"),
-        ("limit=", "limit"),
-        ("exact=1", "exact"),
-        ("confidence=inf", "confidence"),
-        ("model=%00", "model"),
-        ("model=a%0A", "model"),
-    ],
-)
-def test_query_is_strict(text: str, field: str) -> None:
-    """Unknown, repeated and mistyped parameters are refused with their name."""
-    with pytest.raises(InvalidRequestError) as caught:
-        query(text)
-
-    assert caught.value.extra["errors"][0]["field"] == field  # type: ignore[index]  # a list of dicts
-
-
-def test_broken_query_strings_are_refused() -> None:
-    """Invalid UTF-8 and missing equals signs are no parameters."""
-    for text in ("model=%ff", "limit", "model=\u00e4"):
-        with pytest.raises(InvalidRequestError):
-            query(text)
 
 
 class Free(Strict, frozen=True, kw_only=True):

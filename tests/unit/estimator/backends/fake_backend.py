@@ -1,7 +1,8 @@
 """A backend of the tests, with its answer in the same module."""
 
 from service.estimator.backends.pass_cache import PassCache
-from service.estimator.memory.answer.assemble import PartialEstimate, assemble
+from service.estimator.memory.answer.assemble import assemble
+from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.values.backend import Backend, Task
 from service.estimator.values.engine_versions import Version

@@ -1,6 +1,5 @@
 """Reading config.json: what is understood, and how each refusal says what would be right."""
 
-import json
 from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
@@ -9,11 +8,7 @@ import pytest
 
 from service.catalog.models import list_models, load_config, resolve_model
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import (
-    architecture_from_config,
-    architecture_from_spec,
-    list_model_types,
-)
+from service.estimator.model.families.registry import architecture_from_config, list_model_types
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.errors import (
     EstimatorError,
@@ -22,7 +17,7 @@ from service.estimator.values.errors import (
     UnknownModelTypeError,
 )
 from tests.accuracy.cases import parameter_cases
-from tests.builders import a_config, a_gpt2, a_mixture, a_model
+from tests.builders import a_config, a_mixture, a_model
 from tests.unit.estimator.model import families
 from tests.unit.estimator.model.families import vision
 from tests.unit.estimator.model.families.small_steps import SmallStep
@@ -220,58 +215,6 @@ def test_a_family_sets_its_switches(
 ) -> None:
     """Each family differs from llama by what its own model code does."""
     assert getattr(architecture_from_config(a_config(**changes)).spec, attribute) == value
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        a_model(),
-        a_gpt2(),
-        a_mixture(),
-        a_model(sliding_window=64),
-        build_synthetic_architecture(10**9),
-    ],
-)
-def test_a_description_reads_back_as_the_same_model(model: Architecture) -> None:
-    """``describe`` is JSON, and ``architecture_from_spec`` undoes it."""
-    described = json.loads(json.dumps(model.describe()))
-
-    again = architecture_from_spec(described)
-
-    assert again.describe() == described
-    assert again.parameter_counts() == model.parameter_counts()
-    assert again.fingerprint() == model.fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "words"),
-    [
-        ({"family": None}, InvalidConfigError, "lacks 'family'"),
-        ({"family": "lama"}, UnknownModelTypeError, "Did you mean 'llama'?"),
-        ({"hidden": 1}, InvalidConfigError, "unknown field 'hidden'"),
-        ({"hidden_size": "64"}, InvalidConfigError, "hidden_size is '64'; it must be of type int"),
-        ({"hidden_size": True}, InvalidConfigError, "hidden_size is True; it must be of type int"),
-        ({"gated": 1}, InvalidConfigError, "gated is 1; it must be of type bool"),
-        ({"hidden_size": 0}, InvalidConfigError, "hidden_size is 0; it must be 1 or more"),
-    ],
-)
-def test_a_wrong_specification_is_refused(
-    changes: dict[str, object], error: type[EstimatorError], words: str
-) -> None:
-    """Our own specification is read as strictly as a config.json."""
-    with pytest.raises(error) as refusal:
-        architecture_from_spec(a_model().describe() | changes)
-
-    assert words in refusal.value.message
-
-
-def test_an_incomplete_specification_names_what_is_missing() -> None:
-    """A field that has no default must be given."""
-    described = a_model().describe()
-    del described["vocab_size"]
-
-    with pytest.raises(InvalidConfigError, match="vocab_size"):
-        architecture_from_spec(described)
 
 
 @pytest.mark.parametrize("size", [10**8, 10**9, 7 * 10**9, 70 * 10**9, 10**12, 2 * 10**12])

@@ -12,9 +12,7 @@ from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_fact
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
-    Attention,
     Cache,
     Checkpointing,
     Engine,
@@ -22,15 +20,13 @@ from service.estimator.values.workload import (
     Lora,
     Loss,
     Method,
-    Offload,
-    OffloadTarget,
-    Quantization,
     ServeWorkload,
     Speculative,
     TrainWorkload,
     Workload,
 )
 from tests.tiny_models import tiny_config
+from tests.unit.estimator.rules.words import BF16, LAID_OUT, MIXED, SERVED, TRAINED
 
 Words = dict[str, Any]
 _QUANTISED: Mapping[str, Words] = {
@@ -53,96 +49,10 @@ _ODD: Mapping[str, Words] = {
     "tied": {"tied": True},
 }
 """Sizes that other models might have."""
-_CPU, _NVME = OffloadTarget.CPU, OffloadTarget.NVME
-_BF16, _MIXED = POLICIES["bf16"], POLICIES["bf16_mixed"]
 FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
 _FLAT: Words = {"sharding": Sharding.FSDP1, "zero_stage": 3}
 _DEEPSPEED: Words = {"sharding": Sharding.DEEPSPEED}
 _MEGATRON: Words = {"sharding": Sharding.MEGATRON}
-_GATHERED = replace(_BF16, name="custom", param_dtype=DType.FP32, autocast=False)
-
-TRAINED: Mapping[str, Sequence[object]] = {
-    "framework": tuple(Framework),
-    "sequence_length": (48, 63, 64, 600, 2000),
-    "gradient_accumulation_steps": (2, 3),
-    "precision": (
-        *POLICIES.values(),
-        _GATHERED,
-        replace(_BF16, autocast=True),
-        *(
-            replace(_BF16, **{f"{role}_dtype": DType.FP8}, name="custom")  # type: ignore[arg-type]  # each is a dtype
-            for role in ("param", "compute", "grad", "master", "main_grad", "optimizer")
-        ),
-        replace(_BF16, param_dtype=DType.FP8, compute_dtype=DType.FP8),
-        replace(_BF16, grad_dtype=DType.FP32),
-        replace(POLICIES["fp32"], compute_dtype=DType.FP16),
-    ),
-    "optimizer": ("adamw_fused", "muon", "adamw_8bit", "lion", "shampoo"),
-    "activation_checkpointing": tuple(Checkpointing),
-    "selective_every": (2,),
-    "attention": tuple(Attention),
-    "loss": tuple(Loss),
-    "keeps_logits": (True,),
-    "padding_mask": (True,),
-    "reentrant_checkpointing": (True,),
-    "gradient_clipping": (True,),
-    "offload": (
-        Offload(optimizer=_CPU),
-        Offload(optimizer=_NVME),
-        Offload(parameters=_CPU),
-        Offload(optimizer=_CPU, parameters=_CPU),
-        Offload(optimizer=_NVME, parameters=_NVME),
-        Offload(activations=_CPU),
-        Offload(activations=_NVME),
-    ),
-    "framework_version": ("5.1", "2025-03", "never"),
-    "compile": (True,),
-    "float8": (True,),
-    "optimizer_in_backward": (True,),
-    "deterministic": (True,),
-    "fp32_norms_and_head": (True,),
-    "double_quantization": (False,),
-    "frozen": (("embedding",), ("nothing",), ("attention", "embedding", "lm_head", "mlp", "norm")),
-    "decoder_length": (64, 600),
-    "num_images": (1, 2, 40),
-    "image_tokens": (1, 16),
-    "audio_frames": (10,),
-}
-SERVED: Mapping[str, Sequence[object]] = {
-    "engine": tuple(Engine),
-    "prompt_tokens": (600,),
-    "output_tokens": (1, 600),
-    "engine_version": ("1.0",),
-    "weight_dtype": (DType.FP16, DType.FP32, DType.FP8),
-    "quantization": tuple(Quantization),
-    "unquantised": (True,),
-    "kv_cache_dtype": (DType.FP16, DType.FP32, DType.FP8),
-    "num_beams": (2,),
-    "max_model_len": (8, 128, 5000),
-    "max_num_batched_tokens": (64,),
-    "max_num_sequences": (4,),
-    "gpu_memory_fraction": (0.5,),
-    "enforce_eager": (True,),
-    "attention": tuple(Attention),
-    "num_images": (1, 40),
-    "image_tokens": (1, 16),
-    "cache": tuple(Cache),
-    "speculative": (Speculative(num_tokens=2),),
-}
-LAID_OUT: Mapping[str, Sequence[object]] = {
-    "data_parallel": (2, 4),
-    "tensor_parallel": (2, 3, 4, 8),
-    "pipeline_parallel": (2, 3, 8),
-    "context_parallel": (2,),
-    "expert_parallel": (2, 3, 4),
-    "expert_tensor_parallel": (1, 2),
-    "virtual_pipeline_stages": (2,),
-    "zero_stage": (1, 2, 3),
-    "sharding": tuple(Sharding),
-    "sequence_parallel": (True,),
-    "shard_embeddings_separately": (True,),
-    "shard_size": (2,),
-}
 _ADAPTERS = (
     Lora(),
     Lora(dtype=DType.FP8),
@@ -215,23 +125,23 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({}, {"context_parallel": 2} | FULLY),
     ),
     Framework.MEGATRON: (
-        ({"precision": _MIXED}, _MEGATRON),
+        ({"precision": MIXED}, _MEGATRON),
         *_COMMON,
-        ({"precision": _MIXED}, {"tensor_parallel": 2} | _MEGATRON),
-        ({"precision": _MIXED}, {"tensor_parallel": 2, "sequence_parallel": True} | _MEGATRON),
-        ({"precision": _MIXED}, {"pipeline_parallel": 3} | _MEGATRON),
+        ({"precision": MIXED}, {"tensor_parallel": 2} | _MEGATRON),
+        ({"precision": MIXED}, {"tensor_parallel": 2, "sequence_parallel": True} | _MEGATRON),
+        ({"precision": MIXED}, {"pipeline_parallel": 3} | _MEGATRON),
         (
-            {"precision": _MIXED, "gradient_accumulation_steps": 3},
+            {"precision": MIXED, "gradient_accumulation_steps": 3},
             {"pipeline_parallel": 3, "virtual_pipeline_stages": 2} | _MEGATRON,
         ),
         (
-            {"precision": _MIXED},
+            {"precision": MIXED},
             {"pipeline_parallel": 3, "virtual_pipeline_stages": 1, "context_parallel": 2}
             | _MEGATRON,
         ),
-        ({"precision": _MIXED}, {"context_parallel": 2} | _MEGATRON),
-        ({"precision": _MIXED}, {"data_parallel": 4} | _MEGATRON),
-        ({"precision": _MIXED}, {"data_parallel": 3} | _MEGATRON),
+        ({"precision": MIXED}, {"context_parallel": 2} | _MEGATRON),
+        ({"precision": MIXED}, {"data_parallel": 4} | _MEGATRON),
+        ({"precision": MIXED}, {"data_parallel": 3} | _MEGATRON),
     ),
 }
 _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
@@ -303,7 +213,7 @@ def read_tiny(name: str) -> Architecture:
 
 def list_trainings(framework: Framework) -> Iterator[Case]:
     """Yield questions about steps of a framework, of every kind of model."""
-    plain = TrainWorkload(sequence_length=64, framework=framework, precision=_BF16)
+    plain = TrainWorkload(sequence_length=64, framework=framework, precision=BF16)
     return _vary(plain, TRAINED, _TRAINED_ALIKE, _BASES[framework])
 
 

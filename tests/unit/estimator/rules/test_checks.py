@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.rules.checks import Checks, check, check_sizes
+from service.estimator.rules.checks import Checks, check
 from service.estimator.rules.grammar.conditions import is_at_most, is_in, satisfies
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import workload
@@ -58,11 +58,11 @@ def test_rules_that_a_model_settles_are_not_asked() -> None:
 
 def test_what_is_refused_once_is_refused_again() -> None:
     """Only what is legal is remembered."""
-    chunked = a_training(loss=Loss.CHUNKED)
+    checks, chunked = Checks(TRAIN_TRANSFORMERS, a_model()), a_training(loss=Loss.CHUNKED)
 
     for _ in range(2):
         with pytest.raises(NotModelledError, match="tensor-parallel ranks"):
-            check(TRAIN_TRANSFORMERS, a_model(), chunked, Layout(tensor_parallel=2))
+            checks.check(chunked, Layout(tensor_parallel=2))
 
 
 def test_topics_decide_which_rule_is_first() -> None:
@@ -79,7 +79,8 @@ def test_topics_decide_which_rule_is_first() -> None:
 
 def test_sizes_are_refused_on_their_own() -> None:
     """A model with 1,024 learned positions has no more in a question that was legal before."""
-    check(TRAIN_TRANSFORMERS, a_gpt2(), a_training(sequence_length=64), ALONE)
+    checks = Checks(TRAIN_TRANSFORMERS, a_gpt2())
+    checks.check(a_training(sequence_length=64), ALONE)
 
     with pytest.raises(InvalidInputError, match="learned positions"):
-        check_sizes(TRAIN_TRANSFORMERS, a_gpt2(), a_training(sequence_length=5000), ALONE)
+        checks.check_sizes(a_training(sequence_length=5000), ALONE)

@@ -8,7 +8,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops import attention_kernels as kernels
-from service.estimator.tape.ops.attention_kernels import Heads
+from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import a_leaf, a_tape, an_input, live_bytes
 

@@ -1,8 +1,6 @@
-"""Every operation of the tape: what it returns, what it keeps for backward, and what backward needs
-for a moment.
+"""Operations of the tape: their results, what they keep for backward, and backward's peak.
 
-Expectations are PyTorch's derivative formulas (tools/autograd/derivatives.yaml), in bytes per
-token.
+Expectations are PyTorch's derivative formulas (tools/autograd/derivatives.yaml), bytes per token.
 """
 
 from collections.abc import Callable
@@ -238,9 +236,7 @@ def test_an_embedding_makes_a_gradient_of_the_whole_table() -> None:
 
 
 def test_an_expanded_copy_sums_its_gradient() -> None:
-    """Repeating keys for grouped heads makes a copy, whose gradient is summed back to the
-    groups.
-    """
+    """Repeated keys of grouped heads are a copy; its gradient is summed back to the groups."""
     tape = a_tape()
     x = a_leaf(tape)
     y = products.copy_contiguous(tape, x, numel=sizes.per_token(4))

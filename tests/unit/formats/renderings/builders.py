@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
@@ -10,6 +11,7 @@ from service.estimator.values.workload import Checkpointing, Framework, TrainWor
 from service.formats.renderings.job import GpuNames, Job
 
 TRAIN = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
+BATCHED = replace(TRAIN, micro_batch_size=2, gradient_accumulation_steps=4)
 MEGATRON = TrainWorkload(sequence_length=4096, framework=Framework.MEGATRON)
 ZERO_3 = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.DEEPSPEED)
 FLAT = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.FSDP1)

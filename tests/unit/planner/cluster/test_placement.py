@@ -16,6 +16,7 @@ from service.planner.cluster.inventory import (
     NodeState,
     Pool,
 )
+from service.planner.cluster.node_supply import Hold
 from service.planner.cluster.placement import (
     Blocked,
     Impossible,
@@ -25,7 +26,6 @@ from service.planner.cluster.placement import (
     place,
 )
 from service.planner.cluster.reservation import Reservation, Share
-from service.planner.cluster.supply import Hold
 
 A100, H100 = "A100-SXM4-80GB", "H100-SXM5-80GB"
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -216,10 +216,8 @@ def test_host_memory_bounds_offload() -> None:
 
 def test_slices_are_devices_of_their_own() -> None:
     """Jobs of one GPU fit on slices; the GPUs that are cut are no whole GPUs any more."""
-    node = Node(
-        name="n1", mig_gpus=2, mig_slices=(MigSlices(profile="1g.10gb", total=14, allocated=12),)
-    )
-    cut = pool(nodes=(node,))
+    slices = MigSlices(profile="1g.10gb", total=14, allocated=12)
+    cut = pool(nodes=(Node(name="n1", mig_gpus=2, mig_slices=(slices,)),))
     found = placed(ask(1, num_replicas=2, mig_profile="1g.10gb"), cut)
 
     assert [seat.share.mig_profile for seat in found.assignments] == ["1g.10gb", "1g.10gb"]

@@ -11,14 +11,13 @@ from service.catalog.gpus import resolve_device
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
+from service.estimator.memory.intervals.allocator_ratios import RATIOS, ROUNDING
 from service.estimator.memory.intervals.ends import HIGHEST, get_level_index, get_residual_ends
 from service.estimator.memory.intervals.table import (
     HIGHEST_PERCENT,
     LOWEST_PERCENT,
     NUM_GROUPS,
     POOLED,
-    RATIOS,
-    ROUNDING,
     WIDTHS,
 )
 from service.estimator.values.corrections import Corrections

@@ -20,7 +20,8 @@ from service.estimator.values.workload import (
     TrainWorkload,
 )
 from service.planner.fit import remedy_steps as moves
-from service.planner.fit.remedy_steps import REMEDY_STEPS, Config, RemedyStep
+from service.planner.fit.remedy_order import REMEDY_STEPS
+from service.planner.fit.remedy_steps import Config, RemedyStep
 from tests.unit.planner.builders import ADAPTERS, CHAT, ONE_GPU, SHORT, ZERO_3
 
 FRUGAL = replace(

@@ -22,8 +22,9 @@ from service.estimator.values.workload import (
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.remedy_steps import Config
 from service.planner.fit.verdict import missing_bytes
+from service.planner.plans.ceiling_search import Ceiling
 from service.planner.plans.ceiling_values import Maximized
-from service.planner.plans.ceilings import Ceiling, find_ceiling
+from service.planner.plans.ceilings import find_ceiling
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plans
-from service.planner.plans.plans import WORTHWHILE, find_plans
+from service.planner.plans.plans import find_plans
+from service.planner.plans.winners import WORTHWHILE
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search

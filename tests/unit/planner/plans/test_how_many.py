@@ -1,151 +1,40 @@
 """The fewest GPUs: exact, kept to the request, and explained."""
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from service.estimator.cache import PlanCache
-from service.estimator.values.errors import EstimatorError, InvalidInputError, NotModelledError
+from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.units import GIB, MIB
+from service.estimator.values.units import GIB
 from service.estimator.values.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.evaluator import Evaluate, Evaluator
-from service.planner.fit.verdict import Verdict, judge
+from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.verdict import Verdict
 from service.planner.plans.how_many import find_fewest_gpus
 from service.planner.plans.offered import Plan
 from service.planner.plans.plans import MAX_CANDIDATES
-from service.planner.search.layouts import SearchSpace
-from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
-from tests.unit.planner.builders import (
-    CHAT,
-    LONG,
-    ONE_GPU,
-    SHORT,
-    a_shallow_subject,
-    a_subject,
-    an_a100_subject,
-)
+from tests.unit.planner.builders import CHAT, LONG, ONE_GPU, SHORT, a_subject, an_a100_subject
 
 SMALL = Limits(max_gpus=32)
 REPLICATED = frozenset({"ddp", "deepspeed"})
 """Ways that split no layer."""
-MEMORY = st.integers(min_value=2600, max_value=6000).map(lambda mebibytes: mebibytes * MIB)
-NONE = 2**20
-"""No number of GPUs is enough: more than any."""
-PLANS = PlanCache()
-"""Recordings and replays of the model that is searched over and over: no memory of a GPU changes
-them.
-"""
 BATCHES = replace(SHORT, micro_batch_size=8)
 
 
-def _plan(subject: Evaluator, workload: Workload, layout: Layout = ONE_GPU, **rest: object) -> Plan:
+def find_plan(
+    subject: Evaluator, workload: Workload, layout: Layout = ONE_GPU, **rest: object
+) -> Plan:
+    """Search for the fewest GPUs of a subject that hold a workload."""
     return find_fewest_gpus(subject, Question(workload=workload, layout=layout, **rest))  # type: ignore[arg-type]  # named by the caller
-
-
-def _two_layers(usable_bytes: int) -> Evaluator:
-    return a_shallow_subject(2, model="gpt2-xl", usable_bytes=usable_bytes, plans=PLANS)
-
-
-def _brute_force(
-    subject: Evaluator, question: Question, asks: tuple[Evaluate, ...], accepted: set[Verdict]
-) -> int:
-    """Return the smallest size of which any configuration is accepted however it is asked, without
-    a bound or a shortcut.
-    """
-    space = SearchSpace(subject.architecture, question, Offer(device=subject.device))
-    for count in space.counts:
-        for config in (
-            space.build_config(slot, batch)
-            for slot in space.list_options(count)
-            for batch in space.list_batches(slot)
-        ):
-            with suppress(EstimatorError):
-                # What is allocated is alike with and without a replay, and never more than the
-                # device holds.
-                if subject.estimate_numbers(*config).allocated_bytes > subject.device.usable_bytes:
-                    continue
-                if all(judge(ask(*config), subject.device).verdict in accepted for ask in asks):
-                    return count
-    return NONE
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    usable=MEMORY,
-    confidence=st.sampled_from([0.95, None]),
-    fixed=st.sampled_from([(), ("zero_stage",), ("micro_batch_size",)]),
-)
-def test_the_answer_is_the_fewest(
-    usable: int, confidence: float | None, fixed: tuple[str, ...]
-) -> None:
-    """None is too small for what replays of everything show; bounds skip nothing that numbers and
-    replay agree on.
-    """
-    subject = _two_layers(usable)
-    limits = replace(SMALL, confidence=confidence)
-    question = Question(
-        workload=BATCHES,
-        layout=ONE_GPU,
-        fixed=frozenset(fixed),
-        limits=limits,
-        frameworks=REPLICATED,
-    )
-    accepted = {Verdict.FITS} if confidence else {Verdict.FITS, Verdict.TIGHT}
-
-    found = find_fewest_gpus(subject, question).num_gpus or NONE
-
-    assert _brute_force(subject, question, (subject.answer,), accepted) <= found
-    assert found <= _brute_force(
-        subject, question, (subject.estimate_numbers, subject.answer), accepted
-    )
-
-
-@settings(max_examples=25, deadline=None)
-@given(small=MEMORY, more=MEMORY)
-def test_more_memory_never_needs_more_gpus(small: int, more: int) -> None:
-    """None counts as more than any number."""
-    few, many = (
-        _plan(_two_layers(usable), BATCHES, limits=SMALL).num_gpus or NONE
-        for usable in (small + more, small)
-    )
-
-    assert few <= many
-
-
-@settings(max_examples=25, deadline=None)
-@given(usable=MEMORY, per_node=st.sampled_from([1, 4, 8]))
-def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> None:
-    """A candidate is complete; what is smaller is rejected, each size once and with a deficit."""
-    subject = _two_layers(usable)
-    question = Question(workload=SHORT, layout=Layout(gpus_per_node=per_node), limits=SMALL)
-
-    plan = find_fewest_gpus(subject, question)
-
-    for candidate in plan.candidates:
-        assert subject.answer(candidate.workload, candidate.layout) == candidate.estimate
-        assert candidate.estimate.num_gpus == candidate.num_gpus == plan.num_gpus
-        assert candidate.judgement.verdict is Verdict.FITS
-    counts = SearchSpace(subject.architecture, question, Offer(device=subject.device)).counts
-    assert [miss.num_gpus for miss in plan.rejected] == [
-        count for count in counts if plan.num_gpus is None or count < plan.num_gpus
-    ]
-    assert all(
-        miss.missing_bytes >= miss.deficit_bytes and miss.missing_bytes and miss.reason
-        for miss in plan.rejected
-    )
 
 
 def test_7b_full_fine_tuning_on_a100s() -> None:
     """One holds not even the states; two are tight where states are sharded, and enough once they
     split the tensors.
     """
-    sharded = _plan(
+    sharded = find_plan(
         an_a100_subject("llama-2-7b"),
         LONG,
         fixed=frozenset({"tensor_parallel"}),
@@ -158,12 +47,12 @@ def test_7b_full_fine_tuning_on_a100s() -> None:
     assert sharded.rejected[0].missing_bytes > sharded.rejected[0].deficit_bytes > 0
     assert "would be tight" in sharded.rejected[1].reason
     assert sharded.rejected[1].missing_bytes > sharded.rejected[1].deficit_bytes == 0
-    assert _plan(an_a100_subject("llama-2-7b"), LONG).num_gpus == 2
+    assert find_plan(an_a100_subject("llama-2-7b"), LONG).num_gpus == 2
 
 
 def test_70b_takes_whole_nodes() -> None:
     """The states of 70B take more than two nodes of eight; the answer is a multiple of the node."""
-    plan = _plan(an_a100_subject("llama-2-70b"), LONG)
+    plan = find_plan(an_a100_subject("llama-2-70b"), LONG)
 
     assert plan.num_gpus == 24
     assert re.match(
@@ -178,7 +67,7 @@ def test_70b_takes_whole_nodes() -> None:
 def test_candidates_are_ordered_by_time() -> None:
     """The fastest first; among equally fast ones no recomputing and the lower stage."""
     subject = an_a100_subject("llama-2-7b")
-    plan = _plan(
+    plan = find_plan(
         subject,
         LONG,
         limits=Limits(confidence=None),
@@ -204,7 +93,9 @@ def test_what_the_request_fixes_is_kept_to_the_letter() -> None:
         {"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"}
     )
 
-    (candidate,) = _plan(an_a100_subject("llama-2-7b"), workload, layout, fixed=fixed).candidates
+    (candidate,) = find_plan(
+        an_a100_subject("llama-2-7b"), workload, layout, fixed=fixed
+    ).candidates
 
     assert (candidate.workload, candidate.layout) == (workload, layout)
 
@@ -214,7 +105,7 @@ def test_nothing_is_enough() -> None:
     subject = a_subject("gpt2", usable_bytes=4 * GIB)
     workload = replace(SHORT, micro_batch_size=64)
     fixed = frozenset({"micro_batch_size", "activation_checkpointing"})
-    plan = _plan(subject, workload, limits=SMALL, fixed=fixed, frameworks=REPLICATED)
+    plan = find_plan(subject, workload, limits=SMALL, fixed=fixed, frameworks=REPLICATED)
 
     assert plan.num_gpus is None
     assert plan.candidates == ()
@@ -229,7 +120,7 @@ def test_nothing_is_enough() -> None:
 
 def test_a_fixed_number_of_gpus_that_is_too_small_says_so() -> None:
     """The reason names the number that the request fixes."""
-    plan = _plan(
+    plan = find_plan(
         an_a100_subject("llama-2-13b"),
         LONG,
         Layout(data_parallel=2),
@@ -244,7 +135,7 @@ def test_a_fixed_number_of_gpus_that_is_too_small_says_so() -> None:
 
 def test_a_limit_of_one_gpu_is_not_called_a_fixed_number() -> None:
     """What limits is ``max_gpus``: the request leaves the number open."""
-    plan = _plan(an_a100_subject("llama-2-7b"), LONG, limits=Limits(max_gpus=1))
+    plan = find_plan(an_a100_subject("llama-2-7b"), LONG, limits=Limits(max_gpus=1))
 
     assert plan.num_gpus is None
     assert plan.reason is not None
@@ -255,7 +146,7 @@ def test_a_limit_of_one_gpu_is_not_called_a_fixed_number() -> None:
 
 def test_a_global_batch_is_kept() -> None:
     """Numbers of GPUs that cannot make it are not tried, and are counted."""
-    plan = _plan(a_subject("gpt2"), SHORT, limits=Limits(max_gpus=8, global_batch_size=12))
+    plan = find_plan(a_subject("gpt2"), SHORT, limits=Limits(max_gpus=8, global_batch_size=12))
 
     assert plan.num_gpus == 1
     for candidate in plan.candidates:
@@ -272,7 +163,7 @@ def test_a_global_batch_is_kept() -> None:
 def test_a_global_batch_that_nothing_makes_is_refused() -> None:
     """Seven sequences cannot be cut into micro batches of two."""
     with pytest.raises(InvalidInputError, match="global batch of 7"):
-        _plan(
+        find_plan(
             a_subject("gpt2"),
             BATCHES,
             fixed=frozenset({"micro_batch_size"}),
@@ -283,7 +174,7 @@ def test_a_global_batch_that_nothing_makes_is_refused() -> None:
 def test_a_layout_beyond_the_limit_is_refused() -> None:
     """The layout alone takes more GPUs than are allowed."""
     with pytest.raises(InvalidInputError, match="takes at least 16 GPUs, but max_gpus is 8"):
-        _plan(
+        find_plan(
             a_subject("gpt2"),
             SHORT,
             Layout(data_parallel=16),
@@ -295,7 +186,7 @@ def test_a_layout_beyond_the_limit_is_refused() -> None:
 def test_what_has_no_term_is_refused() -> None:
     """Where no configuration has an answer, the estimator's refusal is the answer."""
     with pytest.raises(NotModelledError, match="tensor_parallel"):
-        _plan(
+        find_plan(
             a_subject("gpt2"),
             SHORT,
             Layout(tensor_parallel=2),
@@ -307,14 +198,14 @@ def test_what_has_no_term_is_refused() -> None:
 @pytest.mark.parametrize(("model", "expected"), [("llama-2-7b", 1), ("llama-2-70b", 4)])
 def test_serving_takes_as_few_gpus_as_hold_one_replica(model: str, expected: int) -> None:
     """Transformers splits a model by tensors where one GPU is too small."""
-    plan = _plan(an_a100_subject(model), CHAT)
+    plan = find_plan(an_a100_subject(model), CHAT)
 
     assert plan.num_gpus == expected
 
 
 def test_a_replica_that_fits_nowhere_is_told_that_more_of_them_do_not_help() -> None:
     """One GPU is too small, and a second one is not allowed."""
-    plan = _plan(an_a100_subject("llama-2-70b"), CHAT, limits=Limits(max_gpus=1))
+    plan = find_plan(an_a100_subject("llama-2-70b"), CHAT, limits=Limits(max_gpus=1))
 
     assert plan.reason is not None
     assert "weights alone need 128.48 GiB" in plan.reason
@@ -324,7 +215,7 @@ def test_a_replica_that_fits_nowhere_is_told_that_more_of_them_do_not_help() -> 
 def test_serving_fewer_sequences_may_be_what_helps() -> None:
     """The smallest change is found for serving as well."""
     workload = ServeWorkload(num_sequences=512, prompt_tokens=2048)
-    plan = _plan(an_a100_subject("llama-2-7b"), workload)
+    plan = find_plan(an_a100_subject("llama-2-7b"), workload)
 
     assert plan.num_gpus is None
     assert plan.smallest_change is not None

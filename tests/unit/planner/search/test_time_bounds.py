@@ -21,7 +21,8 @@ from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
-from service.planner.search.step_times import StepTimes, compute_excess
+from service.planner.search.step_times import StepTimes
+from service.planner.search.time_limits import compute_excess
 from tests.unit.planner.builders import a_device
 from tests.unit.planner.plans.test_against_brute_force import (
     LEGALITY,

@@ -5,7 +5,7 @@ is not told.
 from dataclasses import replace
 
 from tests.fake_nvml import FakeGpu
-from tests.unit.probes.cuda.test_backend import (
+from tests.unit.probes.cuda.builders import (
     POINT,
     SERVING,
     TRAINING,

@@ -17,12 +17,7 @@ from service.estimator.model.config_reader import (
     read_integer,
     read_string,
 )
-from service.estimator.model.modules.attention.dispatch import (
-    AttentionConfig,
-    attend_masked,
-    build_heads,
-)
-from service.estimator.model.modules.attention.manual import add_in_fp32
+from service.estimator.model.families.gpt.falcon_attention import FalconAttention
 from service.estimator.model.modules.attention.returned_weights import (
     hold_previous_scores,
     keep_attention_weights,
@@ -33,15 +28,9 @@ from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.attention_kernels import repeat_kv_heads
-from service.estimator.tape.ops.elementwise import add, add_scalar, chain, dropout, rotate, softmax
-from service.estimator.tape.ops.products import (
-    allocate_integers,
-    autocast_input,
-    batched_product,
-    copy_contiguous,
-)
-from service.estimator.tape.ops.views import add_in_place, copy_indexed, narrow, scale_in_place
+from service.estimator.tape.ops.elementwise import add, chain, dropout
+from service.estimator.tape.ops.products import allocate_integers
+from service.estimator.tape.ops.views import add_in_place
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 from service.estimator.values.workload import Attention as Kernel
 
@@ -105,93 +94,6 @@ def _count_key_value_heads(config: Config, heads: int, *, new: bool) -> int:
     if new:
         return read_integer(config, "num_kv_heads", heads)
     return 1 if read_flag(config, "multi_query", default=True) else heads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FalconAttention:
-    """Attention over one fused projection (``FalconAttention.forward``)."""
-
-    fused: Linear
-    output: Linear
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    expands: bool
-
-    @property
-    def num_read_heads(self) -> int:
-        """Heads of key and value as attention, and the cache, see them."""
-        return self.num_heads if self.expands else self.num_kv_heads
-
-    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
-        """Record the attention; ``x`` stays with the caller."""
-        tape = ctx.tape
-        fused = ctx.linear(self.fused, x, scope)
-        query, key, value = (
-            self._expand_heads(ctx, fused) if self.expands else self._split_views(ctx, fused)
-        )
-        rotated = rotate(tape, query, ctx.table_dtype), rotate(tape, key, ctx.table_dtype)
-        tape.free(query, key)
-        query = rotated[0]
-        key, value = ctx.update_cache(rotated[1], value, self.num_read_heads * self.head_dim)
-        config = AttentionConfig(
-            num_heads=self.num_heads, num_kv_heads=self.num_read_heads, upcast=False
-        )
-        read = _attend_eagerly if ctx.settings.attention is Kernel.EAGER else attend_masked
-        mixed = read(ctx, query, key, value, config)
-        result = ctx.linear(self.output, mixed, scope)
-        tape.free(mixed, query, key, value, fused)
-        return result
-
-    def _split_views(self, ctx: Recording, fused: Value) -> tuple[Value, Value, Value]:
-        """Return the query as a view, key and value as copies.
-
-        A list of indices copies key and value out, one head for each; with as many key/value heads
-        as query heads they are views too.
-        """
-        tape, tokens = ctx.tape, ctx.shape.tokens
-        query = narrow(tape, fused, tokens(self.num_heads * self.head_dim))
-        part = tokens(self.num_kv_heads * self.head_dim)
-        if self.num_kv_heads == self.num_heads:
-            return query, narrow(tape, fused, part), narrow(tape, fused, part)
-        return query, copy_indexed(tape, fused, part), copy_indexed(tape, fused, part)
-
-    def _expand_heads(self, ctx: Recording, fused: Value) -> tuple[Value, Value, Value]:
-        """Return query, key and value with all heads, flattened into copies."""
-        tape, numel = ctx.tape, ctx.shape.tokens(self.num_heads * self.head_dim)
-        part = ctx.shape.tokens(self.num_kv_heads * self.head_dim)
-        views = (
-            narrow(tape, fused, numel),
-            copy_indexed(tape, fused, part),
-            copy_indexed(tape, fused, part),
-        )
-        copies = [copy_contiguous(tape, view, numel=numel) for view in views]
-        tape.free(*views)
-        return copies[0], copies[1], copies[2]
-
-
-def _attend_eagerly(
-    ctx: Recording, query: Value, key: Value, value: Value, config: AttentionConfig
-) -> Value:
-    """Record eager attention.
-
-    Scores are divided in place, a mask is added, and probabilities are returned; a single key/value
-    head expands late.
-    """
-    tape, heads = ctx.tape, build_heads(ctx, config)
-    q, k, v = (autocast_input(tape, part) for part in (query, key, value))
-    side = repeat_kv_heads(tape, k, heads)
-    scores = chain(tape, batched_product(tape, q, side, heads.scores), scale_in_place)
-    tape.free(side)
-    probabilities = chain(
-        tape, add_in_fp32(tape, scores) if tape.autocast else add_scalar(tape, scores), softmax
-    )
-    tape.free(scores)
-    weights, side = autocast_input(tape, probabilities), repeat_kv_heads(tape, v, heads)
-    mixed = batched_product(tape, weights, side, query.numel)
-    tape.free(weights, side, q, k, v)
-    ctx.discard_weights(probabilities)
-    return chain(tape, mixed, copy_contiguous)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ Some of the layers stand behind a transformer that they share with others. Field
 are those of transformers 5.23 (``models/zamba2``).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
 from service.estimator.model.block_module import BlockModule
@@ -15,8 +15,9 @@ from service.estimator.model.config_reader import (
     read_integer,
     read_string,
 )
-from service.estimator.model.modules.ssm.mamba import MambaBlock
+from service.estimator.model.families.ssm.zamba2_spec import Zamba2Spec, check_heads
 from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
+from service.estimator.model.modules.ssm.mamba_block import MambaBlock
 from service.estimator.model.modules.ssm.shared_block import (
     AdaptedAttention,
     AdaptedFeedForward,
@@ -25,8 +26,7 @@ from service.estimator.model.modules.ssm.shared_block import (
     SharedTransformer,
 )
 from service.estimator.model.recording import Recording
-from service.estimator.model.spec import DecoderSpec
-from service.estimator.model.trees.decoder import check_decoder, rotary_buffer_bytes
+from service.estimator.model.trees.decoder import rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.products import allocate_integers, copy_contiguous
@@ -38,26 +38,6 @@ _PUBLISHED = ["m"] + (["m"] * 5 + ["h"]) * 7 + ["m"] * 4 + ["h"] + ["m"] * 3 + [
 """``layers_block_type`` where a config has none (configuration_zamba2.py): m a mixer, h a hybrid.
 """
 _ADAPTER_PARTS = ("lora_A", "lora_B", "lora_magnitude_vector", "ia3_l", "miss_block")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Zamba2Spec(DecoderSpec):
-    """Numbers of a Zamba2 model.
-
-    ``layer_kinds`` has a letter for each layer, m for a mixer and h for one behind a shared
-    transformer.
-    """
-
-    layer_kinds: str
-    num_transformers: int
-    adapter_rank: int
-    adapts_attention: bool
-    mixer_heads: int
-    mixer_head_dim: int
-    state_size: int
-    num_groups: int
-    kernel_size: int
-    chunk_size: int
 
 
 SPEC = Zamba2Spec
@@ -145,7 +125,7 @@ def build(spec: Zamba2Spec) -> Architecture:
 
     Every hybrid layer is a kind of its own, since no two have the same place in backward.
     """
-    _check_heads(spec)
+    check_heads(spec)
     hybrids = _build_hybrid_layers(spec)
     mixers = spec.layer_kinds.count("m")
     plain: list[tuple[BlockModule, int]] = [(_build_mixer_layer(spec), mixers)] if mixers else []
@@ -175,21 +155,6 @@ def build(spec: Zamba2Spec) -> Architecture:
         ),
         shares_weights=bool(names),
     )
-
-
-def _check_heads(spec: Zamba2Spec) -> None:
-    check_decoder(spec)
-    if spec.mixer_heads % spec.num_groups:
-        message = (
-            f"mamba_ngroups {spec.num_groups} does not divide n_mamba_heads {spec.mixer_heads}"
-        )
-        raise InvalidConfigError(message, field="mamba_ngroups")
-    if spec.adapts_attention and spec.num_key_value_heads != spec.num_attention_heads:
-        message = (
-            f"use_shared_attention_adapter adds as many features as {spec.num_attention_heads} "
-            f"heads have to the keys of {spec.num_key_value_heads}"
-        )
-        raise InvalidConfigError(message, field="num_key_value_heads")
 
 
 def _record_embedding(ctx: Recording, tokens: Value, names: frozenset[str]) -> EmbeddingOutput:

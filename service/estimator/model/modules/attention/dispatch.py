@@ -6,7 +6,7 @@ from service.estimator.model.recording import Recording
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops import attention_kernels as kernels
-from service.estimator.tape.ops.attention_kernels import Heads
+from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.elementwise import chain
 from service.estimator.tape.ops.products import autocast_input
 from service.estimator.tape.sizes import Size

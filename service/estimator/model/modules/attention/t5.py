@@ -16,7 +16,7 @@ from service.estimator.tape.cross_shape import CrossShape
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Node, Value, count_bytes
-from service.estimator.tape.ops.attention_kernels import Heads
+from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.biased_attention import (
     copy_to_kernel_layout,
     run_biased_eager_attention,

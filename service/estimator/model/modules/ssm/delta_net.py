@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
-from service.estimator.model.modules.ssm.mamba2 import Chunks
+from service.estimator.model.modules.ssm.chunks import split_chunks
+from service.estimator.model.modules.ssm.delta_scan import DeltaScan
 from service.estimator.model.modules.ssm.recurrent_step import (
     STATE_DTYPE,
     store_state,
@@ -17,10 +18,7 @@ from service.estimator.model.modules.ssm.recurrent_step import (
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
-from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Value, as_value
-from service.estimator.tape.ops.delta_rule import ChunkLoop, scan_chunks, solve_triangular
 from service.estimator.tape.ops.elementwise import (
     activate_saving_input,
     activate_saving_output,
@@ -33,22 +31,13 @@ from service.estimator.tape.ops.elementwise import (
     multiply_scalar,
     silu,
 )
-from service.estimator.tape.ops.norms import subtract_broadcast
 from service.estimator.tape.ops.products import copy_contiguous, split
 from service.estimator.tape.ops.routing import sum_rows
 from service.estimator.tape.ops.scan import multiply_broadcast
-from service.estimator.tape.ops.segments import (
-    contract,
-    cumsum,
-    exponentiate,
-    fill_masked,
-    make_triangle,
-    pad_with_zeros,
-)
-from service.estimator.tape.ops.views import concatenate, narrow
+from service.estimator.tape.ops.segments import exponentiate
+from service.estimator.tape.ops.views import concatenate
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
-from service.estimator.values.units import ceil_div
 
 CHUNK = 64
 """Positions of a chunk: the default of ``torch_chunk_gated_delta_rule``, which no config changes.
@@ -220,7 +209,13 @@ class DeltaNet:
         query = chain(tape, query, multiply_scalar)
         if ctx.shape.decoding:
             return self._update_state(ctx, parts[2], (query, key, value, strength, fading))
-        return self._scan_by_chunk(ctx, parts[2], (query, key, value, strength, fading))
+        scan = DeltaScan(
+            num_heads=self.num_value_heads,
+            key_dim=self.key_dim,
+            value_dim=self.value_dim,
+            chunks=split_chunks(ctx, CHUNK),
+        )
+        return scan.record(ctx, parts[2], (query, key, value, strength, fading))
 
     def _update_state(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
         """Return the output of one decode step.
@@ -235,87 +230,6 @@ class DeltaNet:
         tape.release(out)
         tape.free(*parts)
         return y
-
-    def _scan_by_chunk(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
-        tape, chunks = ctx.tape, self._split_chunks(ctx)
-        heads, wide = self.num_value_heads, self.num_value_heads * self.key_dim
-        square = chunks.per_chunk(heads * CHUNK**2)
-        widths = (wide, wide, self.value_size, heads, heads)
-        padded = [
-            pad_with_zeros(tape, part, chunks.padded(width))
-            for part, width in zip(parts, widths, strict=True)
-        ]
-        tape.free(*parts)
-        query, key, value, strength, fading = padded
-        entering = multiply_broadcast(tape, value, strength, value.numel)
-        strong = multiply_broadcast(tape, key, strength, key.numel)
-        mask = make_triangle(tape, CHUNK)
-        summed = cumsum(tape, fading)
-        pairs = chain(
-            tape,
-            _subtract_positions(ctx, summed, square),
-            lambda t, v: fill_masked(t, v, mask, square),
-        )
-        pairs = chain(tape, pairs, exponentiate)
-        system = _multiply_decayed(ctx, strong, key, pairs)
-        inner = _multiply_decayed(ctx, query, key, pairs)
-        grown = exponentiate(tape, summed)
-        decayed = chain(tape, grown, lambda t, v: multiply_broadcast(t, strong, v, strong.numel))
-        fresh, k_cumdecay = (solve_triangular(tape, system, right) for right in (entering, decayed))
-        grown = exponentiate(tape, summed)
-        decayed_query = chain(
-            tape, grown, lambda t, v: multiply_broadcast(t, query, v, query.numel)
-        )
-        tape.free(query)
-        last = narrow(tape, summed, chunks.per_chunk(heads))
-        remaining_decay = chain(tape, subtract_broadcast(tape, summed, last), exponentiate)
-        written = chain(
-            tape, remaining_decay, lambda t, v: multiply_broadcast(t, key, v, key.numel)
-        )
-        tape.free(key)
-        ending = chain(tape, last, exponentiate)
-        loop = ChunkLoop(
-            new_values=fresh,
-            decayed_keys=k_cumdecay,
-            decayed_queries=decayed_query,
-            intra_scores=inner,
-            state_keys=written,
-            final_decay=ending,
-            state=sizes.per_sequence(self.states),
-            num_chunks=chunks.count,
-            chunk_of_values=sizes.per_sequence(CHUNK * self.value_size),
-            chunk_of_keys=sizes.per_sequence(CHUNK * wide),
-        )
-        out, names = scan_chunks(tape, loop)
-        tape.free(
-            strong,
-            entering,
-            decayed,
-            system,
-            pairs,
-            summed,
-            mask,
-            *loop.operands,
-            value,
-            strength,
-            fading,
-        )
-        cut = chain(
-            tape, out, lambda t, v: narrow(t, v, like.numel) if chunks.padding else t.alias(v)
-        )
-        y = chain(tape, cut, lambda t, v: _copy_to_dtype(t, v, like.dtype))
-        tape.release(*names)
-        return y
-
-    def _split_chunks(self, ctx: Recording) -> Chunks:
-        assert ctx.settings.length is not None  # noqa: S101 - a model with chunks is recorded for one length
-        count = ceil_div(ctx.settings.length, CHUNK)
-        return Chunks(
-            side=CHUNK,
-            count=count,
-            padding=count * CHUNK - ctx.settings.length,
-            batched=ctx.settings.batched,
-        )
 
     def _apply_gated_norm(self, ctx: Recording, x: Value, gate: Value, scope: str) -> Value:
         """Return each head normalised and multiplied by its gate.
@@ -342,10 +256,6 @@ def _copy_to_fp32(ctx: Recording, x: Value) -> Value:
     )
 
 
-def _copy_to_dtype(tape: Tape, x: Value, dtype: DType) -> Value:
-    return cast(tape, x, dtype) if x.dtype is not dtype else copy_contiguous(tape, x)
-
-
 def _normalise_l2(ctx: Recording, x: Value, rows: Size) -> Value:
     """Return ``x`` divided by its L2 norm (``l2norm``).
 
@@ -358,22 +268,3 @@ def _normalise_l2(ctx: Recording, x: Value, rows: Size) -> Value:
     y = multiply_broadcast(tape, x, inverse, x.numel)
     tape.free(inverse, x)
     return y
-
-
-def _subtract_positions(ctx: Recording, x: Value, square: Size) -> Value:
-    """Return the pairwise differences of a chunk's positions."""
-    tape = ctx.tape
-
-    def backward(_: Storage) -> None:
-        negated = tape.scratch(square, x.dtype)
-        tape.release(negated)
-        tape.send(x, tape.scratch(x.numel, x.dtype))
-
-    return tape.emit(square, x.dtype, inputs=(x,), backward=backward)
-
-
-def _multiply_decayed(ctx: Recording, left: Value, right: Value, decay: Value) -> Value:
-    """Return the products of a chunk's positions, each times its decay."""
-    tape = ctx.tape
-    product = contract(tape, left, right, decay.numel, copies=(False, False))
-    return chain(tape, product, lambda t, v: multiply(t, v, decay))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
+from service.estimator.model.modules.ssm.chunks import Chunks, split_chunks
+from service.estimator.model.modules.ssm.mamba2_scan import Mamba2Scan
 from service.estimator.model.modules.ssm.recurrent_step import (
     STATE_DTYPE,
     store_state,
@@ -32,61 +34,12 @@ from service.estimator.tape.ops.elementwise import (
     reduce_mean,
     silu,
 )
-from service.estimator.tape.ops.norms import subtract_broadcast
 from service.estimator.tape.ops.products import copy_contiguous, split
 from service.estimator.tape.ops.routing import clamp
 from service.estimator.tape.ops.scan import multiply_broadcast
-from service.estimator.tape.ops.segments import (
-    compute_segment_decay,
-    contract,
-    cumsum,
-    exponentiate,
-    pad_with_zeros,
-)
-from service.estimator.tape.ops.views import concatenate, narrow
-from service.estimator.tape.sizes import Size
+from service.estimator.tape.ops.segments import exponentiate, pad_with_zeros
+from service.estimator.tape.ops.views import narrow
 from service.estimator.values.dtypes import DType
-from service.estimator.values.units import ceil_div
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunks:
-    """Division of sequences into the chunks of a scan.
-
-    ``count`` chunks of ``side`` positions, the last ``padding`` of them zeros.
-    """
-
-    side: int
-    count: int
-    padding: int
-    batched: bool
-
-    @property
-    def is_single_chunk(self) -> bool:
-        """Whether there is one chunk of one sequence.
-
-        Then each head's matrix lies in order, and no product copies it.
-        """
-        return self.count == 1 and not self.batched
-
-    @property
-    def has_several_chunks(self) -> bool:
-        """Whether there is more than one chunk.
-
-        Then hidden states, which padding lays out channel by channel, are copied.
-        """
-        return self.count > 1
-
-    def padded(self, per_token: int) -> Size:
-        """Return so many elements for every position, padding included."""
-        return sizes.add(sizes.per_token(per_token), sizes.per_sequence(per_token * self.padding))
-
-    def per_chunk(self, elements: int, *, more: int = 0) -> Size:
-        """Return so many elements for each chunk of each sequence.
-
-        ``more`` chunks are added to each sequence's own.
-        """
-        return sizes.per_sequence(elements * (self.count + more))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,21 +146,13 @@ class Mamba2Mixer:
         if ctx.shape.decoding:
             scanned = self._update(ctx, parts, rates)
         else:
-            scanned, names = self._scan(ctx, parts, weights, self._split_chunks(ctx))
+            scanned, names = self._scan(ctx, parts, weights, split_chunks(ctx, self.chunk_size))
         store_state(ctx, self.inner_size * self.state_size, STATE_DTYPE)
         normed = self._apply_gated_norm(ctx, scanned, gate, as_value(scale))
         narrowed = cast(tape, normed, x.dtype)
         y = chain(tape, narrowed, lambda _, value: ctx.linear(self.out_proj, value, scope))
         tape.free(normed, rates, gate, steps, hidden, entering, reading, *names)
         return y
-
-    def _split_chunks(self, ctx: Recording) -> Chunks:
-        assert ctx.settings.length is not None  # noqa: S101 - a model with chunks is recorded for one length
-        count = ceil_div(ctx.settings.length, self.chunk_size)
-        padding = count * self.chunk_size - ctx.settings.length
-        return Chunks(
-            side=self.chunk_size, count=count, padding=padding, batched=ctx.settings.batched
-        )
 
     def _scan(
         self,
@@ -250,7 +195,13 @@ class Mamba2Mixer:
             for value, width in zip(unpadded, widths, strict=True)
         ]
         tape.free(*unpadded)
-        summed, names = self._sum_chunks(ctx, (parts[0], parts[1], parts[2], parts[3]), chunks)
+        chunked_scan = Mamba2Scan(
+            num_heads=self.num_heads,
+            head_dim=self.head_dim,
+            state_size=self.state_size,
+            chunks=chunks,
+        )
+        summed, names = chunked_scan.record(ctx, (parts[0], parts[1], parts[2], parts[3]))
         y = add(tape, summed, skipped)
         tape.free(summed, skipped, *parts, steps)
         cut = chain(
@@ -289,78 +240,6 @@ class Mamba2Mixer:
             cast(ctx.tape, x, DType.FP32),
             lambda t, value: copy_contiguous(t, value, numel=numel),
         )
-
-    def _sum_chunks(
-        self, ctx: Recording, parts: tuple[Value, Value, Value, Value], chunks: Chunks
-    ) -> tuple[Value, list[Value]]:
-        """Return the output of all chunks, and the states for a cache.
-
-        The output comes from the chunks' own positions and from the states they start with.
-        """
-        tape, numel = ctx.tape, chunks.padded(self.inner_size)
-        hidden, decay, entering, reading = parts
-        copied = not chunks.is_single_chunk
-        square = chunks.per_chunk(self.num_heads * chunks.side**2)
-        decays = cumsum(tape, decay)
-        mask = compute_segment_decay(tape, decay, chunks.side, square)
-        scores = contract(tape, reading, entering, square, copies=(copied, copied))
-        weights = multiply(tape, scores, mask)
-        near = contract(tape, weights, hidden, numel, copies=(False, chunks.has_several_chunks))
-        states, names = self._compute_states(ctx, (hidden, decays, entering), chunks)
-        growth = exponentiate(tape, decays)
-        far = contract(tape, reading, states, numel, copies=(copied, chunks.has_several_chunks))
-        grown = multiply_broadcast(tape, far, growth, numel)
-        summed = chain(tape, add(tape, near, grown), copy_contiguous)
-        tape.free(decays, mask, scores, weights, near, growth, far, grown, *names)
-        if ctx.cache is not None:
-            return summed, [states]
-        tape.free(states)
-        return summed, []
-
-    def _compute_states(
-        self, ctx: Recording, parts: tuple[Value, Value, Value], chunks: Chunks
-    ) -> tuple[Value, tuple[Value, ...]]:
-        """Return the state that each chunk starts with.
-
-        Also returns the tensors that the scan names until its end.
-        """
-        tape, copied = ctx.tape, not chunks.is_single_chunk
-        hidden, decays, entering = parts
-        per_state = self.num_heads * self.head_dim * self.state_size
-        last = narrow(tape, decays, chunks.per_chunk(self.num_heads))
-        fading = chain(tape, subtract_broadcast(tape, decays, last), exponentiate)
-        tape.free(last)
-        faded = multiply_broadcast(tape, entering, fading, entering.numel)
-        chunk_states = contract(
-            tape,
-            faded,
-            hidden,
-            chunks.per_chunk(per_state),
-            copies=(copied, chunks.has_several_chunks),
-        )
-        first = Value(
-            tape.scratch(sizes.per_sequence(per_state), chunk_states.dtype),
-            sizes.per_sequence(per_state),
-            chunk_states.dtype,
-        )
-        joined = concatenate(tape, (first, chunk_states))
-        tape.free(chunk_states)
-        ends = narrow(tape, decays, chunks.per_chunk(self.num_heads))
-        ends = chain(
-            tape, ends, lambda t, v: pad_with_zeros(t, v, chunks.per_chunk(self.num_heads, more=1))
-        )
-        side = chunks.count + 1
-        between = chain(
-            tape,
-            ends,
-            lambda t, v: compute_segment_decay(
-                t, v, side, sizes.per_sequence(self.num_heads * side**2)
-            ),
-        )
-        carried = contract(tape, between, joined, joined.numel, copies=(False, chunks.batched))
-        tape.free(joined)
-        starts = chain(tape, carried, lambda t, v: narrow(t, v, chunks.per_chunk(per_state)))
-        return starts, (fading, faded, between, first)
 
     def _apply_gated_norm(self, ctx: Recording, x: Value, gate: Value, scale: Value) -> Value:
         """Return the gated and normalised output of the scan.

@@ -4,15 +4,14 @@ Patches become positions, which layers without a causal mask read.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.modules.layers.vision import KIND
+from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_blocks, record_blocks_keeping_input
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
-from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value, as_value
 from service.estimator.tape.ops.elementwise import chain, dropout
 from service.estimator.tape.ops.images import (
@@ -23,65 +22,7 @@ from service.estimator.tape.ops.images import (
 )
 from service.estimator.tape.ops.products import allocate_integers, embedding
 from service.estimator.tape.ops.views import narrow
-from service.estimator.tape.pass_shape import PassShape
-from service.estimator.tape.sizes import ZERO, Size
-from service.estimator.values.units import ceil_div
-
-ALIGNED_ROWS = 32
-"""Rows to which the memory-efficient kernel rounds its log-sum-exp (ATen's
-mem_eff_attention/kernel_forward.h).
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageShape(PassShape):
-    """Pass shape of images in place of a sequence's tokens.
-
-    It has the number of images, and the positions that each takes.
-    """
-
-    num_images: int
-    positions_per_image: int
-
-    def tokens(self, count: int) -> Size:
-        """Return ``count`` elements per position of all images."""
-        return sizes.per_sequence(count * self.num_images * self.positions_per_image)
-
-    def aligned(self, count: int) -> Size:
-        """Return ``count`` elements per position, rounded up to kernel rows.
-
-        The rows are those of the memory-efficient kernel (its ``kAlignLSE``).
-        """
-        rows = ceil_div(self.positions_per_image, ALIGNED_ROWS) * ALIGNED_ROWS
-        return sizes.per_sequence(count * self.num_images * rows)
-
-    def cached(self, count: int) -> Size:
-        """Return ``count`` elements per position: there is no cache."""
-        return self.tokens(count)
-
-    def scores(self, count: int) -> Size:
-        """Return ``count`` elements per pair of positions of each image."""
-        return sizes.per_sequence(count * self.num_images * self.positions_per_image**2)
-
-    def positions(self, count: int) -> Size:
-        """Return ``count`` elements per position that all images share."""
-        return sizes.constant(count * self.positions_per_image)
-
-    def images(self, count: int) -> Size:
-        """Return ``count`` elements per image."""
-        return sizes.per_sequence(count * self.num_images)
-
-
-@contextmanager
-def record_over_images(ctx: Recording, shape: PassShape) -> Iterator[None]:
-    """Record over images rather than tokens.
-
-    The padding, the window and the cache of the text beside them do not count meanwhile.
-    """
-    before = ctx.shape, ctx.padded, ctx.window_reached, ctx.cache
-    ctx.shape, ctx.padded, ctx.window_reached, ctx.cache = shape, False, False, None
-    yield
-    ctx.shape, ctx.padded, ctx.window_reached, ctx.cache = before
+from service.estimator.tape.sizes import ZERO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

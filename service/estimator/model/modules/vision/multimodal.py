@@ -10,7 +10,8 @@ from typing import Protocol
 from service.estimator.model.architecture import Embed, EmbeddingOutput
 from service.estimator.model.images import ImageInput, Images
 from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
-from service.estimator.model.modules.vision.encoder import ImageShape, Tower, record_over_images
+from service.estimator.model.modules.vision.encoder import Tower
+from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.ledger import Storage
@@ -106,10 +107,8 @@ class MlpProjector:
 
         Their output is listed image by image and joined anew.
         """
-        tape, shape = (
-            ctx.tape,
-            ImageShape(num_images=images.per_sequence, positions_per_image=images.tokens),
-        )
+        tape = ctx.tape
+        shape = ImageShape(num_images=images.per_sequence, positions_per_image=images.tokens)
         if self.drops_class_token:
             source = chain(
                 tape, narrow(tape, hidden, shape.tokens(self.first.in_features)), copy_contiguous
@@ -144,10 +143,8 @@ class PoolingProjector:
 
     def record(self, ctx: Recording, hidden: Value, images: Images) -> tuple[Value, Value]:
         """Record the projection, whose output the model's outputs hold."""
-        tape, shape = (
-            ctx.tape,
-            ImageShape(num_images=images.per_sequence, positions_per_image=images.tokens),
-        )
+        tape = ctx.tape
+        shape = ImageShape(num_images=images.per_sequence, positions_per_image=images.tokens)
         width, out = self.product.shape
         pooled = chain(
             tape, copy_contiguous(tape, hidden), lambda t, x: avg_pool2d(t, x, shape.tokens(width))

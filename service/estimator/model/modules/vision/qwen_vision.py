@@ -14,11 +14,8 @@ from service.estimator.model.images import Images
 from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
 from service.estimator.model.modules.attention.returned_weights import compute_dtype
 from service.estimator.model.modules.mlp.feedforward import FeedForward, GatedFeedForward
-from service.estimator.model.modules.vision.encoder import (
-    ImageLayer,
-    ImageShape,
-    record_over_images,
-)
+from service.estimator.model.modules.vision.encoder import ImageLayer
+from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_blocks
 from service.estimator.model.weights.tensors import Linear, Norm, Weight

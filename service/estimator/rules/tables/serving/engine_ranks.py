@@ -33,6 +33,31 @@ def make_split_rules(engine: str) -> tuple[Rule, ...]:
     ``engine`` is where it says so.
     """
     return (
+        *_make_degree_rules(engine),
+        make_hub_formats(f"{engine}: formats of the Hub"),
+        PACKS_EXPERTS,
+        Rule(
+            require=any_of(
+                is_same(workload.kv_cache_dtype, workload.weight_dtype),
+                is_in(workload.kv_cache_dtype, DType.FP8),
+            ),
+            topic=Topic.KV_CACHE,
+            refusal=Refusal(
+                text="kv_cache_dtype '{workload.kv_cache_dtype}'",
+                modelled=lambda case: list(
+                    dict.fromkeys((str(get_serving(case).weight_dtype), "fp8"))
+                ),
+            ),
+            reason="kv_cache_dtype {workload.kv_cache_dtype} beside {workload.weight_dtype} "
+            "weights",
+        ),
+        *_make_expert_rules(engine),
+    )
+
+
+def _make_degree_rules(engine: str) -> tuple[Rule, ...]:
+    """Return the rules of tensor and pipeline parallelism."""
+    return (
         Rule(
             require=divides(layout.tensor_parallel, model.num_attention_heads),
             reason="tensor_parallel {layout.tensor_parallel} does not divide "
@@ -58,23 +83,12 @@ def make_split_rules(engine: str) -> tuple[Rule, ...]:
             "{model.num_hidden_layers} layers",
             source=f"{engine}: at least one layer on each stage",
         ),
-        make_hub_formats(f"{engine}: formats of the Hub"),
-        PACKS_EXPERTS,
-        Rule(
-            require=any_of(
-                is_same(workload.kv_cache_dtype, workload.weight_dtype),
-                is_in(workload.kv_cache_dtype, DType.FP8),
-            ),
-            topic=Topic.KV_CACHE,
-            refusal=Refusal(
-                text="kv_cache_dtype '{workload.kv_cache_dtype}'",
-                modelled=lambda case: list(
-                    dict.fromkeys((str(get_serving(case).weight_dtype), "fp8"))
-                ),
-            ),
-            reason="kv_cache_dtype {workload.kv_cache_dtype} beside {workload.weight_dtype} "
-            "weights",
-        ),
+    )
+
+
+def _make_expert_rules(engine: str) -> tuple[Rule, ...]:
+    """Return the rules of expert parallelism."""
+    return (
         Rule(
             when=is_in(model.num_experts, 0),
             require=is_in(layout.expert_parallel, 1),

@@ -3,16 +3,12 @@ hand.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.memory.kv_cache import (
-    COUNTER_BYTES,
-    count_cache_bytes,
-)
+from service.estimator.memory.kv_cache import COUNTER_BYTES, count_cache_bytes
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import (
     architecture_from_config,
@@ -23,6 +19,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import Attention, Cache, Checkpointing
 from tests.builders import a_device, a_serving, a_training
+from tests.unit.estimator.model.families.counted_variants import ROWS, Counted
 
 _SMALL: dict[str, object] = {
     "hidden_size": 64,
@@ -36,145 +33,6 @@ _TOLERANCE_BYTES = 1024
 """CPU's allocator rounds to 64 bytes, and a layer norm on a CPU keeps narrower statistics for
 16-bit rows.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """A model of transformers 5.23 built from ``changes``: its parameters, and the live bytes of
-    its first step.
-
-    Two sequences of 64 tokens with eager attention, on a CPU, weights and gradients of earlier
-    steps not counted: the peak of forward and of the loss's backward, in fp32 without checkpointing
-    and in bf16 with it.
-    """
-
-    changes: Mapping[str, object]
-    parameters: int
-    fp32: tuple[int, int]
-    checkpointed: tuple[int, int]
-
-
-def _counted(
-    parameters: int, fp32: tuple[int, int], checkpointed: tuple[int, int], **changes: object
-) -> Counted:
-    return Counted(changes=changes, parameters=parameters, fp32=fp32, checkpointed=checkpointed)
-
-
-_WINDOW = {"sliding_window": 16}
-_ROWS = (
-    _counted(524608, (8704840, 11774776), (4049224, 5583160), model_type="gemma", head_dim=32),
-    _counted(
-        525376,
-        (11823032, 14892968),
-        (4833720, 6367656),
-        model_type="gemma2",
-        head_dim=32,
-        **_WINDOW,
-    ),
-    _counted(
-        525760,
-        (10716488, 13786424),
-        (4073800, 5607736),
-        model_type="gemma3_text",
-        head_dim=32,
-        sliding_window_pattern=3,
-        **_WINDOW,
-    ),
-    _counted(
-        451072, (8446544, 11516480), (4077904, 5611840), model_type="cohere", use_qk_norm=True
-    ),
-    _counted(450496, (7543376, 10613312), (4094288, 5628224), model_type="cohere2", **_WINDOW),
-    _counted(
-        642880,
-        (7906888, 10976824),
-        (4044872, 5578808),
-        model_type="ministral",
-        head_dim=16,
-        layer_types=["sliding_attention", "full_attention"] * 3,
-        **_WINDOW,
-    ),
-    _counted(
-        643648,
-        (7906888, 10976824),
-        (4044872, 5578808),
-        model_type="qwen2",
-        use_sliding_window=True,
-        max_window_layers=2,
-        **_WINDOW,
-    ),
-    _counted(
-        643072,
-        (8515144, 11585080),
-        (4044872, 5578808),
-        model_type="qwen3",
-        head_dim=16,
-        use_sliding_window=True,
-        max_window_layers=4,
-        **_WINDOW,
-    ),
-    _counted(
-        450880,
-        (7906888, 10976824),
-        (4044872, 5578808),
-        model_type="smollm3",
-        use_sliding_window=True,
-        **_WINDOW,
-    ),
-    _counted(
-        587384,
-        (8014040, 11083976),
-        (4002008, 5535944),
-        model_type="phi",
-        qk_layernorm=True,
-        resid_pdrop=0.1,
-        embd_pdrop=0.1,
-    ),
-    _counted(
-        642880,
-        (7902792, 10972728),
-        (4026440, 5560376),
-        model_type="phi3",
-        partial_rotary_factor=0.5,
-        **_WINDOW,
-    ),
-    _counted(
-        642944,
-        (7131208, 10201144),
-        (3992648, 5526584),
-        model_type="stablelm",
-        use_parallel_residual=True,
-        hidden_dropout=0.1,
-    ),
-    _counted(
-        643520,
-        (7413832, 10483768),
-        (3992648, 5526584),
-        model_type="stablelm",
-        use_parallel_residual=True,
-        qk_layernorm=True,
-    ),
-    _counted(643712, (7481416, 10551352), (3992648, 5526584), model_type="stablelm"),
-    _counted(643648, (7923272, 10993208), (4026440, 5560376), model_type="glm", head_dim=16),
-    _counted(644416, (8715848, 11785784), (4026440, 5560376), model_type="glm4", head_dim=16),
-    _counted(582272, (6503752, 9573688), (3993800, 5527736), model_type="nemotron", head_dim=16),
-    _counted(642048, (7487560, 10557496), (4016712, 5550648), model_type="olmo"),
-    _counted(642048, (7880776, 10950712), (4016712, 5550648), model_type="olmo", clip_qkv=8.0),
-    _counted(643456, (8502856, 11572792), (4048968, 5582904), model_type="olmo2"),
-    _counted(
-        644032, (7907000, 10976936), (4028600, 5562536), model_type="granite", attention_bias=True
-    ),
-    _counted(
-        392768,
-        (7594056, 10663992),
-        (4003912, 5537848),
-        model_type="starcoder2",
-        residual_dropout=0.1,
-        embedding_dropout=0.1,
-        attention_dropout=0.1,
-        **_WINDOW,
-    ),
-    _counted(642880, (7906888, 10976824), (4028488, 5562424), model_type="mistral", **_WINDOW),
-)
 
 
 def _model(**changes: object) -> Architecture:
@@ -211,13 +69,13 @@ def _above_the_weights(answer: Estimate, model: Architecture, width: int) -> tup
     return forward - buffers, loss - buffers
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row.changes["model_type"]))
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.changes["model_type"]))
 def test_parameters_are_those_of_the_built_model(row: Counted) -> None:
     """Every weight, bias and norm is there, and no other."""
     assert _model(**row.changes).parameter_counts().total == row.parameters
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row.changes["model_type"]))
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.changes["model_type"]))
 def test_a_step_holds_what_the_real_model_held(row: Counted) -> None:
     """Both peaks at the loss, with every tensor that all six layers keep in fp32 under eager
     attention.
@@ -229,7 +87,7 @@ def test_a_step_holds_what_the_real_model_held(row: Counted) -> None:
     assert _above_the_weights(answer, model, 4) == pytest.approx(row.fp32, abs=_TOLERANCE_BYTES)
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row.changes["model_type"]))
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.changes["model_type"]))
 def test_a_checkpointed_step_holds_what_the_real_model_held(row: Counted) -> None:
     """Only the layers' inputs, the shared tables and the masks are left at the loss, in bf16."""
     model = _model(**row.changes)
@@ -246,7 +104,7 @@ def test_a_checkpointed_step_holds_what_the_real_model_held(row: Counted) -> Non
     )
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row.changes["model_type"]))
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.changes["model_type"]))
 def test_a_specification_is_read_back(row: Counted) -> None:
     """What ``describe`` writes is the same model again, kinds of layers included."""
     model = _model(**row.changes)

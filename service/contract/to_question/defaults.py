@@ -1,0 +1,37 @@
+"""Defaults of a request, and the lines that name them."""
+
+from collections.abc import Hashable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+
+def apply_defaults(
+    request: object, defaults: Mapping[str, Any], prefix: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of ``defaults``, and a line for each absent one."""
+    values: dict[str, Any] = {}
+    assumptions: list[str] = []
+    for name, default in defaults.items():
+        value = getattr(request, name)
+        if value is UNSET:
+            value = default
+            assumptions.append(_format_assumption(prefix, name, default))
+        values[name] = value
+    return values, assumptions
+
+
+@lru_cache(1024)
+def _format_assumption(prefix: str, name: str, default: Hashable) -> str:
+    return f"{prefix}.{name} = {'none' if default is None else default}"
+
+
+def copy_set_fields(request: object, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the named fields that the request has.
+
+    Their absence needs no line among the assumptions.
+    """
+    return {
+        name: value for name in names if not isinstance(value := getattr(request, name), UnsetType)
+    }

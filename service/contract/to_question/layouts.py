@@ -1,0 +1,89 @@
+"""Layouts of requests as layouts of the estimator."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from msgspec import UnsetType
+
+from service.contract.schemas.workload import LayoutRequest
+from service.contract.to_question.defaults import apply_defaults, copy_set_fields
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding
+from service.formats.quantities import parse_bytes
+
+LAYOUT_DEFAULTS: dict[str, Any] = {
+    "data_parallel": 1,
+    "tensor_parallel": 1,
+    "pipeline_parallel": 1,
+    "context_parallel": 1,
+    "expert_parallel": 1,
+    "zero_stage": 0,
+    "gpus_per_node": 8,
+}
+_LAYOUT_OPTIONAL = (
+    "sequence_parallel",
+    "reshard_after_forward",
+    "expert_tensor_parallel",
+    "virtual_pipeline_stages",
+    "shard_embeddings_separately",
+    "shard_size",
+    "network_bytes_per_second",
+)
+
+
+@lru_cache(1024)
+def read_layout(
+    request: LayoutRequest | UnsetType, *, serves: bool = False
+) -> tuple[Layout, tuple[str, ...]]:
+    """Return the layout and the defaults it uses.
+
+    Each default is a line. Few layouts are asked about, and each often, so they are cached. A named
+    stage means DeepSpeed unless another sharding is named; FSDP shards everything, which is stage
+    3. Serving spreads experts over all tensor x data ranks: as many of them split one expert as are
+    left.
+    """
+    request = LayoutRequest() if isinstance(request, UnsetType) else request
+    is_fully_sharded = request.sharding in FULLY_SHARDED
+    values, assumptions = apply_defaults(
+        request,
+        LAYOUT_DEFAULTS | ({"zero_stage": MAX_ZERO_STAGE} if is_fully_sharded else {}),
+        "layout",
+    )
+    if isinstance(request.sharding, UnsetType):
+        values["sharding"] = (
+            Sharding.DDP if isinstance(request.zero_stage, UnsetType) else Sharding.DEEPSPEED
+        )
+        assumptions.append(f"layout.sharding = {values['sharding']}")
+    else:
+        values["sharding"] = request.sharding
+    for name in ("host_memory_bytes", "nvme_bytes"):
+        if not isinstance(text := getattr(request, name), UnsetType):
+            values[name] = parse_bytes(text, field=f"layout.{name}")
+    values |= copy_set_fields(request, _LAYOUT_OPTIONAL)
+    if serves and values["expert_parallel"] > 1 and "expert_tensor_parallel" not in values:
+        values["expert_tensor_parallel"] = _count_expert_ranks(values)
+    if values.get("expert_tensor_parallel") == values["tensor_parallel"]:
+        del values["expert_tensor_parallel"]
+    return Layout(**values), tuple(assumptions)
+
+
+def _count_expert_ranks(values: Mapping[str, int]) -> int:
+    """Return the number of ranks that split one served expert.
+
+    Refuses experts that do not stand on all ranks of a server.
+    """
+    tensor, data, spread = (
+        values["tensor_parallel"],
+        values["data_parallel"],
+        values["expert_parallel"],
+    )
+    ranks_per_expert, remainder = divmod(tensor * data, spread)
+    if remainder:
+        ranks = f"tensor_parallel {tensor} x data_parallel {data} = {tensor * data}"
+        message = (
+            f"expert_parallel {spread} does not divide the ranks that experts are spread over: "
+            f"{ranks}"
+        )
+        raise InvalidInputError(message, field="layout.expert_parallel")
+    return ranks_per_expert

@@ -1,0 +1,98 @@
+"""Intervals of the allocated and the reserved bytes."""
+
+from service.estimator.memory.answer.corrections import apply_measured_error, select_error
+from service.estimator.memory.answer.partial_estimate import PartialEstimate
+from service.estimator.memory.intervals.allocator_ratios import ROUNDING
+from service.estimator.memory.intervals.ends import (
+    PER_MILLION,
+    get_level_index,
+    get_residual_ends,
+)
+from service.estimator.memory.overheads.overheads import Overhead
+from service.estimator.values.corrections import MAX_PER_MILLE, MIN_PER_MILLE, Corrections
+from service.estimator.values.result import Interval
+
+_REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
+"""Kinds whose residuals are those of replays."""
+APPROXIMATE_PER_MILLE = (MIN_PER_MILLE, MAX_PER_MILLE)
+
+
+def compute_allocated_interval(
+    partial_estimate: PartialEstimate, corrections: Corrections | None, level: float
+) -> Interval:
+    """Return the interval of the allocated bytes."""
+    allocated = partial_estimate.peak.allocated_bytes
+    if partial_estimate.approximate:
+        low, high = APPROXIMATE_PER_MILLE
+        return Interval(allocated * low // 1000, allocated * high // 1000)
+    error, covered = None, True
+    if corrections is not None:
+        error, covered = select_error(
+            corrections.relative_error, corrections.allocated_errors, level
+        )
+    low_ratio, high_ratio = get_residual_ends(partial_estimate.kind, "allocated", level)
+    upper = allocated + _compute_rounding(partial_estimate, level)
+    # What is there between steps is counted tensor by tensor: no reading of the peak is below it.
+    analytic = Interval(
+        max(allocated * low_ratio // PER_MILLION, min(partial_estimate.steady_bytes, allocated)),
+        -(-upper * high_ratio // PER_MILLION),
+    )
+    if corrections is None or error is None:
+        return analytic
+    learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))
+    if corrections.basis == "measured" or (corrections.conformal and covered):
+        return learnt
+    return Interval(min(learnt.low, analytic.low), max(learnt.high, analytic.high))
+
+
+def _compute_rounding(partial_estimate: PartialEstimate, level: float) -> int:
+    """Return by how much the allocator's blocks exceed their tensors.
+
+    It is an upper bound where no replay counted them.
+    """
+    if partial_estimate.replayed is None:
+        return (
+            partial_estimate.peak.allocated_bytes * ROUNDING[get_level_index(level)] // PER_MILLION
+        )
+    return max(partial_estimate.replayed.allocated_bytes - partial_estimate.replayed.peak_bytes, 0)
+
+
+def compute_reserved_interval(
+    partial_estimate: PartialEstimate,
+    allocated_interval: Interval,
+    slack: Overhead,
+    limited_slack: Overhead,
+    corrections: Corrections | None,
+    level: float,
+) -> Interval:
+    """Return the interval of the reserved bytes.
+
+    They are never fewer than the allocated ones. A ratio has quantiles of its own; where the kind
+    is never replayed, its residuals stand beside them. A job on a full GPU reserves what there is,
+    however much more it would have reserved with room (``limited_slack``).
+    """
+    allocated = partial_estimate.peak.allocated_bytes
+    point = allocated + slack.point
+    low_ratio, high_ratio = get_residual_ends(partial_estimate.kind, "reserved", level)
+    low, high = point * low_ratio // PER_MILLION, -(-point * high_ratio // PER_MILLION)
+    if partial_estimate.replayed is None:
+        # The allocated bytes are a point, unless the model itself is only roughly known.
+        base_low = base_high = allocated
+        if partial_estimate.approximate:
+            base_low, base_high = allocated_interval.low, allocated_interval.high
+        ratio_low, ratio_high = base_low + slack.low, base_high + slack.high
+        low, high = (
+            (ratio_low, ratio_high)
+            if partial_estimate.kind in _REPLAYED_KINDS
+            else (min(low, ratio_low), max(high, ratio_high))
+        )
+    if corrections is not None:
+        error, covered = select_error(
+            corrections.reserved_error, corrections.reserved_errors, level
+        )
+        measured = apply_measured_error(point, error, Interval(low, high), covered=covered)
+        low, high = measured.low, measured.high
+    return Interval(
+        min(max(low, allocated_interval.low), allocated + limited_slack.point),
+        max(high, allocated_interval.high),
+    )

@@ -1,0 +1,46 @@
+"""The estimate before the bytes outside of the allocator."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from service.estimator.memory.allocator.replay import ReplayResult
+from service.estimator.values.result import CheckpointBytes, Component, Instant, Serving, Stage
+from service.estimator.values.workload import Allocator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialEstimate:
+    """Estimate of a task before the bytes outside of the allocator.
+
+    ``linked_gpus`` share communicators; ``components`` is called when the answer is to explain
+    itself.
+    """
+
+    num_gpus: int
+    linked_gpus: int
+    instants: tuple[Instant, ...]
+    peak: Instant
+    steady_bytes: int
+    components: Callable[[], Iterable[Component]]
+    phases: tuple[Instant, ...] = ()
+    checkpoint: CheckpointBytes | None = None
+    serving: Serving | None = None
+    approximate: bool = False
+    gathers: bool = False
+    kind: str = "training"
+    """The kind of answer whose residuals make the intervals."""
+    allocator: Allocator = Allocator.DEFAULT
+    replayed: ReplayResult | None = None
+    host_bytes_per_node: int = 0
+    host_memory_bytes: int | None = None
+    """Memory of a node, where the question states it."""
+    nvme_bytes_per_node: int = 0
+    nvme_bytes: int | None = None
+    """NVMe of a node, where the question states it."""
+    stream_bytes: int = 0
+    """Bytes beyond the peak in the allocator's pools of streams other than the computing one."""
+    stages: tuple[Stage, ...] = ()
+    """Every pipeline stage; empty where there is only one."""
+    worst_stage: int = 0
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,106 @@
+"""Attention of GPT-J and CodeGen, with sinusoidal tables."""
+
+from dataclasses import dataclass
+
+from service.estimator.model.modules.attention.manual import attend_in_fp32, make_tensor
+from service.estimator.model.recording import Recording
+from service.estimator.model.weights.tensors import Linear
+from service.estimator.tape import sizes
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.elementwise import cast, chain, dropout, rotate
+from service.estimator.tape.ops.products import allocate_integers, copy_contiguous
+from service.estimator.tape.ops.views import concatenate, narrow
+from service.estimator.values.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GptjAttention:
+    """Attention of one layer.
+
+    One projection means CodeGen's (``CodeGenAttention.forward``, ``GPTJAttention.forward``).
+    """
+
+    projections: tuple[Linear, ...]
+    output: Linear
+    num_heads: int
+    rotary_dim: int
+    num_positions: int
+    dropout: float
+    output_dropout: float
+
+    def record(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value]:
+        """Record attention; return its output and its probabilities.
+
+        ``x`` stays with the caller.
+        """
+        tape, fused = ctx.tape, len(self.projections) == 1
+        query, key, value, names = self._project(ctx, x, scope)
+        table, temporaries = self._make_table(ctx, DType.FP32 if fused else key.dtype)
+        names += [query, key, *temporaries]
+        key, query = (self._rotate(ctx, part, table, names) for part in (key, query))
+        if fused and ctx.cache is not None:
+            key = chain(tape, key, lambda t, part: cast(t, part, x.dtype))
+        key, value = ctx.update_cache(key, value, self.output.in_features)
+        mixed, probabilities = attend_in_fp32(
+            ctx, query, key, value, num_heads=self.num_heads, probability=self.dropout
+        )
+        merged = chain(tape, mixed, copy_contiguous)
+        result = chain(tape, merged, lambda _, part: ctx.linear(self.output, part, scope))
+        result = chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
+        tape.free(query, key, value, *names)
+        return result, probabilities
+
+    def _project(
+        self, ctx: Recording, x: Value, scope: str
+    ) -> tuple[Value, Value, Value, list[Value]]:
+        """Return query, key and value.
+
+        Heads of a fused projection are copied out. The last value has the tensors that keep a name
+        until attention is over.
+        """
+        tape = ctx.tape
+        if len(self.projections) > 1:
+            query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
+            return query, key, value, []
+        fused = ctx.linear(self.projections[0], x, scope)
+        views = [narrow(tape, fused, ctx.shape.tokens(self.output.in_features)) for _ in range(3)]
+        query, key, value = (chain(tape, view, copy_contiguous) for view in views)
+        return query, key, value, [fused]
+
+    def _make_table(self, ctx: Recording, dtype: DType) -> tuple[DType, list[Value]]:
+        """Return the dtype of sine and cosine, and their temporaries.
+
+        Sine and cosine are gathered through these tensors.
+        """
+        elements = ctx.shape.positions(self.rotary_dim)
+        if len(self.projections) == 1:
+            return dtype, [make_tensor(ctx, elements, dtype)]
+        repeated = make_tensor(
+            ctx, sizes.constant(self.num_positions * self.rotary_dim), DType.FP32
+        )
+        indices = allocate_integers(ctx.tape, elements)
+        gathered = chain(
+            ctx.tape,
+            make_tensor(ctx, elements, DType.FP32),
+            lambda t, sincos: cast(t, sincos, dtype),
+        )
+        return dtype, [repeated, indices, gathered]
+
+    def _rotate(self, ctx: Recording, x: Value, table: DType, names: list[Value]) -> Value:
+        """Return ``x`` with the first part of its heads rotated.
+
+        The rotated part gets a name; products keep tables of their own.
+        """
+        tape, part = ctx.tape, ctx.shape.tokens(self.num_heads * self.rotary_dim)
+        rotated_part, passed_part = (
+            narrow(tape, x, part),
+            narrow(tape, x, sizes.subtract(x.numel, part)),
+        )
+        tables = tuple(
+            make_tensor(ctx, ctx.shape.positions(self.rotary_dim), table) for _ in range(2)
+        )
+        rotated = chain(tape, rotated_part, lambda t, value: rotate(t, value, table, tables))
+        y = concatenate(tape, (rotated, passed_part))
+        tape.free(passed_part, *tables)
+        names.append(rotated)
+        return y

@@ -1,0 +1,143 @@
+"""Scan of the gated delta rule over chunks."""
+
+from dataclasses import dataclass
+
+from service.estimator.model.modules.ssm.chunks import Chunks
+from service.estimator.model.recording import Recording
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Storage
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.delta_rule import ChunkLoop, scan_chunks, solve_triangular
+from service.estimator.tape.ops.elementwise import cast, chain, multiply
+from service.estimator.tape.ops.norms import subtract_broadcast
+from service.estimator.tape.ops.products import copy_contiguous
+from service.estimator.tape.ops.scan import multiply_broadcast
+from service.estimator.tape.ops.segments import (
+    contract,
+    cumsum,
+    exponentiate,
+    fill_masked,
+    make_triangle,
+    pad_with_zeros,
+)
+from service.estimator.tape.ops.views import narrow
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaScan:
+    """Scan over chunks, with a state for each head.
+
+    A state has ``key_dim`` x ``value_dim`` elements.
+    """
+
+    num_heads: int
+    key_dim: int
+    value_dim: int
+    chunks: Chunks
+
+    def record(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
+        """Return the output of all positions in the dtype of ``like``.
+
+        ``parts`` are query, key, value, strength and decay, which are dropped.
+        """
+        tape, chunks = ctx.tape, self.chunks
+        wide, heads = self.num_heads * self.key_dim, self.num_heads
+        widths = (wide, wide, self.num_heads * self.value_dim, heads, heads)
+        padded = [
+            pad_with_zeros(tape, part, chunks.padded(width))
+            for part, width in zip(parts, widths, strict=True)
+        ]
+        tape.free(*parts)
+        out, names = self._scan_padded(ctx, padded)
+        cut = chain(
+            tape, out, lambda t, v: narrow(t, v, like.numel) if chunks.padding else t.alias(v)
+        )
+        y = chain(tape, cut, lambda t, v: _copy_to_dtype(t, v, like.dtype))
+        tape.release(*names)
+        return y
+
+    def _scan_padded(self, ctx: Recording, padded: list[Value]) -> tuple[Value, list[Storage]]:
+        """Return the output of all chunks, padding included.
+
+        Also returns the tensors that the loop names until its end.
+        """
+        tape, chunks = ctx.tape, self.chunks
+        square = chunks.per_chunk(self.num_heads * chunks.side**2)
+        query, key, value, strength, fading = padded
+        entering = multiply_broadcast(tape, value, strength, value.numel)
+        strong = multiply_broadcast(tape, key, strength, key.numel)
+        mask = make_triangle(tape, chunks.side)
+        summed = cumsum(tape, fading)
+        pairs = chain(
+            tape,
+            _subtract_positions(ctx, summed, square),
+            lambda t, v: fill_masked(t, v, mask, square),
+        )
+        pairs = chain(tape, pairs, exponentiate)
+        system = _multiply_decayed(ctx, strong, key, pairs)
+        inner = _multiply_decayed(ctx, query, key, pairs)
+        grown = exponentiate(tape, summed)
+        decayed = chain(tape, grown, lambda t, v: multiply_broadcast(t, strong, v, strong.numel))
+        fresh, k_cumdecay = (solve_triangular(tape, system, right) for right in (entering, decayed))
+        grown = exponentiate(tape, summed)
+        decayed_query = chain(
+            tape, grown, lambda t, v: multiply_broadcast(t, query, v, query.numel)
+        )
+        tape.free(query)
+        written, ending = self._fade_keys(ctx, key, summed)
+        loop = ChunkLoop(
+            new_values=fresh,
+            decayed_keys=k_cumdecay,
+            decayed_queries=decayed_query,
+            intra_scores=inner,
+            state_keys=written,
+            final_decay=ending,
+            state=sizes.per_sequence(self.num_heads * self.key_dim * self.value_dim),
+            num_chunks=chunks.count,
+            chunk_of_values=sizes.per_sequence(chunks.side * self.num_heads * self.value_dim),
+            chunk_of_keys=sizes.per_sequence(chunks.side * self.num_heads * self.key_dim),
+        )
+        out, names = scan_chunks(tape, loop)
+        factors = (strong, entering, decayed, system, pairs, summed, mask)
+        tape.free(*factors, *loop.operands, value, strength, fading)
+        return out, names
+
+    def _fade_keys(self, ctx: Recording, key: Value, summed: Value) -> tuple[Value, Value]:
+        """Return the faded keys, and the decay of each chunk.
+
+        ``key`` is dropped.
+        """
+        tape = ctx.tape
+        last = narrow(tape, summed, self.chunks.per_chunk(self.num_heads))
+        remaining_decay = chain(tape, subtract_broadcast(tape, summed, last), exponentiate)
+        written = chain(
+            tape, remaining_decay, lambda t, v: multiply_broadcast(t, key, v, key.numel)
+        )
+        tape.free(key)
+        return written, chain(tape, last, exponentiate)
+
+
+def _copy_to_dtype(tape: Tape, x: Value, dtype: DType) -> Value:
+    return cast(tape, x, dtype) if x.dtype is not dtype else copy_contiguous(tape, x)
+
+
+def _subtract_positions(ctx: Recording, x: Value, square: Size) -> Value:
+    """Return the pairwise differences of a chunk's positions."""
+    tape = ctx.tape
+
+    def backward(_: Storage) -> None:
+        negated = tape.scratch(square, x.dtype)
+        tape.release(negated)
+        tape.send(x, tape.scratch(x.numel, x.dtype))
+
+    return tape.emit(square, x.dtype, inputs=(x,), backward=backward)
+
+
+def _multiply_decayed(ctx: Recording, left: Value, right: Value, decay: Value) -> Value:
+    """Return the products of a chunk's positions, each times its decay."""
+    tape = ctx.tape
+    product = contract(tape, left, right, decay.numel, copies=(False, False))
+    return chain(tape, product, lambda t, v: multiply(t, v, decay))

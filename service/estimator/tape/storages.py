@@ -1,0 +1,77 @@
+"""Storages of a recorded pass, counted by reference."""
+
+from service.estimator.tape import sizes
+from service.estimator.tape.ledger import Category, Ledger, Section, Storage
+from service.estimator.tape.nodes import Value, count_bytes
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+
+
+class StorageCounter:
+    """Storages of a pass with their references."""
+
+    def __init__(self, section: Section) -> None:
+        """Start without storages."""
+        self.ledger = Ledger(section)
+        self.reusable_storages: list[Storage] = []
+        self.num_saved = 0
+        self.stop_after: int | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a recomputation already has everything that backward needs.
+
+        Nothing is allocated any more then.
+        """
+        return self.stop_after is not None and self.num_saved >= self.stop_after
+
+    def allocate(self, category: Category, size: Size) -> Storage:
+        """Return a new storage with one reference.
+
+        Where a selective checkpoint kept one for this operation, that one is returned.
+        """
+        if self.reusable_storages:
+            return self.reusable_storages.pop(0)
+        storage = Storage(category, sizes.ZERO if self.stopped else size)
+        self.ledger.add(category, storage.size)
+        return storage
+
+    def scratch(self, numel: Size, dtype: DType) -> Storage:
+        """Return a new temporary storage of so many elements."""
+        return self.allocate(Category.TEMPORARIES, count_bytes(numel, dtype))
+
+    def hold(self, storage: Storage) -> Storage:
+        """Add a reference."""
+        storage.references += 1
+        return storage
+
+    def hold_value(self, value: Value) -> None:
+        """Add a reference to a value's storage."""
+        if value.storage is not None:
+            value.storage.references += 1
+
+    def release(self, *storages: Storage) -> None:
+        """Drop a reference of each; the last one frees."""
+        for storage in storages:
+            storage.references -= 1
+            if storage.references == 0:
+                self.ledger.remove(storage.category, storage.size)
+
+    def free(self, *values: Value) -> None:
+        """Drop the Python names of values."""
+        for value in values:
+            if value.storage is not None:
+                self.release(value.storage)
+
+    def alias(self, value: Value) -> Value:
+        """Return another Python name of the same tensor."""
+        if value.storage is not None:
+            self.hold(value.storage)
+        other = Value(value.storage, value.numel, value.dtype, value.node)
+        other.parameter = value.parameter
+        other.requires_grad = value.requires_grad
+        return other
+
+    def gather(self, elements: int, bytes_each: int) -> list[Storage]:
+        """Return the gathered parameters of a unit, so many elements in all."""
+        return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * bytes_each))]

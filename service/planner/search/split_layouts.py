@@ -1,0 +1,105 @@
+"""Layouts of a split on a number of data-parallel ranks."""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import Offload, Quantization, ServeWorkload, TrainWorkload
+from service.planner.search.layout_options import LayoutOption
+from service.planner.search.search_space import Question
+from service.planner.search.splits import DEGREES, Split, Splits
+from service.planner.search.strategies import (
+    Strategy,
+    can_run_alone,
+    list_offloads,
+    list_quantizations,
+)
+
+
+class SplitLayouts:
+    """Legal layouts of one question's splits."""
+
+    def __init__(
+        self, model: Architecture, question: Question, base_layout: Layout, splits: Splits
+    ) -> None:
+        """Set up without looking at any split."""
+        self._model, self._question, self._splits = model, question, splits
+        self._base_layout = base_layout
+        self._layout_fields: dict[str, Any] = {
+            field.name: getattr(base_layout, field.name) for field in fields(base_layout)
+        }
+
+    def iter_options(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
+        """Yield every option of a split on so many data-parallel ranks."""
+        strategy, degrees = split.strategy, split.degrees
+        shards = ranks * degrees[2]
+        if shards == 1 and not can_run_alone(strategy, self._question):
+            return
+        values = dict(self._layout_fields)
+        values.update(zip(DEGREES, degrees, strict=True))
+        values["data_parallel"] = ranks
+        values["sharding"] = self._splits.get_sharding(strategy)
+        values["sequence_parallel"] = split.sequence_parallel
+        if (
+            strategy.framework is None
+            and degrees[3] > 1
+            and self._question.is_open("expert_tensor_parallel")
+        ):
+            values["expert_tensor_parallel"] = _get_expert_tensor_parallel(degrees, ranks)
+        for stage in self._list_stages(strategy, shards):
+            values["zero_stage"] = stage
+            try:
+                layout = Layout(**values)
+            except InvalidInputError:
+                continue  # experts that do not regroup so many ranks
+            for offload, quantization in self._offload_choices:
+                option = LayoutOption(
+                    strategy=strategy, layout=layout, offload=offload, quantization=quantization
+                )
+                if self._is_legal(option):
+                    yield option
+
+    @cached_property
+    def _offload_choices(self) -> tuple[tuple[Offload, Quantization | None], ...]:
+        moved = list_offloads(self._question, has_nvme=self._base_layout.nvme_bytes is not None)
+        return tuple(product(moved, list_quantizations(self._model, self._question)))
+
+    def _is_legal(self, option: LayoutOption) -> bool:
+        workload = self._question.workload
+        if isinstance(workload, TrainWorkload) and workload.offload != option.offload:
+            workload = replace(workload, offload=option.offload)
+        elif isinstance(workload, ServeWorkload) and option.quantization not in {
+            None,
+            workload.quantization,
+        }:
+            workload = replace(workload, quantization=option.quantization or workload.quantization)
+        allowed = self._splits.get_rules(option.strategy).allows_layout(workload, option.layout)
+        if not allowed:
+            self._splits.record_refusal(workload, option.layout)
+        return allowed
+
+    def _list_stages(self, strategy: Strategy, shards: int) -> tuple[int, ...]:
+        """Return the ZeRO stages to try.
+
+        Megatron's distributed optimizer takes no more time than none, and less memory.
+        """
+        if strategy.framework is None or not self._question.is_open("zero_stage"):
+            return (self._base_layout.zero_stage,)
+        if strategy.sharding is Sharding.MEGATRON:
+            return (strategy.stages[-1],) if shards > 1 else (strategy.stages[0],)
+        return strategy.stages
+
+
+def _get_expert_tensor_parallel(degrees: tuple[int, ...], ranks: int) -> int | None:
+    """Return how many ranks split one expert of a server.
+
+    The server spreads its experts over all ranks; None is as many as split its layers.
+    """
+    tensor, _, _, expert = degrees
+    ranks_per_expert = tensor * ranks // expert
+    return None if ranks_per_expert in {0, tensor} else ranks_per_expert

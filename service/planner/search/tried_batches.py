@@ -1,0 +1,185 @@
+"""Batches that a search has estimated, and what they rule out."""
+
+from collections import Counter
+
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.result import Estimate
+from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.verdict import missing_bytes
+from service.planner.search.layout_options import Batch, LayoutOption
+from service.planner.search.layouts import SearchSpace
+from service.planner.search.replays import TriedBatch, get_length_group, get_shard_group
+
+
+class TriedBatches:
+    """Estimated batches of one question on one kind of GPU.
+
+    Each is estimated at most once.
+    """
+
+    def __init__(self, evaluator: Evaluator, space: SearchSpace, pruned: Counter[str]) -> None:
+        """Start without estimates; what is ruled out is counted in ``pruned``."""
+        self._evaluator, self._space, self._pruned = evaluator, space, pruned
+        self.num_estimated = 0
+        self.refusal: EstimatorError | None = None
+        self._tried: dict[LayoutOption, list[TriedBatch]] = {}
+        self._failed_context_parallel: dict[object, int] = {}
+        self._is_confident = space.question.limits.confidence is not None
+        self._first_is_smallest: dict[int, bool] = {}
+        self._too_large_shards: dict[object, int] = {}
+
+    def is_tried(self, option: LayoutOption) -> bool:
+        """Return whether some batch of an option was tried."""
+        return option in self._tried
+
+    def record_refusal(self, refusal: EstimatorError) -> None:
+        """Keep the first refusal of a configuration."""
+        self.refusal = self.refusal or refusal
+
+    def is_open(self, option: LayoutOption) -> bool:
+        """Return whether an option is not ruled out yet."""
+        smallest = self._space.list_batches(option)[0]
+        return not any(
+            tried.missing_bytes and tried.batch == smallest for tried in self._tried.get(option, ())
+        )
+
+    def fits(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch of an option fits.
+
+        A batch that needs at least the memory of one that does not fit is never estimated.
+        """
+        for tried in self._tried.get(option, ()):
+            if tried.batch == batch:
+                return not tried.missing_bytes
+            if tried.missing_bytes and batch.dominates(tried.batch):
+                self._pruned["monotone"] += 1
+                return False
+        if self._has_failed_shorter(option, batch):
+            return False
+        single = batch.with_micro_batch_size(1)
+        grows = batch.micro_batch_size > 1 and single in self._space.list_batches(option)
+        if grows and (not self.fits(option, single) or self._exceeds_by_convexity(option, batch)):
+            return False
+        return not self._try_batch(option, batch).missing_bytes
+
+    def is_reportable(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch fits.
+
+        One that does not rules out the same on fewer shards, and the least of its option all
+        others.
+        """
+        group, shards = get_shard_group(option, batch), option.layout.shards
+        if shards <= self._too_large_shards.get(group, 0):
+            return False
+        fits = self.fits(option, batch)
+        if not fits:
+            self._too_large_shards[group] = shards
+            if self.is_first_smallest(self._space.list_batches(option)):
+                self.fits(option, self._space.list_batches(option)[0])
+        return fits
+
+    def is_first_smallest(self, batches: tuple[Batch, ...]) -> bool:
+        """Return whether all batches dominate the first one.
+
+        They need at least its memory.
+        """
+        is_smallest = self._first_is_smallest.get(
+            id(batches)
+        )  # one object for many slots, which the space keeps
+        if is_smallest is None:
+            is_smallest = self._first_is_smallest[id(batches)] = all(
+                batch.dominates(batches[0]) for batch in batches
+            )
+        return is_smallest
+
+    def try_smallest(self, option: LayoutOption) -> TriedBatch:
+        """Return the result of the batch that needs least."""
+        batch = self._space.list_batches(option)[0]
+        return self.find_tried(option, batch) or self._try_batch(option, batch)
+
+    def find_tried(self, option: LayoutOption, batch: Batch) -> TriedBatch | None:
+        """Return the result of a batch, None where it was not tried."""
+        for tried in self._tried.get(option, ()):
+            if tried.batch == batch:
+                return tried
+        return None
+
+    def is_too_large_at_best(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a configuration is too large without any hole.
+
+        No replay of it needs to be tried then.
+        """
+        lower_bound = self._evaluator.lower_bound(*self._space.build_config(option, batch))
+        is_too_large = lower_bound is not None and self.compute_missing_bytes(lower_bound) > 0
+        self._pruned["replay_at_best"] += is_too_large
+        return is_too_large
+
+    def compute_missing_bytes(self, estimate: Estimate) -> int:
+        """Return how many bytes an estimate lacks, confidently where that is asked."""
+        return missing_bytes(estimate, self._evaluator.device, confident=self._is_confident)
+
+    def _has_failed_shorter(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether the same batch failed with shorter sequences.
+
+        As many shards have the same states and, with less context parallelism, more tokens.
+        """
+        failed = (
+            self._failed_context_parallel.get(get_length_group(option, batch), 0)
+            >= option.layout.context_parallel
+        )
+        if failed:
+            self._tried.setdefault(option, []).append(TriedBatch(batch, None, 1))
+            self._pruned["longer_sequences"] += 1
+        return failed
+
+    def _exceeds_by_convexity(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch is too large by extrapolation.
+
+        It follows from what one and two sequences need: a highest of sums that grow evenly is
+        convex.
+        """
+        double = batch.with_micro_batch_size(2)
+        if (
+            batch.micro_batch_size <= double.micro_batch_size
+            or double not in self._space.list_batches(option)
+        ):
+            return False
+        if not self.fits(option, double):
+            return True
+        single_bytes, double_bytes = (
+            self._get_needed_bytes(option, batch.with_micro_batch_size(size)) for size in (1, 2)
+        )
+        too_large = (
+            single_bytes + (double_bytes - single_bytes) * (batch.micro_batch_size - 1)
+            > self._evaluator.device.usable_bytes
+        )
+        self._pruned["convex"] += too_large
+        return too_large
+
+    def _get_needed_bytes(self, option: LayoutOption, batch: Batch) -> int:
+        tried = self.find_tried(option, batch)
+        assert tried is not None  # noqa: S101 - what fits was tried,
+        assert tried.estimate is not None  # noqa: S101 - and estimated
+        return (
+            tried.estimate.device_interval.high
+            if self._is_confident
+            else tried.estimate.device_bytes
+        )
+
+    def _try_batch(self, option: LayoutOption, batch: Batch) -> TriedBatch:
+        workload, layout = self._space.build_config(option, batch)
+        self.num_estimated += 1
+        try:
+            estimate = self._evaluator.estimate_numbers(workload, layout)
+            tried = TriedBatch(batch, estimate, self.compute_missing_bytes(estimate))
+            if tried.missing_bytes:
+                group = get_length_group(option, batch)
+                self._failed_context_parallel[group] = max(
+                    self._failed_context_parallel.get(group, 0), option.layout.context_parallel
+                )
+        except EstimatorError as refusal:
+            self.record_refusal(refusal)
+            self._pruned["cannot_run"] += 1
+            tried = TriedBatch(batch, None, 1)
+        self._tried.setdefault(option, []).append(tried)
+        return tried

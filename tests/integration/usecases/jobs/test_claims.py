@@ -1,0 +1,145 @@
+"""Claims against a real database: one winner of each."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import text
+
+from service.jobs.contract import JobPayload, ProbeDevice
+from service.jobs.notify import skip_notification
+from service.jobs.states import QUEUE_LIMIT_S, Status
+from service.runtime.settings import Settings
+from service.usecases.jobs import attempts, measurements
+from tests.integration.usecases.jobs.builders import (
+    DEADLINE_S,
+    TERMS,
+    Sessions,
+    claimed,
+    end_lease,
+    requeue,
+    submitted,
+)
+from tests.job_builders import a_request
+
+
+def test_of_many_claims_one_wins(sessions: Sessions) -> None:
+    """Twenty workers that heard the same ring make one attempt."""
+    payload = JobPayload(job_id=submitted(sessions), attempt=0)
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(
+            pool.map(
+                lambda number: attempts.claim(sessions, payload, worker=f"w{number}", **TERMS),
+                range(20),
+            ),
+        )
+
+    assert [attempt.number for attempt in won if attempt is not None] == [1]
+
+
+def test_a_stale_ring_claims_nothing(sessions: Sessions) -> None:
+    """A ring for attempt 0 that arrives after attempt 1 was lost is not taken for attempt 2's."""
+    job_id = submitted(sessions)
+    claimed(sessions, job_id)
+    end_lease(sessions, job_id)
+    requeue(sessions)
+
+    assert (
+        attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="late", **TERMS)
+        is None
+    )
+    assert claimed(sessions, job_id, expected=1).number == 2
+
+
+def test_a_claim_carries_what_was_asked(sessions: Sessions) -> None:
+    """The request comes back from the row as it was, and the worker shows in the job."""
+    job_id = submitted(sessions)
+
+    attempt = claimed(sessions, job_id, worker="w7")
+
+    assert attempt.request == a_request()
+    assert attempt.key == "k"
+    job = measurements.read(sessions, job_id)
+    assert (job.status, job.attempt, job.worker) == (Status.RUNNING, 1, "w7")
+
+
+def test_time_in_the_queue_is_no_running_time(sessions: Sessions) -> None:
+    """An attempt has its whole deadline from its claim, however long the job waited; back in the
+    queue it waits as long.
+    """
+    job_id = submitted(sessions)
+    with sessions.begin() as session:
+        waited = text(
+            "UPDATE measurements SET created_at = created_at - interval '2 days' WHERE id = :id"
+        )
+        session.execute(waited, {"id": job_id})
+
+    claimed(sessions, job_id)
+    running = measurements.read(sessions, job_id)
+    attempts.release(sessions, job_id, attempt=1, reason="lost")
+    queued = measurements.read(sessions, job_id)
+
+    assert running.started_at is not None
+    assert running.deadline_at - running.started_at == timedelta(seconds=DEADLINE_S)
+    assert queued.deadline_at - running.started_at > timedelta(seconds=QUEUE_LIMIT_S)
+
+
+def test_a_request_of_another_version_fails_in_words(sessions: Sessions) -> None:
+    """A row that this version cannot read ends its job instead of its workers."""
+    job_id = submitted(sessions)
+    with sessions.begin() as session:
+        change = text(
+            """UPDATE measurements SET request = request || '{"surprise": 1}' WHERE id = :id"""
+        )
+        session.execute(change, {"id": job_id})
+
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", **TERMS)
+
+    assert attempt is None
+    job = measurements.read(sessions, job_id)
+    assert job.status is Status.FAILED
+    assert job.error is not None
+    assert job.error["type"] == "unreadable-request"
+    assert "surprise" in str(job.error["detail"])
+
+
+def test_the_next_job_is_the_oldest_of_the_highest_priority(sessions: Sessions) -> None:
+    """A poll finds what the bell would have rung for first."""
+    first = submitted(sessions)
+    submitted(sessions)
+
+    found = attempts.find_queued(sessions, device=ProbeDevice.CPU)
+
+    assert found == JobPayload(job_id=first, attempt=0)
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA) is None
+
+
+def test_a_gpu_takes_only_jobs_that_it_can_answer(sessions: Sessions) -> None:
+    """A job for an H200 waits for one; a job for any GPU, or one that a processor runs, does not
+    wait.
+    """
+
+    def asked(device: ProbeDevice, gpu: str | None) -> UUID:
+        request = a_request(device=device, gpu=gpu)
+        return measurements.submit(
+            sessions, request, key="k", settings=Settings(), notify=skip_notification
+        ).id
+
+    named, traced = (
+        asked(ProbeDevice.CUDA, "H200-SXM5-141GB"),
+        asked(ProbeDevice.TRACE, "H200-SXM5-141GB"),
+    )
+
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="A10-24GB") is None
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA) is None
+    assert attempts.find_queued(
+        sessions, device=ProbeDevice.CUDA, gpu="H200-SXM5-141GB"
+    ) == JobPayload(job_id=named, attempt=0)
+    assert attempts.find_queued(sessions, device=ProbeDevice.TRACE) == JobPayload(
+        job_id=traced, attempt=0
+    )
+    unnamed = asked(ProbeDevice.CUDA, None)
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="A10-24GB") == JobPayload(
+        job_id=unnamed, attempt=0
+    )

@@ -1,0 +1,107 @@
+"""Values to which the words of a question are changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Engine,
+    Framework,
+    Loss,
+    Offload,
+    OffloadTarget,
+    Quantization,
+    Speculative,
+)
+
+_CPU, _NVME = OffloadTarget.CPU, OffloadTarget.NVME
+BF16, MIXED = POLICIES["bf16"], POLICIES["bf16_mixed"]
+_GATHERED = replace(BF16, name="custom", param_dtype=DType.FP32, autocast=False)
+
+TRAINED: Mapping[str, Sequence[object]] = {
+    "framework": tuple(Framework),
+    "sequence_length": (48, 63, 64, 600, 2000),
+    "gradient_accumulation_steps": (2, 3),
+    "precision": (
+        *POLICIES.values(),
+        _GATHERED,
+        replace(BF16, autocast=True),
+        *(
+            replace(BF16, **{f"{role}_dtype": DType.FP8}, name="custom")  # type: ignore[arg-type]  # each is a dtype
+            for role in ("param", "compute", "grad", "master", "main_grad", "optimizer")
+        ),
+        replace(BF16, param_dtype=DType.FP8, compute_dtype=DType.FP8),
+        replace(BF16, grad_dtype=DType.FP32),
+        replace(POLICIES["fp32"], compute_dtype=DType.FP16),
+    ),
+    "optimizer": ("adamw_fused", "muon", "adamw_8bit", "lion", "shampoo"),
+    "activation_checkpointing": tuple(Checkpointing),
+    "selective_every": (2,),
+    "attention": tuple(Attention),
+    "loss": tuple(Loss),
+    "keeps_logits": (True,),
+    "padding_mask": (True,),
+    "reentrant_checkpointing": (True,),
+    "gradient_clipping": (True,),
+    "offload": (
+        Offload(optimizer=_CPU),
+        Offload(optimizer=_NVME),
+        Offload(parameters=_CPU),
+        Offload(optimizer=_CPU, parameters=_CPU),
+        Offload(optimizer=_NVME, parameters=_NVME),
+        Offload(activations=_CPU),
+        Offload(activations=_NVME),
+    ),
+    "framework_version": ("5.1", "2025-03", "never"),
+    "compile": (True,),
+    "float8": (True,),
+    "optimizer_in_backward": (True,),
+    "deterministic": (True,),
+    "fp32_norms_and_head": (True,),
+    "double_quantization": (False,),
+    "frozen": (("embedding",), ("nothing",), ("attention", "embedding", "lm_head", "mlp", "norm")),
+    "decoder_length": (64, 600),
+    "num_images": (1, 2, 40),
+    "image_tokens": (1, 16),
+    "audio_frames": (10,),
+}
+SERVED: Mapping[str, Sequence[object]] = {
+    "engine": tuple(Engine),
+    "prompt_tokens": (600,),
+    "output_tokens": (1, 600),
+    "engine_version": ("1.0",),
+    "weight_dtype": (DType.FP16, DType.FP32, DType.FP8),
+    "quantization": tuple(Quantization),
+    "unquantised": (True,),
+    "kv_cache_dtype": (DType.FP16, DType.FP32, DType.FP8),
+    "num_beams": (2,),
+    "max_model_len": (8, 128, 5000),
+    "max_num_batched_tokens": (64,),
+    "max_num_sequences": (4,),
+    "gpu_memory_fraction": (0.5,),
+    "enforce_eager": (True,),
+    "attention": tuple(Attention),
+    "num_images": (1, 40),
+    "image_tokens": (1, 16),
+    "cache": tuple(Cache),
+    "speculative": (Speculative(num_tokens=2),),
+}
+LAID_OUT: Mapping[str, Sequence[object]] = {
+    "data_parallel": (2, 4),
+    "tensor_parallel": (2, 3, 4, 8),
+    "pipeline_parallel": (2, 3, 8),
+    "context_parallel": (2,),
+    "expert_parallel": (2, 3, 4),
+    "expert_tensor_parallel": (1, 2),
+    "virtual_pipeline_stages": (2,),
+    "zero_stage": (1, 2, 3),
+    "sharding": tuple(Sharding),
+    "sequence_parallel": (True,),
+    "shard_embeddings_separately": (True,),
+    "shard_size": (2,),
+}
