@@ -186,7 +186,7 @@ def resolve_device(name: str, *, field: str = "gpu") -> Device:
 
 
 def find_driver_name(text: str) -> str | None:
-    """Return the catalogue's name of a GPU or slice that a driver names.
+    """Return the catalogue's name of what a driver names.
 
     NVML says ``NVIDIA A100-SXM4-80GB MIG 1g.10gb``. None where the catalogue does not have it.
     """

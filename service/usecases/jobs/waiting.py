@@ -57,7 +57,7 @@ def describe_waiting_phase(
 def update_phase(
     session: Session, stored: StoredMeasurement, *, gone_after_s: float
 ) -> StoredMeasurement:
-    """Return a measurement with the phase of this moment where it is queued."""
+    """Return a measurement, a queued one with its present phase."""
     if stored.status is not Status.QUEUED:
         return stored
     phase = describe_waiting_phase(
