@@ -67,7 +67,7 @@ def _render_group(scores: RealScores, group: str) -> str:
 
 
 def _build_table(scores: RealScores) -> list[tuple[str, ...]]:
-    rows = [_HEADINGS]
+    rows: list[tuple[str, ...]] = [_HEADINGS]
     for group in scores.groups:
         rows += [
             (group, quantity, *_format_summary(summarise(scores.of(group), quantity)))
