@@ -31,7 +31,7 @@ REACHED = {
 }
 """By client and quantity: median, mean and largest error, none of which may grow."""
 NUM_RUNS = {TRAINER: 11, TRL: 1, GENERATE: 4, SWEEP_TRAINING: 88, SWEEP_SERVING: 21}
-MEAN_SHARE = 0.835
+MEAN_SHARE = 0.827
 _ROUNDING = 1e-5
 
 
