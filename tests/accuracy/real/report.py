@@ -1,7 +1,7 @@
 """Writes the scores on real GPUs down: tables for a terminal and for the documentation."""
 
 from collections.abc import Iterator, Sequence
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 
 from service.estimator.values.units import GIB
 from tests.accuracy.real.bounds import BoundScore, compute_mean_share
@@ -11,6 +11,7 @@ from tests.accuracy.real.scoring import (
     RealScore,
     RealScores,
     RealSummary,
+    find_device,
     summarise,
 )
 
@@ -39,7 +40,7 @@ def render_text(scores: RealScores, bounds: tuple[BoundScore, ...]) -> str:
     """Return everything for a terminal."""
     lines = ["On real GPUs (docs/real-gpus.md has every row)", *_align(_build_table(scores))]
     lines += ["", *_align(_build_bounds(bounds)), _describe_bounds(bounds)]
-    lines += [_describe_times(scores), *_list_refusals(scores)]
+    lines += [_describe_limits(scores), _describe_times(scores), *_list_refusals(scores)]
     return "\n".join(lines) + "\n"
 
 
@@ -53,6 +54,11 @@ def render_markdown(scores: RealScores, bounds: tuple[BoundScore, ...]) -> str:
         "The largest batch that the answer lets through, and the largest that ran, found by trying.\n",
         _pipe(_build_bounds(bounds)),
         f"{_describe_bounds(bounds)}.\n",
+        "## Given what is recommended\n",
+        (
+            "The two numbers that xMem (arXiv:2510.21048) has of its estimates, of every run here: "
+            f"{_describe_limits(scores)}.\n"
+        ),
         "## Clients\n",
         f"{_describe_times(scores)}.\n",
         *(_render_group(scores, group) for group in scores.groups),
@@ -123,6 +129,22 @@ def _describe_times(scores: RealScores) -> str:
     errors = [abs(score.time_error) for score in scores.scores if score.time_error is not None]
     high = quantiles(errors, n=_TENTHS)[-1]
     return f"{_CLIENT_TIMES}: median {median(errors):.1%}, p90 {high:.1%} off in {len(errors)} runs"
+
+
+def _describe_limits(scores: RealScores) -> str:
+    """Return what a run would do that gets the upper end of its interval and no more."""
+    pairs = [score.pairs[DEVICE] for score in scores.scores]
+    failed = sum(pair.reading > pair.interval.high for pair in pairs)
+    capacities = [find_device(score.gpu).capacity_bytes for score in scores.scores]
+    left = mean(
+        1 - pair.interval.high / capacity
+        for pair, capacity in zip(pairs, capacities, strict=True)
+        if pair.reading <= pair.interval.high
+    )
+    return (
+        f"limited to the upper end of its interval {failed} of {len(pairs)} runs would fail "
+        f"({failed / len(pairs):.1%}), and {left:.1%} of a GPU would be left to others in the mean"
+    )
 
 
 def _list_refusals(scores: RealScores) -> Iterator[str]:
