@@ -12,6 +12,11 @@ from typing import TypeVar
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends
+from service.estimator.memory.intervals.replay_classes import (
+    WHOLE_KINDS,
+    select_allocated_class,
+    select_replay_class,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
@@ -36,6 +41,7 @@ from tests.accuracy.contract import NotInContractError, Question, question_of_ra
 from tests.accuracy.interval_rows import sources_of, table_of
 from tests.accuracy.published.rows import published_cases
 from tests.accuracy.published.scoring import PublishedScore, score_published
+from tests.accuracy.real.scoring import CLIENTS, REQUESTED, RESERVED, RealScore, score_real_runs
 
 TABLES = Path(__file__).resolve().parents[2] / "service" / "estimator" / "memory" / "intervals"
 _DEVICE = Device(name="any", capacity_bytes=1024 * GIB, usable_bytes=1024 * GIB)
@@ -51,8 +57,12 @@ V = TypeVar("V")
 
 
 def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
-    """Return the residuals of all traced and published readings of allocated and reserved bytes,
-    and of whole GPUs.
+    """Return the residuals of all traced, recorded and published readings of allocated and reserved
+    bytes, and of whole GPUs.
+
+    A published reading leaves out some of what it ran, and its residual holds what its author did
+    not say. So it sets no width of a kind whose questions were traced or recorded whole; kinds of
+    few groups, which are as wide as all together, have it among those.
     """
     plans = PlanCache()
     traced = [
@@ -66,9 +76,32 @@ def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
     ]
     return [
         *traced,
+        *_recorded(score_real_runs().scores),
         *map(_published, scored),
         *(_of_device(score) for score in published if _sets_width(score)),
     ]
+
+
+def _recorded(scores: Sequence[RealScore]) -> Iterator[Residual]:
+    """Yield what real GPUs read over the answers; of clients the tensors hold workspaces too."""
+    for score in scores:
+        group = f"gpu/{score.model}"
+        if score.group not in CLIENTS:
+            ratio = score.pairs[REQUESTED].ratio
+            yield Residual(
+                kind=select_allocated_class(score.kind),
+                quantity="allocated",
+                group=group,
+                low=ratio,
+                high=ratio,
+            )
+        pair = score.pairs[RESERVED]
+        kind = _get_reserved_kind(score.kind, score.pairs[REQUESTED].answer, pair.answer)
+        yield Residual(kind=kind, quantity="reserved", group=group, low=pair.ratio, high=pair.ratio)
+
+
+def _get_reserved_kind(kind: str, allocated_bytes: int, reserved_bytes: int) -> str:
+    return select_replay_class(allocated_bytes, reserved_bytes) if kind in WHOLE_KINDS else kind
 
 
 def _sets_width(score: PublishedScore) -> bool:
@@ -85,7 +118,13 @@ def _of_device(score: PublishedScore) -> Residual:
     context = dict(score.components)["device_context"]
     reserved = score.predicted - context
     low, high = ((reading - context) / reserved for reading in (score.low, score.high))
-    return Residual(kind=score.kind, quantity="reserved", group=score.group, low=low, high=high)
+    return Residual(
+        kind=_get_published_kind(score), quantity="reserved", group=score.group, low=low, high=high
+    )
+
+
+def _get_published_kind(score: PublishedScore) -> str:
+    return f"published, {score.kind}" if score.kind in WHOLE_KINDS else score.kind
 
 
 def _traced(
@@ -115,9 +154,10 @@ def _traced(
             (expandable, case.reserved_expandable_bytes),
         ):
             ratio = reserved / found.reserved_bytes
-            yield Residual(
-                kind=found.interval_kind, quantity="reserved", group=group, low=ratio, high=ratio
+            kind = _get_reserved_kind(
+                found.interval_kind, found.allocated_bytes, found.reserved_bytes
             )
+            yield Residual(kind=kind, quantity="reserved", group=group, low=ratio, high=ratio)
 
 
 def _answer(model: Architecture, question: Question, plans: PlanCache) -> Estimate:
@@ -137,20 +177,29 @@ def _allocated(
     """Return a residual beside everything between the tensors and the allocator's blocks, which the
     interval is put around.
     """
-    blocks = interval.high * PER_MILLION / get_residual_ends(kind, "allocated")[1]
+    ends = get_residual_ends(select_allocated_class(kind), "allocated")
+    blocks = interval.high * PER_MILLION / ends[1]
     low, high = reading[0] / max(blocks, point), reading[1] / point
     return Residual(
-        kind=kind, quantity="allocated", group=group, low=low, high=high, blocks=blocks / point
+        kind=select_allocated_class(kind),
+        quantity="allocated",
+        group=group,
+        low=low,
+        high=high,
+        blocks=blocks / point,
     )
 
 
 def _published(score: PublishedScore) -> Residual:
     if _QUANTITIES[score.quantity] == "allocated" and score.interval is not None:
-        return _allocated(
-            score.kind, score.group, (score.low, score.high), score.predicted, score.interval
+        return replace(
+            _allocated(
+                score.kind, score.group, (score.low, score.high), score.predicted, score.interval
+            ),
+            kind=_get_published_kind(score),
         )
     return Residual(
-        kind=score.kind,
+        kind=_get_published_kind(score),
         quantity=_QUANTITIES[score.quantity],
         group=score.group,
         low=score.low / score.predicted,

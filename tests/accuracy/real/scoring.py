@@ -48,6 +48,11 @@ class Pair:
         return self.answer / self.reading - 1
 
     @property
+    def ratio(self) -> float:
+        """The reading over the answer."""
+        return self.reading / self.answer
+
+    @property
     def covers(self) -> bool:
         """Whether the reading lies in the interval."""
         return self.interval.low <= self.reading <= self.interval.high
@@ -67,6 +72,8 @@ class RealScore:
     model: str
     gpu: str
     pairs: dict[str, Pair]
+    kind: str
+    """The kind of answer whose residuals the intervals stand on."""
     answered_s: float | None = None
     measured_s: float | None = None
 
@@ -165,6 +172,7 @@ def _score_client(run: ClientRun) -> RealScore:
         model=run.model,
         gpu=CLIENTS_ON,
         pairs=_pair(answer, reading.requested_bytes, reading.reserved_bytes, reading.device_bytes),
+        kind=answer.interval_kind,
         answered_s=_sum_time(throughput, output_tokens),
         measured_s=reading.seconds,
     )
@@ -180,6 +188,7 @@ def _score_sweep(run: SweepRun) -> RealScore:
         model=case.model,
         gpu=run.gpu,
         pairs=_pair(answer, measured.live_bytes, measured.reserved_bytes, measured.device_bytes),
+        kind=answer.interval_kind,
     )
 
 

@@ -8,6 +8,11 @@ from service.estimator.memory.intervals.ends import (
     get_level_index,
     get_residual_ends,
 )
+from service.estimator.memory.intervals.replay_classes import (
+    WHOLE_KINDS,
+    select_allocated_class,
+    select_replay_class,
+)
 from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.corrections import MAX_PER_MILLE, MIN_PER_MILLE, Corrections
 from service.estimator.values.result import Interval
@@ -30,7 +35,8 @@ def compute_allocated_interval(
         error, covered = select_error(
             corrections.relative_error, corrections.allocated_errors, level
         )
-    low_ratio, high_ratio = get_residual_ends(partial_estimate.kind, "allocated", level)
+    kind = select_allocated_class(partial_estimate.kind)
+    low_ratio, high_ratio = get_residual_ends(kind, "allocated", level)
     upper = allocated + _compute_rounding(partial_estimate, level)
     # What is there between steps is counted tensor by tensor: no reading of the peak is below it.
     analytic = Interval(
@@ -57,6 +63,14 @@ def _compute_rounding(partial_estimate: PartialEstimate, level: float) -> int:
     return max(partial_estimate.replayed.allocated_bytes - partial_estimate.replayed.peak_bytes, 0)
 
 
+def select_reserved_kind(partial_estimate: PartialEstimate, reserved_bytes: int) -> str:
+    """Return the kind of answer whose residuals the reserved bytes' interval stands on."""
+    kind = partial_estimate.kind
+    if partial_estimate.replayed is None or kind not in WHOLE_KINDS:
+        return kind
+    return select_replay_class(partial_estimate.peak.allocated_bytes, reserved_bytes)
+
+
 def compute_reserved_interval(
     partial_estimate: PartialEstimate,
     allocated_interval: Interval,
@@ -73,7 +87,8 @@ def compute_reserved_interval(
     """
     allocated = partial_estimate.peak.allocated_bytes
     point = allocated + slack.point
-    low_ratio, high_ratio = get_residual_ends(partial_estimate.kind, "reserved", level)
+    kind = select_reserved_kind(partial_estimate, point)
+    low_ratio, high_ratio = get_residual_ends(kind, "reserved", level)
     low, high = point * low_ratio // PER_MILLION, -(-point * high_ratio // PER_MILLION)
     if partial_estimate.replayed is None:
         # The allocated bytes are a point, unless the model itself is only roughly known.

@@ -1,0 +1,34 @@
+"""Classes of replayed answers, by how much of their segments no tensor fills.
+
+The replay errs by whole segments: one more or one less, as a block is split or not. So what is
+full errs less than what is not, and small jobs, of few segments, more than large ones.
+"""
+
+from service.estimator.values.units import GIB
+
+WHOLE_KINDS = frozenset({"training", "adapters", "inference"})
+"""Kinds of answers whose questions were traced or recorded whole, on one stream."""
+TENSORS_CLASS = "tensors of a pass"
+"""Of these the allocated bytes are counted alike, operation by operation."""
+_SMALL_BYTES = 2 * GIB
+SMALL_CLASS = "replayed, below 2 GiB"
+_CLASSES = (
+    (3, "replayed, at most 3 % spare"),
+    (8, "replayed, at most 8 % spare"),
+    (100, "replayed, more spare"),
+)
+"""The highest percentage of the reserved bytes that the peak leaves free, and its class."""
+REPLAY_CLASSES = (SMALL_CLASS, *(name for _, name in _CLASSES))
+
+
+def select_allocated_class(kind: str) -> str:
+    """Return the class of a kind's allocated bytes."""
+    return TENSORS_CLASS if kind in WHOLE_KINDS else kind
+
+
+def select_replay_class(allocated_bytes: int, reserved_bytes: int) -> str:
+    """Return the class of an answer whose allocator was replayed."""
+    if reserved_bytes < _SMALL_BYTES:
+        return SMALL_CLASS
+    percent = 100 * (reserved_bytes - allocated_bytes) / reserved_bytes
+    return next(name for highest, name in _CLASSES if percent <= highest)
