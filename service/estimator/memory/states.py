@@ -6,7 +6,7 @@ Source: ZeRO, arXiv:1910.02054, section 5.
 from dataclasses import dataclass
 
 from service.estimator.memory.adapter_bases import base_bytes
-from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer
+from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
 from service.estimator.memory.optimizers.tensors import (
     TrainedTensor,
     count_row_elements,

@@ -160,7 +160,6 @@ class TrainWorkload:
     method: Method = Method.FULL
     precision: Precision = field(default_factory=lambda: POLICIES["bf16_mixed"])
     optimizer: str = OptimizerName.ADAMW
-    """An ``OptimizerName``."""
     activation_checkpointing: Checkpointing = Checkpointing.NONE
     attention: Attention = Attention.SDPA
     loss: Loss = Loss.FULL_LOGITS

@@ -8,11 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from service.estimator.memory.allocator.replay import JobTensors
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS, Buckets
 from service.estimator.memory.optimizers.events import StepEvents, unroll
-from service.estimator.memory.optimizers.table import (
-    STEP_COUNT_BYTES,
-    Optimizer,
-    resolve_optimizer,
-)
+from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
+from service.estimator.memory.optimizers.table import resolve_optimizer
 from service.estimator.memory.optimizers.tensors import TrainedTensor, list_tensors, split_rows
 from service.estimator.memory.states import TrainStates, group_stepped_tensors, list_local_tensors
 from service.estimator.memory.trained import Shards, TrainedParameters

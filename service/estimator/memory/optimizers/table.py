@@ -3,29 +3,16 @@
 Each has its states per tensor, the temporaries of its step, and the source of both.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from service.estimator.memory.optimizers import rules, steps
-from service.estimator.memory.optimizers.events import (
-    StepEvents,
-    StepRecorder,
-    record_events,
-    record_peak,
-)
-from service.estimator.memory.optimizers.rules import StateRule, StepRule
-from service.estimator.memory.optimizers.tensors import TrainedTensor
+from service.estimator.memory.optimizers.optimizer import Optimizer
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.optimizers import OptimizerName as Name
 from service.estimator.values.workload import Framework, TrainWorkload
-
-STEP_COUNT_BYTES = 4
-"""A fused optimizer keeps one fp32 step count per tensor on the device."""
-
-LOOP_TEMPORARIES = 2
-"""Tensors of the size of the one that torch.optim's plain AdamW loop is at."""
 
 _TORCH = "torch.optim 2.13, counted on traces"
 _BITSANDBYTES = "bitsandbytes 0.50 optim/optimizer.py: blocks of 256, fp32 below 4096 elements"
@@ -34,80 +21,6 @@ _TORCHAO = (
     "tensor"
 )
 _TRAINER = "transformers 5.23 trainer.py create_optimizer, trainer_optimizer.py"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimizer:
-    """Memory needs of one optimizer.
-
-    ``num_states`` tensors of the weights' shape in the policy's optimizer dtype; None where
-    ``states`` looks at each tensor. ``whole_tensors``: its step works on whole matrices, which no
-    rank has once they are sharded.
-    """
-
-    name: Name
-    num_states: int | None = None
-    states: StateRule
-    per_element_temporaries: int | None = None
-    """Elements of temporaries per stepped element, where the step comes to that."""
-    record: StepRecorder | None = None
-    """Records the step's tensors one by one; None where ``step`` knows their bytes alone."""
-    step: StepRule | None = None
-    step_formula: str = "in place"
-    shared_bytes: int = 0
-    step_counts_on_device: bool = False
-    whole_tensors: bool = False
-    trainer_states: StateRule | None = None
-    """States as HF's Trainer makes them, where these are others."""
-    fp32_tables: bool = False
-    """Whether embeddings have 32-bit states beside 8-bit ones."""
-    source: str = _TORCH
-
-    @property
-    def temporaries_of_one(self) -> int | None:
-        """Elements of temporaries per element of a tensor stepped alone.
-
-        None where its shape matters.
-        """
-        if self.per_element_temporaries is not None:
-            return self.per_element_temporaries
-        if self.num_states is not None:
-            return LOOP_TEMPORARIES
-        return 0 if self.record is None and self.step is None else None
-
-    def state_bytes(self, tensors: Sequence[TrainedTensor], width: int) -> int:
-        """Return the bytes of all states of a rank's tensors on the device.
-
-        ``width`` is that of the policy's optimizer dtype.
-        """
-        return self.shared_bytes + sum(
-            sum(self.states(tensor, width).device) * tensor.count for tensor in tensors
-        )
-
-    def managed_bytes(self, tensors: Sequence[TrainedTensor], width: int) -> int:
-        """Return the bytes of the states that lie in managed memory."""
-        return sum(sum(self.states(tensor, width).managed) * tensor.count for tensor in tensors)
-
-    def step_bytes(self, tensors: Sequence[TrainedTensor], width: int) -> int:
-        """Return the highest bytes of temporaries of a step."""
-        if self.per_element_temporaries is not None:
-            elements = sum(tensor.numel * tensor.count for tensor in tensors)
-            return self.per_element_temporaries * elements * width
-        if self.record is not None:
-            return record_peak(self.record, tensors, width)
-        return 0 if self.step is None else self.step(tensors, width)
-
-    def list_events(self, tensors: Sequence[TrainedTensor], width: int) -> StepEvents:
-        """Return what a step allocates and frees, in order.
-
-        Two halves stand for tensors of which the bytes alone are known. Lists of all tensors are
-        the caller's.
-        """
-        if self.record is not None:
-            return record_events(self.record, tensors, width)
-        total = self.step_bytes(tensors, width)
-        halves = (total // 2, total - total // 2)
-        return StepEvents(sizes=halves, order=(0, 1, ~0, ~1)) if total else StepEvents()
 
 
 def _make_plain(
@@ -169,6 +82,7 @@ _TORCH_OPTIMIZERS = (
         states=partial(rules.list_elementwise, num_states=2),
         record=steps.record_adamw_loop,
         step_formula="square root and quotient of one tensor, and the quotient of the one before",
+        source=_TORCH,
     ),
     _make_plain(Name.SGD, 0),
     _make_plain(Name.SGD_MOMENTUM, 1),

@@ -136,19 +136,6 @@ def test_unknown_word_names_the_nearest(path: str, value: str, nearest: str) -> 
     assert "Known:" in message
 
 
-@pytest.mark.parametrize(
-    ("word", "nearest"),
-    [("lomo", "sgd"), ("grokadamw", "adamw_loop"), ("galore_adafactor", "galore_adamw")],
-)
-def test_an_optimizer_without_a_term_is_refused_with_the_reason(word: str, nearest: str) -> None:
-    """A name that transformers knows is no slip of the pen: it is told why it is refused."""
-    field, message, hint = refusal(changed("workload.optimizer", word))
-
-    assert (field, hint) == ("workload.optimizer", nearest)
-    assert message.startswith(f"optimizer {word!r} has no term: ")
-    assert message.endswith(f"The nearest is {nearest}.")
-
-
 def test_missing_field_is_named() -> None:
     """What a request must say is named with its path."""
     body = changed("workload", {"task": "train"})
