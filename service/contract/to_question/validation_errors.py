@@ -90,7 +90,7 @@ def _classify(
 
 
 def _find_refusal(types: list[inspect.Type], word: str) -> tuple[str, str] | None:
-    """Return why a vocabulary refuses a word that it knows, and the nearest of its own."""
+    """Return why a known word is refused, and the nearest."""
     for kind in types:
         if isinstance(kind, inspect.EnumType) and kind.cls is OptimizerName:
             unmodelled = UNMODELLED.get(word)

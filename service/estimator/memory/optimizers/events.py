@@ -46,7 +46,7 @@ class StepLog:
                 self._live_bytes -= self.sizes[place]
 
     def rebind(self, place: int | None, num_bytes: int) -> int:
-        """Allocate a tensor for a name, then free the one that it had."""
+        """Allocate a tensor, then free the one before it."""
         rebound = self.make(num_bytes)
         self.drop(place)
         return rebound

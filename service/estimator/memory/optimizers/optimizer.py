@@ -60,7 +60,7 @@ class Optimizer:
         return 0 if self.record is None and self.step is None else None
 
     def state_bytes(self, tensors: Sequence[TrainedTensor], width: int) -> int:
-        """Return the bytes of all states of a rank's tensors on the device.
+        """Return the bytes of a rank's states on the device.
 
         ``width`` is that of the policy's optimizer dtype.
         """

@@ -13,9 +13,9 @@ from service.estimator.values.units import ceil_div
 
 
 class TensorStates(NamedTuple):
-    """Bytes of every state of one tensor, in the order in which they are made.
+    """Bytes of every state of one tensor.
 
-    ``managed`` ones lie in managed memory, beside the allocator.
+    They are in the order in which they are made; ``managed`` ones lie in managed memory, beside the allocator.
     """
 
     device: tuple[int, ...] = ()
@@ -112,7 +112,10 @@ def list_rows_and_columns(tensor: TrainedTensor, _: int) -> TensorStates:
 
 
 def list_rows_and_columns_torch(tensor: TrainedTensor, width: int) -> TensorStates:
-    """Return the states of torch.optim's Adafactor, which have the dtype of the weights."""
+    """Return the states of torch.optim's Adafactor.
+
+    They have the dtype of the weights.
+    """
     return TensorStates(_list_factors(tensor, width))
 
 
