@@ -15,7 +15,8 @@ from service.estimator.values.units import ceil_div
 class TensorStates(NamedTuple):
     """Bytes of every state of one tensor.
 
-    They are in the order in which they are made; ``managed`` ones lie in managed memory, beside the allocator.
+    They are in the order in which they are made; ``managed`` ones lie in managed memory, beside
+    the allocator.
     """
 
     device: tuple[int, ...] = ()

@@ -93,6 +93,6 @@ def is_vector(tensor: TrainedTensor) -> bool:
 
 
 def count_factors(tensor: TrainedTensor) -> tuple[int, int]:
-    """Return the elements of a matrix' row and column means, of all in a stack."""
+    """Return the elements of row and column means."""
     *outer, rows, columns = tensor.shape
     return prod(outer) * rows, prod(outer) * columns
