@@ -11,6 +11,7 @@ from tests.accuracy.published.report import score_all, text
 from tests.accuracy.published.rows import published_cases
 from tests.accuracy.report import text_report
 from tests.accuracy.scoring import score_everything
+from tests.accuracy.times import report as times
 
 
 def main() -> None:
@@ -27,7 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     scores, published = score_everything(), score_all(published_cases())
     sys.stdout.write(text_report(scores))
-    sys.stdout.write(f"\n{text(published)}\n{after.text()}")
+    sys.stdout.write(f"\n{text(published)}\n{after.text()}\n{times.format_text()}")
     if arguments.write:
         for path, content in pages(scores, published).items():
             path.write_text(content)

@@ -7,14 +7,16 @@ from tests.accuracy.picture import scatter
 from tests.accuracy.published.report import Published, markdown
 from tests.accuracy.report import markdown_report
 from tests.accuracy.scoring import Scores
+from tests.accuracy.times import report as times
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def pages(scores: Scores, published: Published) -> dict[Path, str]:
     """Return what each file must hold."""
+    parts = (markdown_report(scores), after.markdown(), times.format_markdown())
     return {
-        _DOCS / "accuracy.md": f"{markdown_report(scores)}\n{after.markdown()}",
+        _DOCS / "accuracy.md": "\n".join(parts),
         _DOCS / "accuracy.svg": scatter(scores),
         _DOCS / "published.md": markdown(published),
     }
