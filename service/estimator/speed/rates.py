@@ -88,7 +88,7 @@ _HOPPER = Rates(
     update_16_bit=0.49,
     launch_s=28e-6,
     view_s=13.4e-6,
-    ungraphed=0.8,
+    ungraphed=0.7,
     network_bytes_per_second=400 * GBIT,
 )
 _H200 = replace(_HOPPER, launch_s=23.5e-6, view_s=11.3e-6)
