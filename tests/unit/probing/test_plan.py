@@ -109,7 +109,7 @@ def test_full_depth_runs_the_whole_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("free_gib", "slow", "depths"), [(80, 1, [16]), (10, 1, [2, 3]), (80, 2000, [2, 3])]
+    ("free_gib", "slow", "depths"), [(80, 1, [16]), (10, 1, [2, 3, 4]), (80, 2000, [2, 3])]
 )
 def test_a_gpu_runs_every_layer_that_fits_it_in_time(
     free_gib: int, slow: int, depths: list[int]
