@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
 from service.estimator.tape.loops import RECORDED, Loop
 from service.estimator.tape.nodes import Parameter, Value
@@ -25,7 +26,7 @@ class Events:
     An event ``i`` allocates storage ``i``, an event ``~i`` frees it. ``kinds[i]`` is the index of
     the storage's size in ``sizes``. ``gradients`` are the storages that stay as gradients until the
     optimizer's step is over; ``shards`` of them have no size of their own: so many elements, cut
-    over the ranks.
+    over the ranks. ``buffers`` are sized by the GPU, and have no size where it is unknown.
     """
 
     sizes: tuple[Size, ...]
@@ -33,6 +34,7 @@ class Events:
     order: tuple[int, ...]
     gradients: frozenset[int]
     shards: tuple[tuple[int, int], ...]
+    buffers: tuple[tuple[int, KernelBuffer], ...] = ()
 
 
 class LoggingTape(Tape):
@@ -62,6 +64,8 @@ class LoggingTape(Tape):
         self._order: list[int] = []
         self._gradients: list[int] = []
         self._shards: list[tuple[int, int]] = []
+        self._buffers: list[tuple[int, KernelBuffer]] = []
+        self._workspaces: set[tuple[BufferKind, bool]] = set()
 
     def events(self) -> Events:
         """Return the logged events."""
@@ -71,6 +75,7 @@ class LoggingTape(Tape):
             order=tuple(self._order),
             gradients=frozenset(self._gradients),
             shards=tuple(self._shards),
+            buffers=tuple(self._buffers),
         )
 
     def allocate(self, category: Category, size: Size) -> Storage:
@@ -151,6 +156,33 @@ class LoggingTape(Tape):
             index = self._log_allocation(sizes.ZERO)
             self._shards.append((index, elements))
             self._gradients.append(index)
+
+    def use_workspace(self, *, has_bias: bool = False) -> None:
+        """Log the workspaces of a thread's first product.
+
+        Backward runs in a thread of its own, with handles of its own.
+        """
+        if self.stopped:
+            return
+        in_backward = self._running_node is not None
+        kinds = (BufferKind.CUBLAS, *([BufferKind.CUBLASLT] if has_bias else []))
+        for kind in kinds:
+            if (kind, in_backward) not in self._workspaces:
+                self._workspaces.add((kind, in_backward))
+                self._log_buffer(KernelBuffer(kind, sizes.ZERO, sizes.ZERO))
+
+    def use_reduction(self, outputs: Size, total: Size) -> None:
+        """Log a sum's buffer, which lives as long as its kernel."""
+        count = outputs[0]
+        if self.stopped or not count or any(outputs[1:]):
+            return
+        rows = sizes.count_rows(total, count)
+        self._order.append(~self._log_buffer(KernelBuffer(BufferKind.REDUCTION, outputs, rows)))
+
+    def _log_buffer(self, buffer: KernelBuffer) -> int:
+        index = self._log_allocation(sizes.ZERO)
+        self._buffers.append((index, buffer))
+        return index
 
     def _log_allocation(self, size: Size) -> int:
         index, kind = len(self._kinds), self._sizes.get(size)

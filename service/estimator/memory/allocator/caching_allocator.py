@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from service.estimator.memory.allocator.addresses import AddressSpace
 from service.estimator.values.workload import Allocator
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class CachingAllocator:
         self.reserved: i64 = 0
         self.allocated: i64 = 0
         self.highest: i64 = 0
-        self._next_address: i64 = 0
+        self._addresses: AddressSpace = AddressSpace()
 
     def get_pool(self, size: i64) -> Pool:
         """Return the pool for blocks of a size."""
@@ -251,8 +252,7 @@ class CachingAllocator:
         )
         if pool.is_small:
             segment = _SMALL_SEGMENT
-        pool.insert(Block(self._next_address, segment))
-        self._next_address += segment + 1
+        pool.insert(Block(self._addresses.take(segment), segment))
         self.reserved += segment
 
 

@@ -13,6 +13,7 @@ from service.estimator.memory.allocator.caching_allocator import (
     CancelCheck,
     make_allocator,
 )
+from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.tape.sizes import Size
@@ -38,6 +39,10 @@ class JobTensors:
     temporaries: tuple[tuple[int, ...], ...]
     gradient_bytes: int
     gradient_shards: int
+    dropped: tuple[int, ...] = ()
+    """Tensors that loading makes and drops, last of all: the head of a model that ties it, built on
+    the GPU.
+    """
     backward: tuple[int, ...] = ()
     """Buffers of communication that live through backward, held here from the start of their micro
     batch.
@@ -49,13 +54,14 @@ class ReplayResult:
     """Reserved and allocated peaks of a replay.
 
     They are the memory that the allocator took from the GPU, the highest sum of blocks in use, and
-    the same peak as a sum of tensors.
+    the same peak as a sum of tensors. ``workspace_bytes`` of it are workspaces of libraries.
     """
 
     kind: Allocator
     reserved_bytes: int
     allocated_bytes: int
     peak_bytes: int
+    workspace_bytes: int = 0
 
 
 def replay(
@@ -64,18 +70,22 @@ def replay(
     passes: Sequence[Events],
     values: Size,
     check: CancelCheck = lambda: None,
+    kernels: KernelBuffers | None = None,
 ) -> tuple[int, int]:
     """Return a job's reserved bytes and its highest sum of blocks.
 
     The job's step is ``passes``, both are in bytes. ``values`` are those of the monomials;
-    ``check`` is called now and then, and may raise.
+    ``check`` is called now and then, and may raise. ``kernels`` size the buffers of a known GPU.
     """
     allocator = make_allocator(kind)
     allocator.allocate_all(tensors.loaded)
-    priced = [_count_blocks(events, tensors, values) for events in passes]
+    allocator.free_all(allocator.allocate_all(tensors.dropped))
+    priced = [_count_blocks(events, tensors, values, kernels) for events in passes]
     for step in range(STEPS):
         gradients: list[Block] = []
-        for events, blocks in zip(passes, priced, strict=True):
+        for index, (events, blocks) in enumerate(zip(passes, priced, strict=True)):
+            if step or index:
+                _drop_workspaces(events, blocks)
             buffers = allocator.allocate_all(tensors.backward)
             gradients += _replay_pass(allocator, events, blocks, check)
             allocator.free_all(buffers)
@@ -90,7 +100,27 @@ def replay(
     return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 
 
-def _count_blocks(events: Events, tensors: JobTensors, values: Size) -> list[int]:
+def _drop_workspaces(events: Events, blocks: list[int]) -> None:
+    """Size workspaces at nothing: an earlier pass has made them."""
+    for index, buffer in events.buffers:
+        if buffer.stays:
+            blocks[index] = 0
+
+
+def count_workspace_bytes(
+    passes: Sequence[Events], values: Size, kernels: KernelBuffers | None
+) -> int:
+    """Return the bytes of the workspaces that a job's passes make."""
+    if kernels is None:
+        return 0
+    return sum(
+        kernels.count_bytes(buffer, values) for _, buffer in passes[0].buffers if buffer.stays
+    )
+
+
+def _count_blocks(
+    events: Events, tensors: JobTensors, values: Size, kernels: KernelBuffers | None
+) -> list[int]:
     """Return the size of every storage in blocks."""
     priced = [-(-sizes.evaluate(size, values) // BLOCK_BYTES) for size in events.sizes]
     blocks = [priced[kind] for kind in events.kinds]
@@ -98,6 +128,13 @@ def _count_blocks(events: Events, tensors: JobTensors, values: Size) -> list[int
         blocks[index] = -(
             -elements * tensors.gradient_bytes // (tensors.gradient_shards * BLOCK_BYTES)
         )
+    if kernels is not None:
+        sized = {
+            buffer: -(-kernels.count_bytes(buffer, values) // BLOCK_BYTES)
+            for buffer in {buffer for _, buffer in events.buffers}
+        }
+        for index, buffer in events.buffers:
+            blocks[index] = sized[buffer]
     return blocks
 
 
@@ -106,6 +143,9 @@ def _replay_pass(
 ) -> list[Block]:
     """Replay one pass; return its gradients and free the rest."""
     live = allocator.run(events.order, blocks, check)
+    for index, buffer in events.buffers:
+        if buffer.stays:
+            live.pop(index, None)
     gradients = [live.pop(index) for index in tuple(live) if index in events.gradients]
     allocator.free_all(live.values())
     return gradients

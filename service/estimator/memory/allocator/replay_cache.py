@@ -7,7 +7,13 @@ from copy import copy
 from dataclasses import replace
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
-from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
+from service.estimator.memory.allocator.kernel_buffers import KernelBuffers, find_kernel_buffers
+from service.estimator.memory.allocator.replay import (
+    JobTensors,
+    ReplayResult,
+    count_workspace_bytes,
+    replay,
+)
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import (
@@ -19,6 +25,7 @@ from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.stored_recordings import RecordingStore, load_training_log
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
+from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.workload import Allocator, TrainWorkload
@@ -69,26 +76,42 @@ class ReplayCache:
         return shared
 
     def replay_training(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        layout: Layout,
+        timeline: Timeline,
+        device: Device | None = None,
     ) -> ReplayResult | None:
-        """Return the allocator's replay of a training job.
+        """Return the allocator's replay of a training job on a GPU.
 
         None where the order of its allocations is not known.
         """
-        key = (model.spec, model.quantization, workload, layout)
+        kernels = None if device is None else find_kernel_buffers(device)
+        key = (model.spec, model.quantization, workload, layout, kernels)
         entry = self._replays.get(key)
         if entry is None:
-            entry = self._replays.store(key, (self._replay(model, workload, layout, timeline),))
+            replayed = self._replay(model, workload, layout, timeline, kernels)
+            entry = self._replays.store(key, (replayed,))
         return entry[0]
 
     def _replay(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        layout: Layout,
+        timeline: Timeline,
+        kernels: KernelBuffers | None,
     ) -> ReplayResult | None:
         peak = _find_peak(timeline)
         if peak > MAX_BYTES:
             return None
         setup = timeline.static_memory.setup
-        config = build_setup_pass(setup, resolve_batch_shape(model, workload))
+        config = replace(
+            build_setup_pass(setup, resolve_batch_shape(model, workload)),
+            on_gpu=kernels is not None,
+            cudnn=kernels is not None and kernels.prefers_cudnn,
+        )
         first = replace(config, accumulating=False)
         passes = (
             [first, config]
@@ -98,14 +121,17 @@ class ReplayCache:
         tensors = self._list_tensors(model, workload, layout, timeline)
         values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
-        reserved, allocated = replay(kind, tensors, logs, values, self._check)
+        reserved, allocated = replay(kind, tensors, logs, values, self._check, kernels)
+        workspaces = count_workspace_bytes(logs, values, kernels)
+        allocated -= workspaces
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
             return None
         return ReplayResult(
             kind=kind,
-            reserved_bytes=max(reserved, peak),
+            reserved_bytes=max(reserved, peak + workspaces),
             allocated_bytes=allocated,
             peak_bytes=peak,
+            workspace_bytes=workspaces,
         )
 
     def _list_tensors(

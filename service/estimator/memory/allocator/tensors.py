@@ -133,7 +133,7 @@ def _iter_states(optimizer: Optimizer, total: int, stepped: Sequence[int]) -> It
     """
     states_per_tensor = optimizer.num_states if optimizer.num_states is not None else DEFAULT_STATES
     count = STEP_COUNT_BYTES if optimizer.step_counts_on_device else 0
-    for size in split_bytes(total, stepped):
+    for size in split_bytes(total - count * len(stepped), stepped):
         yield count
         yield from [size // states_per_tensor] * states_per_tensor
 
