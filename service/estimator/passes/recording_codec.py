@@ -72,8 +72,11 @@ def decode_events(data: bytes) -> Events:
         gradients=frozenset(header["gradients"]),
         shards=tuple((index, elements) for index, elements in header["shards"]),
         buffers=tuple(
-            (index, KernelBuffer(BufferKind(kind), _to_size(outputs), _to_size(rows)))
-            for index, (kind, outputs, rows) in header["buffers"]
+            (
+                KernelBuffer(BufferKind(kind), _to_size(outputs), _to_size(rows), table_rows),
+                tuple(indices),
+            )
+            for (kind, outputs, rows, table_rows), indices in header["buffers"]
         ),
     )
 

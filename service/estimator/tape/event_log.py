@@ -6,7 +6,7 @@ here, and nothing of it is made unless an answer replays the allocator. Of long 
 at both ends are recorded; ``unrolling`` writes out those between them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from service.estimator.tape import sizes
@@ -34,7 +34,17 @@ class Events:
     order: tuple[int, ...]
     gradients: frozenset[int]
     shards: tuple[tuple[int, int], ...]
-    buffers: tuple[tuple[int, KernelBuffer], ...] = ()
+    buffers: tuple[tuple[KernelBuffer, tuple[int, ...]], ...] = ()
+
+
+def group_buffers(
+    buffers: Iterable[tuple[int, KernelBuffer]],
+) -> tuple[tuple[KernelBuffer, tuple[int, ...]], ...]:
+    """Return each buffer with the storages that are such."""
+    groups: dict[KernelBuffer, list[int]] = {}
+    for index, buffer in buffers:
+        groups.setdefault(buffer, []).append(index)
+    return tuple((buffer, tuple(indices)) for buffer, indices in groups.items())
 
 
 class LoggingTape(Tape):
@@ -75,7 +85,7 @@ class LoggingTape(Tape):
             order=tuple(self._order),
             gradients=frozenset(self._gradients),
             shards=tuple(self._shards),
-            buffers=tuple(self._buffers),
+            buffers=group_buffers(self._buffers),
         )
 
     def allocate(self, category: Category, size: Size) -> Storage:
@@ -178,6 +188,11 @@ class LoggingTape(Tape):
             return
         rows = sizes.count_rows(total, count)
         self._order.append(~self._log_buffer(KernelBuffer(BufferKind.REDUCTION, outputs, rows)))
+
+    def use_embedding_sums(self, width: int, indices: Size, table_rows: int) -> None:
+        """Log the sums that an embedding's gradient is put together from."""
+        buffer = KernelBuffer(BufferKind.EMBEDDING, sizes.constant(width), indices, table_rows)
+        self._order.append(~self._log_buffer(buffer))
 
     def _log_buffer(self, buffer: KernelBuffer) -> int:
         index = self._log_allocation(sizes.ZERO)

@@ -18,16 +18,22 @@ class BufferKind(StrEnum):
     """That of its cuBLASLt handle, made at its first product with a bias."""
     REDUCTION = "reduction"
     """Partial sums of a sum over rows that several thread blocks share."""
+    EMBEDDING = "embedding"
+    """Sums of an embedding's gradient, by stretches of equal indices."""
 
 
 class KernelBuffer(NamedTuple):
-    """A buffer, and for a sum its outputs and the rows it adds up."""
+    """A buffer, and the outputs and rows of a sum.
+
+    An embedding has a row for each index, and outputs as wide as its table.
+    """
 
     kind: BufferKind
     outputs: Size
     rows: Size
+    table_rows: int = 0
 
     @property
     def stays(self) -> bool:
         """Whether the process keeps it."""
-        return self.kind is not BufferKind.REDUCTION
+        return self.kind in {BufferKind.CUBLAS, BufferKind.CUBLASLT}

@@ -74,13 +74,16 @@ class StorageCounter:
         return other
 
     def use_workspace(self, *, has_bias: bool = False) -> None:
-        """Note a product: a thread's first one makes the workspace of its library.
+        """Note a product.
 
-        ``has_bias``: the bias is added by cuBLASLt.
+        A thread's first one makes the workspace of its library; ``has_bias``: cuBLASLt's too.
         """
 
     def use_reduction(self, outputs: Size, total: Size) -> None:
         """Note a sum of ``total`` elements over rows of ``outputs``."""
+
+    def use_embedding_sums(self, width: int, indices: Size, table_rows: int) -> None:
+        """Note the gradient of a table of ``table_rows`` rows, ``width`` elements each."""
 
     def gather(self, elements: int, bytes_each: int) -> list[Storage]:
         """Return the gathered parameters of a unit, so many elements in all."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import add, sub
 from typing import NamedTuple
 
-from service.estimator.tape.event_log import Events
+from service.estimator.tape.event_log import Events, group_buffers
 from service.estimator.tape.kernel_buffers import KernelBuffer
 from service.estimator.tape.loops import LAST_LEADING, RECORDED, TEMPLATE, Loop
 
@@ -44,6 +44,14 @@ class _Allocation(NamedTuple):
     is_gradient: bool
     shard: int | None
     buffer: KernelBuffer | None
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is a workspace.
+
+        The first block alone has it, and nothing releases it.
+        """
+        return self.buffer is not None and self.buffer.stays
 
 
 class _Release(NamedTuple):
@@ -100,22 +108,22 @@ def _iter_actions(events: Events, slices: Sequence[_LogSlice]) -> Iterator[list[
     """Yield the actions of each slice, independent of its block number."""
     allocations: dict[int, _Release] = {}
     num_allocations: dict[tuple[int, int, int], int] = defaultdict(int)
-    shards, buffers = dict(events.shards), dict(events.buffers)
+    shards = dict(events.shards)
+    buffers = {index: buffer for buffer, indices in events.buffers for index in indices}
     for loop, phase, block, begin, end in slices:
         actions: list[_Action] = []
         count = num_allocations[loop, phase, block]
         for event in events.order[begin:end]:
             if event >= 0:
-                allocations[event] = _Release(loop, phase, block, count)
-                count += 1
-                actions.append(
-                    _Allocation(
-                        events.kinds[event],
-                        event in events.gradients,
-                        shards.get(event),
-                        buffers.get(event),
-                    )
+                action = _Allocation(
+                    events.kinds[event],
+                    event in events.gradients,
+                    shards.get(event),
+                    buffers.get(event),
                 )
+                actions.append(action)
+                allocations[event] = _Release(loop, phase, block, count)
+                count += not action.stays
                 continue
             release = allocations[~event]
             if release.loop == loop != _OUTSIDE:
@@ -169,7 +177,7 @@ def _write_log(events: Events, loops: Sequence[Loop], log: _Log) -> Events:
         order=tuple(writer.order),
         gradients=frozenset(writer.gradients),
         shards=tuple(writer.shards),
-        buffers=tuple(writer.buffers),
+        buffers=group_buffers(writer.buffers),
     )
 
 
@@ -185,6 +193,7 @@ class _Writer:
         self.shards: list[tuple[int, int]] = []
         self.buffers: list[tuple[int, KernelBuffer]] = []
         self._outside: list[int] = []
+        self._workspaces: list[int] = []
         self._starts: dict[tuple[int, int, int], int] = {}
         """The first storage that a block makes in a phase; the others follow it."""
 
@@ -196,7 +205,9 @@ class _Writer:
                 self.order.append(~self._find_storage(action, log_slice.loop, block_index))
                 continue
             number = len(self.kinds)
-            if log_slice.loop == _OUTSIDE:
+            if action.stays:
+                self._workspaces.append(number)
+            elif log_slice.loop == _OUTSIDE:
                 self._outside.append(number)
             self.order.append(number)
             self.kinds.append(action.kind)
@@ -247,4 +258,8 @@ class _Writer:
             if release.loop == loop
             else self.loops[release.loop].get_block_index(release.block)
         )
-        return self._starts[release.loop, release.phase, block] + release.position
+        start = self._starts[release.loop, release.phase, block]
+        number = start + release.position
+        for workspace in self._workspaces:
+            number += start <= workspace <= number
+        return number

@@ -19,6 +19,7 @@ _VECTOR = 4
 _WARP = 32
 _LEAST_VALUES, _MOST_VALUES = 16, 256
 _SUM_BYTES = 4
+_UNSORTED_INDICES, _INDICES_PER_SUM = 3072, 10
 _THREADS_PER_PROCESSOR = 2048
 
 
@@ -37,14 +38,14 @@ class KernelBuffers:
             return self.cublas_bytes
         if buffer.kind is BufferKind.CUBLASLT:
             return CUBLASLT_BYTES
-        rows = sizes.evaluate(buffer.rows, values)
-        return count_reduction_bytes(
-            sizes.evaluate(buffer.outputs, values), rows, self.num_processors
-        )
+        outputs, rows = (sizes.evaluate(size, values) for size in (buffer.outputs, buffer.rows))
+        if buffer.kind is BufferKind.EMBEDDING:
+            return count_embedding_bytes(outputs, rows, buffer.table_rows)
+        return count_reduction_bytes(outputs, rows, self.num_processors)
 
 
 def find_kernel_buffers(device: Device) -> KernelBuffers | None:
-    """Return a GPU's properties, None for one that the table lacks or that is not NVIDIA's."""
+    """Return the properties of an NVIDIA GPU that the table has."""
     return _find(device.name, device.compute_capability) if device.vendor == "nvidia" else None
 
 
@@ -62,12 +63,25 @@ def _find(gpu: str, compute_capability: str | None) -> KernelBuffers | None:
     )
 
 
-def count_reduction_bytes(outputs: int, rows: int, num_processors: int) -> int:
-    """Return the partial sums of a sum over ``rows`` rows of ``outputs`` contiguous elements.
+def count_embedding_bytes(width: int, indices: int, table_rows: int) -> int:
+    """Return the sums of an embedding's gradient.
 
-    PyTorch 2.11, ``cuda/Reduce.cuh``, ``setReduceConfig`` and ``global_memory_size``: where a
-    thread would add up 256 values and more, several thread blocks share the rows, and each of their
-    threads has a place for every output.
+    PyTorch 2.11, ``cuda/Embedding.cu`` and ``cuda/EmbeddingBackwardKernel.cu``: more than 3,072
+    indices are sorted, and each stretch of ten equal ones has a sum in fp32.
+    """
+    if indices <= _UNSORTED_INDICES:
+        return 0
+    sums = indices // _INDICES_PER_SUM + min(indices, table_rows)
+    return _SUM_BYTES * sums * ceil_div(width, _WARP) * _WARP
+
+
+def count_reduction_bytes(outputs: int, rows: int, num_processors: int) -> int:
+    """Return the bytes of a sum's partial sums.
+
+    It adds up ``rows`` rows of ``outputs`` contiguous elements (PyTorch 2.11, ``cuda/Reduce.cuh``,
+    ``setReduceConfig`` and ``global_memory_size``). Where a thread would add up 256 values and
+    more, several thread blocks share the rows, and each of their threads has a place for every
+    output.
     """
     vector = next(width for width in (_VECTOR, 2, 1) if outputs % width == 0)
     columns, threads = outputs // vector, _MAX_THREADS // vector
@@ -92,5 +106,5 @@ def count_reduction_bytes(outputs: int, rows: int, num_processors: int) -> int:
 
 
 def _round_down(number: int, limit: int) -> int:
-    """Return the largest power of two up to a number and below a limit."""
+    """Return the largest power of two within both numbers."""
     return 1 << (min(number, limit).bit_length() - 1)

@@ -3,13 +3,14 @@
 It is load, a first step that makes the optimizer's states, and a steady one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from service.estimator.memory.allocator.addresses import AscendingAddresses
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
     Block,
-    CachingAllocator,
     CancelCheck,
     make_allocator,
 )
@@ -23,6 +24,21 @@ STEPS = 2
 """The steady state: a second step finds the optimizer's states in place, and a third one repeats
 it.
 """
+
+
+class Requests(Protocol):
+    """Taker of a job's requests: an allocator."""
+
+    def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
+        """Return a block for each size in bytes that is not zero."""
+
+    def free_all(self, blocks: Iterable[Block]) -> None:
+        """Take blocks back in their order."""
+
+    def run(
+        self, order: tuple[int, ...], sizes: list[int], check: CancelCheck | None = None
+    ) -> dict[int, Block]:
+        """Allocate and free in order; return the blocks that stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +93,24 @@ def replay(
     The job's step is ``passes``, both are in bytes. ``values`` are those of the monomials;
     ``check`` is called now and then, and may raise. ``kernels`` size the buffers of a known GPU.
     """
-    allocator = make_allocator(kind)
+    # Of a GPU that nobody knows nobody knows the addresses.
+    allocator = make_allocator(kind, AscendingAddresses() if kernels is None else None)
+    replay_job(allocator, tensors, passes, values, check, kernels)
+    return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
+
+
+def replay_job(
+    allocator: Requests,
+    tensors: JobTensors,
+    passes: Sequence[Events],
+    values: Size,
+    check: CancelCheck = lambda: None,
+    kernels: KernelBuffers | None = None,
+) -> None:
+    """Make the requests of a job.
+
+    They are those of load, and of steps until they repeat.
+    """
     allocator.allocate_all(tensors.loaded)
     allocator.free_all(allocator.allocate_all(tensors.dropped))
     priced = [_count_blocks(events, tensors, values, kernels) for events in passes]
@@ -97,13 +130,12 @@ def replay(
         if step + 1 < STEPS:  # what is freed last of all changes no peak
             allocator.free_all(main)
             allocator.free_all(gradients)
-    return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 
 
 def _drop_workspaces(events: Events, blocks: list[int]) -> None:
     """Size workspaces at nothing: an earlier pass has made them."""
-    for index, buffer in events.buffers:
-        if buffer.stays:
+    for buffer, indices in events.buffers:
+        for index in indices if buffer.stays else ():
             blocks[index] = 0
 
 
@@ -114,7 +146,9 @@ def count_workspace_bytes(
     if kernels is None:
         return 0
     return sum(
-        kernels.count_bytes(buffer, values) for _, buffer in passes[0].buffers if buffer.stays
+        kernels.count_bytes(buffer, values) * len(indices)
+        for buffer, indices in passes[0].buffers
+        if buffer.stays
     )
 
 
@@ -129,22 +163,20 @@ def _count_blocks(
             -elements * tensors.gradient_bytes // (tensors.gradient_shards * BLOCK_BYTES)
         )
     if kernels is not None:
-        sized = {
-            buffer: -(-kernels.count_bytes(buffer, values) // BLOCK_BYTES)
-            for buffer in {buffer for _, buffer in events.buffers}
-        }
-        for index, buffer in events.buffers:
-            blocks[index] = sized[buffer]
+        for buffer, indices in events.buffers:
+            size = -(-kernels.count_bytes(buffer, values) // BLOCK_BYTES)
+            for index in indices:
+                blocks[index] = size
     return blocks
 
 
 def _replay_pass(
-    allocator: CachingAllocator, events: Events, blocks: list[int], check: CancelCheck
+    allocator: Requests, events: Events, blocks: list[int], check: CancelCheck
 ) -> list[Block]:
     """Replay one pass; return its gradients and free the rest."""
     live = allocator.run(events.order, blocks, check)
-    for index, buffer in events.buffers:
-        if buffer.stays:
+    for buffer, indices in events.buffers:
+        for index in indices if buffer.stays else ():
             live.pop(index, None)
     gradients = [live.pop(index) for index in tuple(live) if index in events.gradients]
     allocator.free_all(live.values())

@@ -64,6 +64,10 @@ class ReplayCache:
         # In a tuple each, because None is a result too.
         self._replays: Memo[tuple[ReplayResult | None]] = Memo(MAX_REPLAYS)
         self._check: CancelCheck = lambda: None
+        self.builds_on_gpu = False
+        """Whether models are built with random weights on the GPU itself: one that ties its head
+        makes it first, and then drops it.
+        """
 
     def with_cancellation(self, check: CancelCheck) -> "ReplayCache":
         """Return the same cache with replays that can be cancelled.
@@ -145,12 +149,12 @@ class ReplayCache:
         tensors = self._tensors.get(static)
         if tensors is not None:
             return tensors
-        return self._tensors.store(
-            static,
-            list_training_tensors(
-                model, workload, layout, static.trained, static.states, static.buckets
-            ),
+        tensors = list_training_tensors(
+            model, workload, layout, static.trained, static.states, static.buckets
         )
+        if self.builds_on_gpu and model.tied:
+            tensors = replace(tensors, dropped=tensors.loaded[:1])
+        return self._tensors.store(static, tensors)
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)

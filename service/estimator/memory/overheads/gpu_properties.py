@@ -97,7 +97,7 @@ def get_gpu_properties(device: Device) -> GpuProperties:
 
 @lru_cache(256)
 def find_gpu_properties(gpu_name: str) -> GpuProperties | None:
-    """Return the properties of a GPU of this name, None for one that the table lacks."""
+    """Return the properties of a GPU that the table has."""
     matches = [name for name in _PROPERTIES if gpu_name == name or gpu_name.startswith(f"{name}-")]
     return _PROPERTIES[max(matches, key=len)] if matches else None
 

@@ -11,6 +11,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.attention_masks import make_causal_bias, make_mask_bias
 from service.estimator.tape.ops.elementwise import (
     activate_saving_output,
     add_scalar,
@@ -99,35 +100,6 @@ def run_efficient_attention(
     )
     tape.free(lse, *masks)
     return output
-
-
-def make_mask_bias(tape: Tape, query: Value, heads: Heads) -> tuple[Value, ...]:
-    """Return the bias that SDPA makes of a boolean mask, if any."""
-    if heads.bias is None:
-        return ()
-    return (
-        Value(
-            tape.allocate(Category.ACTIVATIONS, count_bytes(heads.bias, query.dtype)),
-            heads.bias,
-            query.dtype,
-        ),
-    )
-
-
-def _make_causal_bias(tape: Tape, dtype: DType, heads: Heads) -> tuple[Value, ...]:
-    """Return the bias that the math kernel makes for causal queries.
-
-    It is for all sequences together.
-    """
-    if heads.causal_mask is None:
-        return ()
-    return (
-        Value(
-            tape.allocate(Category.ACTIVATIONS, count_bytes(heads.causal_mask, dtype)),
-            heads.causal_mask,
-            dtype,
-        ),
-    )
 
 
 def repeat_kv_heads(tape: Tape, x: Value, heads: Heads) -> Value:
@@ -259,9 +231,7 @@ def run_math_attention(tape: Tape, query: Value, key: Value, value: Value, heads
         else [tape.alias(p) for p in (query, key, value)]
     )
     scaled_query = multiply_scalar(tape, parts[0])
-    masks = make_mask_bias(tape, query, heads) or _make_causal_bias(
-        tape, scaled_query.dtype, heads
-    )
+    masks = make_mask_bias(tape, query, heads) or make_causal_bias(tape, scaled_query.dtype, heads)
     keys, values = repeat_kv_heads(tape, parts[1], heads), repeat_kv_heads(tape, parts[2], heads)
     scaled_key = multiply_scalar(tape, keys)
     weights = _multiply_heads(tape, scaled_query, scaled_key, heads, heads.scores)

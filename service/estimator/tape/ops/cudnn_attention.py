@@ -9,7 +9,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.attention_heads import Heads
-from service.estimator.tape.ops.attention_kernels import make_mask_bias
+from service.estimator.tape.ops.attention_masks import make_mask_bias
 from service.estimator.tape.ops.elementwise import chain
 from service.estimator.tape.ops.products import copy_contiguous
 from service.estimator.tape.sizes import Size
@@ -52,9 +52,10 @@ def run_cudnn_attention(tape: Tape, query: Value, key: Value, value: Value, head
     if output.node is not None:
         statistics: list[Storage] = []
         tape.save(statistics, (lse, *random))
-        *inputs, result = output.node.saved or [None]
-        if result is not None:  # they are released by name: key, logsumexp, output, philox_seed
-            output.node.saved = [*inputs, *statistics[:1], result, *statistics[1:]]
+        # They are released by name: key, query, value, logsumexp, output, philox_seed.
+        place = len(output.node.saved) - 1
+        output.node.saved[place:place] = statistics[:1]
+        output.node.saved += statistics[1:]
     tape.free(lse, *random, *masks)
     return chain(tape, output, copy_contiguous) if heads.head_major else output
 

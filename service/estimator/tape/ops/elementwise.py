@@ -38,11 +38,12 @@ def multiply(tape: Tape, left: Value, right: Value) -> Value:
     saves = [right] * left.requires_grad + [left] * right.requires_grad
 
     def backward(_: Storage) -> None:
+        # By the names of its arguments: ``other``, then ``self``.
         grads = [tape.scratch(numel, dtype) for side in (left, right) if side.requires_grad]
         tape.release_unpacked()
         for side in (left, right):
             if side.requires_grad:
-                _send_gradient(tape, side, grads.pop(0), numel)
+                _send_gradient(tape, side, grads.pop(), numel)
 
     return tape.emit(numel, dtype, inputs=(left, right), saves=saves, backward=backward)
 
@@ -181,8 +182,7 @@ def activate_saving_output(tape: Tape, x: Value) -> Value:
 def softmax(tape: Tape, x: Value) -> Value:
     """Return the softmax over the last dimension.
 
-    It is in fp32 under autocast; its output is kept. CUDA's backward multiplies it with the gradient
-    first (``softmax_backward_cuda_out``).
+    It is in fp32 under autocast; its output is kept. CUDA multiplies it with the gradient first.
     """
     source = autocast_to_fp32(tape, x)
 
@@ -192,9 +192,8 @@ def softmax(tape: Tape, x: Value) -> Value:
             tape.release(tape.scratch(source.numel, source.dtype))
         tape.send(source, grad)
 
-    y = tape.emit(
-        source.numel, source.dtype, inputs=(source,), saves_output=True, backward=backward
-    )
+    numel, dtype = source.numel, source.dtype
+    y = tape.emit(numel, dtype, inputs=(source,), saves_output=True, backward=backward)
     tape.free(source)
     return y
 

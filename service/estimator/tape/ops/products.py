@@ -133,6 +133,8 @@ def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value
 
     def backward(_: Storage) -> None:
         tape.send(table, tape.scratch(table.numel, weight.dtype))
+        width = sum(out) // max(sum(indices.numel), 1)
+        tape.use_embedding_sums(width, indices.numel, weight.numel // max(width, 1))
 
     return tape.emit(out, weight.dtype, inputs=(table,), saves=(indices,), backward=backward)
 

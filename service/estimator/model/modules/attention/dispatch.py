@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 from service.estimator.model.recording import Recording
-from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops import attention_kernels as kernels
 from service.estimator.tape.ops.attention_heads import Heads
@@ -90,18 +89,19 @@ def view_projection(
 ) -> Value:
     """Return a projection as attention reads it, head by head.
 
-    The gradient of what is rotated, or multiplied as matrices, lies head after head; fused kernels
-    return it as it lay.
+    The gradient of what is rotated, repeated, or multiplied as matrices lies head after head; fused
+    kernels return it as it lay.
     """
-    kernel = ctx.settings.attention
+    kernel, grouped = ctx.settings.attention, config.num_heads != config.num_kv_heads
     if kernel is not Kernel.EAGER:
         kernel = choose_kernel(
             kernel,
             ctx.tape.autocast or x.dtype,
-            grouped=config.num_heads != config.num_kv_heads,
+            grouped=grouped,
             masked=ctx.has_mask(config.sliding_window) or config.values is not None,
         )
-    copies = rotated or kernel in {Kernel.EAGER, Kernel.MATH}
+    repeats = grouped and kernel is Kernel.EFFICIENT
+    copies = rotated or repeats or kernel in {Kernel.EAGER, Kernel.MATH}
     return view_heads(ctx.tape, x) if copies and heads > 1 else x
 
 

@@ -106,6 +106,7 @@ class Attention:
             query, key, value = split(ctx.tape, fused, sizes)
             return query, key, value
         to_query, to_key, to_value = self.projections
+        config = self.attention_config
         query = ctx.linear(to_query, x, scope)
         if self.scaled_query:
             query = chain(ctx.tape, query, multiply_scalar)
@@ -113,23 +114,28 @@ class Attention:
         key = ctx.linear(to_key, x, scope)
         key = self._view(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
         value = ctx.linear(to_value, x, scope)
-        return query, key, view_projection(ctx, value, self.attention_config, heads=self.num_kv_heads)
+        if self._is_row(self.query_norm, self.num_heads):
+            query, key = (
+                view_projection(ctx, side, config, heads=heads, rotated=self.rotary)
+                for side, heads in ((query, self.num_heads), (key, self.num_kv_heads))
+            )
+        return query, key, view_projection(ctx, value, config, heads=self.num_kv_heads)
 
     def _view(
         self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int
     ) -> Value:
         """Return a projection head by head, normalised.
 
-        Each head is normalised on its own, or all of them in one row, as wide as the norm is.
+        Each head is normalised on its own, or all of them in one row, as wide as the norm is,
+        before any projection is viewed.
         """
-        width = heads * self.head_dim
-        is_row = norm is not None and norm.size == width
-        config = self.attention_config
-        if not is_row:
+        if not self._is_row(norm, heads):
+            config = self.attention_config
             x = view_projection(ctx, x, config, heads=heads, rotated=self.rotary)
-        if norm is not None:
-            rows = ctx.shape.tokens(width // norm.size)
-            x = chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))
-        if is_row:
-            x = view_projection(ctx, x, config, heads=heads, rotated=self.rotary)
-        return x
+        if norm is None:
+            return x
+        rows = ctx.shape.tokens(heads * self.head_dim // norm.size)
+        return chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))
+
+    def _is_row(self, norm: Norm | None, heads: int) -> bool:
+        return norm is not None and norm.size == heads * self.head_dim

@@ -119,15 +119,17 @@ class SelfAttention:
         key = ctx.linear(to_key, x, scope)
         key = self._view(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
         value = ctx.linear(to_value, x, scope)
-        if not self.clips:
-            config = self.attention_config
-            value = view_projection(ctx, value, config, heads=self.num_kv_heads)
-        if self.norms_before_value:
-            return query, key, value, []
         if self.clips:
             query, key, value = (clamp_in_place(ctx.tape, part) for part in (query, key, value))
-        query = self._normalise(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
-        key = self._normalise(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        else:
+            config = self.attention_config
+            value = view_projection(ctx, value, config, heads=self.num_kv_heads)
+        if not self.norms_before_value:
+            query = self._normalise(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
+            key = self._normalise(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        if self.clips or (self.query_norm is not None and not self.norm_each_head):
+            query = self._view_heads(ctx, query, self.num_heads)
+            key = self._view_heads(ctx, key, self.num_kv_heads)
         if self.query_norms:
             query, key = (
                 self._normalise_each_head(ctx, x, scope, norms)
@@ -138,9 +140,10 @@ class SelfAttention:
     def _view(
         self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int
     ) -> Value:
-        """Return a projection head by head, and normalised where the norm comes before the value.
+        """Return a projection head by head.
 
-        A norm over all heads takes it as it is.
+        It is normalised where the norm comes before the value; a norm over all heads takes it as
+        it is.
         """
         is_row = norm is not None and not self.norm_each_head
         if not is_row and not self.clips:
@@ -182,5 +185,4 @@ class SelfAttention:
         if norm is not None:
             rows = ctx.shape.tokens(heads if self.norm_each_head else 1)
             x = chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))
-        is_row = norm is not None and not self.norm_each_head
-        return self._view_heads(ctx, x, heads) if is_row or self.clips else x
+        return x
