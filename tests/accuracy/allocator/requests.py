@@ -111,27 +111,30 @@ class RequestLog:
     def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
         """Allocate each size in bytes that is not zero."""
         return [
-            self._allocate((size + BLOCK_BYTES - 1) // BLOCK_BYTES, "") for size in sizes if size
+            self._allocate(-(-size // BLOCK_BYTES), "outside of the pass") for size in sizes if size
         ]
 
     def free_all(self, blocks: Iterable[Block]) -> None:
         """Free blocks in their order."""
         for block in blocks:
-            self._free(block, "")
+            self._free(block, "outside of the pass")
 
     def run(
         self, order: tuple[int, ...], sizes: list[int], _check: CancelCheck | None = None
     ) -> dict[int, Block]:
         """Allocate and free in the order of events."""
         live: dict[int, Block] = {}
-        self._phase = f"step{self._num_passes}"
-        self._num_passes += 1
-        for event, origin in zip(order, self.origins, strict=True):
+        origins = self.origins
+        if len(order) == len(origins):
+            self._phase = f"step{self._num_passes}"
+            self._num_passes += 1
+        else:
+            origins = ["the optimizer"] * len(order)
+        for event, origin in zip(order, origins, strict=True):
             if event >= 0 and sizes[event]:
                 live[event] = self._allocate(sizes[event], origin)
             elif ~event in live:
                 self._free(live.pop(~event), origin)
-        self._phase += " after backward"
         return live
 
     def _allocate(self, size: int, origin: str) -> Block:

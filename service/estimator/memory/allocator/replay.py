@@ -15,6 +15,7 @@ from service.estimator.memory.allocator.caching_allocator import (
     make_allocator,
 )
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
+from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.tape.sizes import Size
@@ -45,14 +46,14 @@ class Requests(Protocol):
 class JobTensors:
     """Bytes of every tensor outside of the passes, in order.
 
-    The order is that in which they are made. ``temporaries`` are made and dropped list by list at
-    the step; ``gradient_bytes`` prices an element of a gradient shard.
+    The order is that in which they are made. ``step`` has what the optimizer makes and drops at its
+    step; ``gradient_bytes`` prices an element of a gradient shard.
     """
 
     loaded: tuple[int, ...]
     states: tuple[int, ...]
     main_gradients: tuple[int, ...]
-    temporaries: tuple[tuple[int, ...], ...]
+    step: StepEvents
     gradient_bytes: int
     gradient_shards: int
     dropped: tuple[int, ...] = ()
@@ -113,6 +114,7 @@ def replay_job(
     """
     allocator.allocate_all(tensors.loaded)
     allocator.free_all(allocator.allocate_all(tensors.dropped))
+    temporaries = [-(-size // BLOCK_BYTES) for size in tensors.step.sizes]
     priced = [_count_blocks(events, tensors, values, kernels) for events in passes]
     for step in range(STEPS):
         gradients: list[Block] = []
@@ -125,8 +127,7 @@ def replay_job(
         main = allocator.allocate_all(tensors.main_gradients)
         if step == 0:
             allocator.allocate_all(tensors.states)
-        for group in tensors.temporaries:
-            allocator.free_all(allocator.allocate_all(group))
+        allocator.run(tensors.step.order, temporaries, check)
         if step + 1 < STEPS:  # what is freed last of all changes no peak
             allocator.free_all(main)
             allocator.free_all(gradients)

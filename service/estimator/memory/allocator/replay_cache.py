@@ -93,11 +93,9 @@ class ReplayCache:
         """
         kernels = None if device is None else find_kernel_buffers(device)
         key = (model.spec, model.quantization, workload, layout, kernels)
-        entry = self._replays.get(key)
-        if entry is None:
-            replayed = self._replay(model, workload, layout, timeline, kernels)
-            entry = self._replays.store(key, (replayed,))
-        return entry[0]
+        return self._replays.get_or_make(
+            key, lambda: (self._replay(model, workload, layout, timeline, kernels),)
+        )[0]
 
     def _replay(
         self,
@@ -146,22 +144,23 @@ class ReplayCache:
         No batch and no sequence changes them.
         """
         static = timeline.static_memory
-        tensors = self._tensors.get(static)
-        if tensors is not None:
-            return tensors
+        return self._tensors.get_or_make(
+            static, lambda: self._make_tensors(model, workload, layout, timeline)
+        )
+
+    def _make_tensors(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+    ) -> JobTensors:
+        static = timeline.static_memory
         tensors = list_training_tensors(
             model, workload, layout, static.trained, static.states, static.buckets
         )
-        if self.builds_on_gpu and model.tied:
-            tensors = replace(tensors, dropped=tensors.loaded[:1])
-        return self._tensors.store(static, tensors)
+        ties = self.builds_on_gpu and model.tied
+        return replace(tensors, dropped=tensors.loaded[:1]) if ties else tensors
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)
-        events = self._logs.get(key)
-        if events is not None:
-            return events
-        return self._logs.store(key, load_training_log(model, config, self._store))
+        return self._logs.get_or_make(key, lambda: load_training_log(model, config, self._store))
 
 
 def _find_peak(timeline: Timeline) -> int:
