@@ -12,7 +12,7 @@ from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.setup import resolve_setup
 from service.estimator.memory.static import build_static_memory
 from service.estimator.memory.training_pass import build_training_pass
-from service.estimator.passes.recorder import run_training_pass
+from service.estimator.passes.recorder import run_training
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Section
@@ -76,7 +76,7 @@ def _replay(loop: RecordedLoop) -> RequestLog:
         cudnn=kernels.prefers_cudnn,
     )
     tape = OriginTape(Section.FORWARD, Mode.RECORDING, autocast=config.autocast)
-    run_training_pass(tape, model, config)
+    run_training(tape, model, config)
     static = build_static_memory(resolve_setup(model, workload, Layout()))
     tensors = list_training_tensors(
         model, workload, Layout(), static.trained, static.states, static.buckets
