@@ -122,7 +122,9 @@ def _replay(
 ) -> ReplayResult | None:
     """Return the replay of a step in the requested detail."""
     if question.detail is Detail.REPLAYED:
-        return cache.replays.replay_training(model, question.workload, question.layout, timeline)
+        return cache.replays.replay_training(
+            model, question.workload, question.layout, timeline, question.device
+        )
     if question.detail is Detail.LEAST:
         return make_minimal_replay(question.workload.allocator, timeline)
     return None

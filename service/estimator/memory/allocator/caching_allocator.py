@@ -2,10 +2,10 @@
 
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on
 one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
-counted in blocks of 512 bytes, the smallest that there are. mypyc may compile this module
-(``build_native.py``): a step's many requests depend on each other, so that none can be left out.
-Both forms are the same code, but for the search of a list: interpreted, the standard library's over
-packed keys is fastest; compiled, a loop is.
+in blocks of 512 bytes, the smallest. mypyc may compile this module (``build_native.py``): a step's
+many requests depend on each other, so that none can be left out. Both forms are the same code, but
+for the search of a list: interpreted, the standard library's over packed keys is fastest; compiled,
+a loop is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from service.estimator.memory.allocator.addresses import AddressSpace, CudaAddresses
 from service.estimator.values.workload import Allocator
 
 if TYPE_CHECKING:
@@ -166,14 +167,14 @@ def _is_below(block: Block, other: Block) -> bool:
 class CachingAllocator:
     """The allocator with segments of fixed size."""
 
-    def __init__(self) -> None:
-        """Start with nothing reserved."""
+    def __init__(self, addresses: AddressSpace | None = None) -> None:
+        """Start empty, with CUDA's addresses or others."""
         self.large = Pool(is_small=False, max_unsplit=_SMALL)
         self.small = Pool(is_small=True, max_unsplit=0)
         self.reserved: i64 = 0
         self.allocated: i64 = 0
         self.highest: i64 = 0
-        self._next_address: i64 = 0
+        self._addresses: AddressSpace = addresses if addresses is not None else CudaAddresses()
 
     def get_pool(self, size: i64) -> Pool:
         """Return the pool for blocks of a size."""
@@ -251,8 +252,7 @@ class CachingAllocator:
         )
         if pool.is_small:
             segment = _SMALL_SEGMENT
-        pool.insert(Block(self._next_address, segment))
-        self._next_address += segment + 1
+        pool.insert(Block(self._addresses.take(segment), segment))
         self.reserved += segment
 
 
@@ -295,6 +295,6 @@ class ExpandableAllocator(CachingAllocator):
         pool.insert(block)
 
 
-def make_allocator(kind: Allocator) -> CachingAllocator:
+def make_allocator(kind: Allocator, addresses: AddressSpace | None = None) -> CachingAllocator:
     """Return an empty allocator of a kind."""
-    return ExpandableAllocator() if kind is Allocator.EXPANDABLE_SEGMENTS else CachingAllocator()
+    return CachingAllocator(addresses) if kind is Allocator.DEFAULT else ExpandableAllocator()

@@ -7,7 +7,13 @@ from copy import copy
 from dataclasses import replace
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
-from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
+from service.estimator.memory.allocator.kernel_buffers import KernelBuffers, find_kernel_buffers
+from service.estimator.memory.allocator.replay import (
+    JobTensors,
+    ReplayResult,
+    count_workspace_bytes,
+    replay,
+)
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import (
@@ -19,6 +25,7 @@ from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.stored_recordings import RecordingStore, load_training_log
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
+from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.workload import Allocator, TrainWorkload
@@ -57,6 +64,10 @@ class ReplayCache:
         # In a tuple each, because None is a result too.
         self._replays: Memo[tuple[ReplayResult | None]] = Memo(MAX_REPLAYS)
         self._check: CancelCheck = lambda: None
+        self.builds_on_gpu = False
+        """Whether models are built with random weights on the GPU itself: one that ties its head
+        makes it first, and then drops it.
+        """
 
     def with_cancellation(self, check: CancelCheck) -> "ReplayCache":
         """Return the same cache with replays that can be cancelled.
@@ -69,25 +80,40 @@ class ReplayCache:
         return shared
 
     def replay_training(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        layout: Layout,
+        timeline: Timeline,
+        device: Device | None = None,
     ) -> ReplayResult | None:
-        """Return the allocator's replay of a training job.
+        """Return the allocator's replay of a training job on a GPU.
 
         None where the order of its allocations is not known.
         """
-        key = (model.spec, model.quantization, workload, layout)
+        kernels = None if device is None else find_kernel_buffers(device)
+        key = (model.spec, model.quantization, workload, layout, kernels)
         return self._replays.get_or_make(
-            key, lambda: (self._replay(model, workload, layout, timeline),)
+            key, lambda: (self._replay(model, workload, layout, timeline, kernels),)
         )[0]
 
     def _replay(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        layout: Layout,
+        timeline: Timeline,
+        kernels: KernelBuffers | None,
     ) -> ReplayResult | None:
         peak = _find_peak(timeline)
         if peak > MAX_BYTES:
             return None
         setup = timeline.static_memory.setup
-        config = build_setup_pass(setup, resolve_batch_shape(model, workload))
+        config = replace(
+            build_setup_pass(setup, resolve_batch_shape(model, workload)),
+            on_gpu=kernels is not None,
+            cudnn=kernels is not None and kernels.prefers_cudnn,
+        )
         first = replace(config, accumulating=False)
         passes = (
             [first, config]
@@ -97,14 +123,17 @@ class ReplayCache:
         tensors = self._list_tensors(model, workload, layout, timeline)
         values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
-        reserved, allocated = replay(kind, tensors, logs, values, self._check)
+        reserved, allocated = replay(kind, tensors, logs, values, self._check, kernels)
+        workspaces = count_workspace_bytes(logs, values, kernels)
+        allocated -= workspaces
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
             return None
         return ReplayResult(
             kind=kind,
-            reserved_bytes=max(reserved, peak),
+            reserved_bytes=max(reserved, peak + workspaces),
             allocated_bytes=allocated,
             peak_bytes=peak,
+            workspace_bytes=workspaces,
         )
 
     def _list_tensors(
@@ -116,11 +145,18 @@ class ReplayCache:
         """
         static = timeline.static_memory
         return self._tensors.get_or_make(
-            static,
-            lambda: list_training_tensors(
-                model, workload, layout, static.trained, static.states, static.buckets
-            ),
+            static, lambda: self._make_tensors(model, workload, layout, timeline)
         )
+
+    def _make_tensors(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+    ) -> JobTensors:
+        static = timeline.static_memory
+        tensors = list_training_tensors(
+            model, workload, layout, static.trained, static.states, static.buckets
+        )
+        ties = self.builds_on_gpu and model.tied
+        return replace(tensors, dropped=tensors.loaded[:1]) if ties else tensors
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)

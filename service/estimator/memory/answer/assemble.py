@@ -22,12 +22,14 @@ from service.estimator.memory.answer.corrections import (
     increase_context,
 )
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
+from service.estimator.memory.answer.workspaces import get_workspaces
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.overheads.overheads import (
     Overhead,
     add_overheads,
     estimate_communicators,
     get_context_overhead,
+    stack_overheads,
 )
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
@@ -49,6 +51,7 @@ class _Quantities:
     """
 
     slack: Overhead
+    workspaces: Overhead
     links: Overhead
     context: Overhead
     raised: bool
@@ -124,21 +127,33 @@ def _compute_quantities(
     """Return the reserved bytes, and what is on the device beside them."""
     allocated = partial_estimate.peak.allocated_bytes
     context, links = (
-        get_context_overhead(device.name if device is not None else ""),
+        get_context_overhead(device.name if device is not None else "", partial_estimate.kind),
         estimate_communicators(partial_estimate.linked_gpus),
     )
     context = correct_context(context, links, corrections, level)
-    unlimited_slack = correct_slack(_compute_slack(partial_estimate, level), allocated, corrections)
-    free_bytes = None if device is None else device.usable_bytes - context.point - links.point
+    workspaces = get_workspaces(device, partial_estimate.kind, partial_estimate.replayed)
+    unlimited_slack = correct_slack(
+        _compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
+    )
+    free_bytes = (
+        None
+        if device is None
+        else device.usable_bytes - context.point - links.point - workspaces.point
+    )
     slack = (
         unlimited_slack
         if free_bytes is None
         else limit_slack(unlimited_slack, allocated, free_bytes, partial_estimate.allocator)
     )
     allocated_interval = compute_allocated_interval(partial_estimate, corrections, level)
-    reserved = allocated + slack.point
+    reserved = allocated + workspaces.point + slack.point
     reserved_interval = compute_reserved_interval(
-        partial_estimate, allocated_interval, unlimited_slack, slack, corrections, level
+        partial_estimate,
+        allocated_interval,
+        stack_overheads(workspaces, unlimited_slack),
+        stack_overheads(workspaces, slack),
+        corrections,
+        level,
     )
     analytic_context = context
     if corrections is not None and corrections.device_at_least_bytes and device is not None:
@@ -147,6 +162,7 @@ def _compute_quantities(
         context = increase_context(context, reserved + context.point + links.point, seen_bytes)
     return _Quantities(
         slack=slack,
+        workspaces=workspaces,
         links=links,
         context=context,
         raised=context is not analytic_context,
@@ -242,6 +258,7 @@ def _build_components(
     if detail is Detail.NUMBERS:
         return ()
     overheads = (
+        _build_component("library_workspaces", quantities.workspaces),
         _build_component("allocator_slack", quantities.slack),
         _build_component("communication_buffers", quantities.links),
         _build_component("device_context", quantities.context),

@@ -248,7 +248,7 @@ def test_addresses_and_sizes_beyond_32_bits_are_exact(form: ModuleType) -> None:
     allocator.free_all(blocks)
 
     assert [allocator.allocate(size).address for _ in range(3)] == [
-        addresses[1],
         addresses[2],
+        addresses[1],
         addresses[0],
     ]
