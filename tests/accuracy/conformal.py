@@ -32,6 +32,8 @@ class Residual:
     group: str
     low: float
     high: float
+    model: str = ""
+    """The model, where several groups are of one."""
     blocks: float = 1.0
     """What the allocator hands out for the tensors of the answer, over their bytes."""
 

@@ -51,6 +51,8 @@ _QUANTITIES = {
     "max_memory_reserved": "reserved",
 }
 _DEVICE_QUANTITIES = frozenset({"nvidia-smi", "nvml"})
+_TRACED = "traced"
+"""No family's name: what a trace says of a replay stands for families that no GPU recorded."""
 SHOWN_LEVELS = (0.5, 0.8, 0.9)
 K = TypeVar("K")
 V = TypeVar("V")
@@ -83,25 +85,37 @@ def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
 
 
 def _recorded(scores: Sequence[RealScore]) -> Iterator[Residual]:
-    """Yield what real GPUs read over the answers; of clients the tensors hold workspaces too."""
+    """Yield what real GPUs read over the answers; of clients the tensors hold workspaces too.
+
+    Every question is a group, on whichever GPU it was asked; a model measures no width that it set.
+    """
     for score in scores:
-        group = f"gpu/{score.model}"
+        model = f"gpu/{score.model}"
+        group = f"{model}/{score.group}/{score.name}"
+        requested, reserved = score.pairs[REQUESTED], score.pairs[RESERVED]
         if score.group not in CLIENTS:
-            ratio = score.pairs[REQUESTED].ratio
             yield Residual(
                 kind=select_allocated_class(score.kind),
                 quantity="allocated",
                 group=group,
-                low=ratio,
-                high=ratio,
+                model=model,
+                low=requested.ratio,
+                high=requested.ratio,
             )
-        pair = score.pairs[RESERVED]
-        kind = _get_reserved_kind(score.kind, score.pairs[REQUESTED].answer, pair.answer)
-        yield Residual(kind=kind, quantity="reserved", group=group, low=pair.ratio, high=pair.ratio)
+        yield Residual(
+            kind=_get_reserved_kind(score.kind, score.family, requested.answer, reserved.answer),
+            quantity="reserved",
+            group=group,
+            model=model,
+            low=reserved.ratio,
+            high=reserved.ratio,
+        )
 
 
-def _get_reserved_kind(kind: str, allocated_bytes: int, reserved_bytes: int) -> str:
-    return select_replay_class(allocated_bytes, reserved_bytes) if kind in WHOLE_KINDS else kind
+def _get_reserved_kind(kind: str, family: str, allocated_bytes: int, reserved_bytes: int) -> str:
+    if kind not in WHOLE_KINDS:
+        return kind
+    return select_replay_class(family, allocated_bytes, reserved_bytes)
 
 
 def _sets_width(score: PublishedScore) -> bool:
@@ -155,7 +169,7 @@ def _traced(
         ):
             ratio = reserved / found.reserved_bytes
             kind = _get_reserved_kind(
-                found.interval_kind, found.allocated_bytes, found.reserved_bytes
+                found.interval_kind, _TRACED, found.allocated_bytes, found.reserved_bytes
             )
             yield Residual(kind=kind, quantity="reserved", group=group, low=ratio, high=ratio)
 
@@ -272,9 +286,11 @@ def _held(
     """Yield the residuals of one fold, and whether the widths that the other folds set hold
     them.
     """
-    pooled, kinds = widths_of([each for each in found if fold_of(each.group) != fold], level)
+    pooled, kinds = widths_of(
+        [each for each in found if fold_of(each.model or each.group) != fold], level
+    )
     for each in found:
-        if fold_of(each.group) == fold and each.quantity in pooled:
+        if fold_of(each.model or each.group) == fold and each.quantity in pooled:
             yield each, holds(kinds.get((each.kind, each.quantity), pooled[each.quantity]), each)
 
 

@@ -75,6 +75,7 @@ class RealScore:
     pairs: dict[str, Pair]
     kind: str
     """The kind of answer whose residuals the intervals stand on."""
+    family: str
     answered_s: float | None = None
     measured_s: float | None = None
 
@@ -174,6 +175,7 @@ def _score_client(run: ClientRun) -> RealScore:
         gpu=CLIENTS_ON,
         pairs=_pair(answer, reading.requested_bytes, reading.reserved_bytes, reading.device_bytes),
         kind=answer.interval_kind,
+        family=question.architecture.family,
         answered_s=_sum_time(throughput, output_tokens),
         measured_s=reading.seconds,
     )
@@ -190,6 +192,7 @@ def _score_sweep(run: SweepRun) -> RealScore:
         gpu=run.gpu,
         pairs=_pair(answer, measured.live_bytes, measured.reserved_bytes, measured.device_bytes),
         kind=answer.interval_kind,
+        family=evaluator.architecture.family,
     )
 
 

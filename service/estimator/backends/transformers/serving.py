@@ -92,6 +92,7 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         components=partial(build_serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         kind="inference",
+        family=model.family,
         allocator=workload.allocator,
         warnings=(
             *list_attention_warnings(model, workload.attention),

@@ -68,7 +68,9 @@ def select_reserved_kind(partial_estimate: PartialEstimate, reserved_bytes: int)
     kind = partial_estimate.kind
     if partial_estimate.replayed is None or kind not in WHOLE_KINDS:
         return kind
-    return select_replay_class(partial_estimate.peak.allocated_bytes, reserved_bytes)
+    return select_replay_class(
+        partial_estimate.family, partial_estimate.peak.allocated_bytes, reserved_bytes
+    )
 
 
 def compute_reserved_interval(

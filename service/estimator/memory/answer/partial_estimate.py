@@ -29,6 +29,8 @@ class PartialEstimate:
     gathers: bool = False
     kind: str = "training"
     """The kind of answer whose residuals make the intervals."""
+    family: str = ""
+    """The model type, whose recorded runs make the intervals of what was replayed."""
     allocator: Allocator = Allocator.DEFAULT
     replayed: ReplayResult | None = None
     host_bytes_per_node: int = 0

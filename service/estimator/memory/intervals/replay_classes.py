@@ -10,6 +10,27 @@ WHOLE_KINDS = frozenset({"training", "adapters", "inference"})
 """Kinds of answers whose questions were traced or recorded whole, on one stream."""
 TENSORS_CLASS = "tensors of a pass"
 """Of these the allocated bytes are counted alike, operation by operation."""
+RECORDED_FAMILIES = frozenset(
+    {
+        "bert",
+        "falcon",
+        "gemma3",
+        "gemma3_text",
+        "gpt2",
+        "gpt_neox",
+        "llama",
+        "mistral",
+        "olmoe",
+        "opt",
+        "phi",
+        "qwen2",
+        "qwen3",
+    }
+)
+"""Model types that ran on an H100 or H200, by which a replay of theirs is judged; of others it is
+judged by traces, whose order is not quite a GPU's.
+"""
+RECORDED_CLASS = "replayed, of recorded families"
 _SMALL_BYTES = 2 * GIB
 SMALL_CLASS = "replayed, below 2 GiB"
 _CLASSES = (
@@ -18,7 +39,6 @@ _CLASSES = (
     (100, "replayed, more spare"),
 )
 """The highest percentage of the reserved bytes that the peak leaves free, and its class."""
-REPLAY_CLASSES = (SMALL_CLASS, *(name for _, name in _CLASSES))
 
 
 def select_allocated_class(kind: str) -> str:
@@ -26,8 +46,10 @@ def select_allocated_class(kind: str) -> str:
     return TENSORS_CLASS if kind in WHOLE_KINDS else kind
 
 
-def select_replay_class(allocated_bytes: int, reserved_bytes: int) -> str:
-    """Return the class of an answer whose allocator was replayed."""
+def select_replay_class(family: str, allocated_bytes: int, reserved_bytes: int) -> str:
+    """Return the class of an answer about a model type whose allocator was replayed."""
+    if family in RECORDED_FAMILIES:
+        return RECORDED_CLASS
     if reserved_bytes < _SMALL_BYTES:
         return SMALL_CLASS
     percent = 100 * (reserved_bytes - allocated_bytes) / reserved_bytes
