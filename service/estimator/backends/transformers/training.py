@@ -8,6 +8,11 @@ from functools import partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.memory.allocator.kernel_buffers import (
+    KernelBuffers,
+    find_kernel_buffers,
+    select_kernels,
+)
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.allocator.replay_cache import make_minimal_replay
 from service.estimator.memory.answer.assemble import assemble
@@ -45,7 +50,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     job = _get_job(question, cache)
     model, workload = job.static_memory.model, question.workload
     shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
-    prices = _get_prices(job, shape, cache)
+    prices = _get_prices(job, shape, cache, find_kernel_buffers(question.device))
     values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
     host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
     if question.detail is Detail.NUMBERS:
@@ -105,16 +110,19 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
     return jobs.store(key, TrainJob(build_static_memory(resolve_setup(shard, workload, layout))))
 
 
-def _get_prices(job: TrainJob, shape: BatchShape, cache: PassCache) -> StepPrices:
-    """Return the prices of the recording that answers questions of a shape."""
+def _get_prices(
+    job: TrainJob, shape: BatchShape, cache: PassCache, kernels: KernelBuffers | None
+) -> StepPrices:
+    """Return the prices of the recording that answers questions of a shape on a GPU."""
     memo: Memo[StepPrices] = cache.get_memo("training prices")
-    prices = memo.get((job, shape))
+    prices = memo.get((job, shape, kernels))
     if prices is not None:
         return prices
     setup = job.static_memory.setup
     record = partial(load_training, store=cache.store)
-    candidates = cache.get_recording(setup.model, build_setup_pass(setup, shape), record)
-    return memo.store((job, shape), price_step(job.static_memory, candidates))
+    config = select_kernels(build_setup_pass(setup, shape), kernels)
+    candidates = cache.get_recording(setup.model, config, record)
+    return memo.store((job, shape, kernels), price_step(job.static_memory, candidates))
 
 
 def _replay(

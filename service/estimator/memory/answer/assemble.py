@@ -5,7 +5,6 @@ It states the three quantities (allocated, reserved and device bytes), each with
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.allocator.pressure import limit_slack
 from service.estimator.memory.allocator.slack import (
     add_stream_pools,
     estimate_ratio_slack,
@@ -20,6 +19,11 @@ from service.estimator.memory.answer.corrections import (
     correct_context,
     correct_slack,
     increase_context,
+)
+from service.estimator.memory.answer.full_gpu import (
+    limit_device_interval,
+    limit_slack,
+    select_replay,
 )
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.answer.workspaces import get_workspaces
@@ -86,7 +90,12 @@ def assemble(
         steady_bytes=partial_estimate.steady_bytes,
         allocated_interval=quantities.allocated_interval,
         reserved_interval=quantities.reserved_interval,
-        device_interval=add_overheads(quantities.reserved_interval, (context, links)),
+        device_interval=limit_device_interval(
+            add_overheads(quantities.reserved_interval, (context, links)),
+            (context, links),
+            select_replay(partial_estimate, corrections),
+            device,
+        ),
         interval_level=level,
         interval_kind=partial_estimate.kind,
         peak_instant=partial_estimate.peak.name,
@@ -143,7 +152,13 @@ def _compute_quantities(
     slack = (
         unlimited_slack
         if free_bytes is None
-        else limit_slack(unlimited_slack, allocated, free_bytes, partial_estimate.allocator)
+        else limit_slack(
+            unlimited_slack,
+            allocated,
+            free_bytes,
+            partial_estimate.allocator,
+            select_replay(partial_estimate, corrections),
+        )
     )
     allocated_interval = compute_allocated_interval(partial_estimate, corrections, level)
     reserved = allocated + workspaces.point + slack.point
