@@ -12,7 +12,6 @@ from functools import partial
 from service.estimator.memory.allocator.caching_allocator import (
     Block,
     CachingAllocator,
-    ExpandableAllocator,
     Pool,
 )
 
@@ -29,9 +28,7 @@ def limit_allocator(allocator: CachingAllocator, limit: int) -> None:
 
     It raises DeviceFullError where they do not do.
     """
-    release: Callable[[CachingAllocator], None] = (
-        _unmap_pages if isinstance(allocator, ExpandableAllocator) else _release_segments
-    )
+    release = _release_segments if allocator.large.end is None else _unmap_pages
     allocator.limit = limit
     allocator.make_room = partial(_make_room, allocator, release)
 
