@@ -15,7 +15,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.units import GIB
-from service.estimator.values.workload import Allocator, TrainWorkload
+from service.estimator.values.workload import Allocator, Checkpointing, TrainWorkload
 
 WORKLOAD = TrainWorkload(sequence_length=1024, micro_batch_size=4, precision=POLICIES["bf16"])
 
