@@ -100,7 +100,7 @@ def test_neighbours_grow_together(form: ModuleType) -> None:
 @_FORM
 def test_segments_of_fixed_size_never_grow_together(form: ModuleType) -> None:
     """Two free segments of 16 MiB do not hold 32 MiB; one that expands does."""
-    reserved = []
+    reserved: list[int | None] = []
     for kind in Allocator:
         allocator = form.make_allocator(kind)
         for block in [allocator.allocate(16 * MIB), allocator.allocate(16 * MIB)]:
@@ -286,7 +286,7 @@ def test_a_request_fails_where_nothing_cached_is_left(form: ModuleType, kind: Al
 @_FORM
 def test_a_segment_of_fixed_size_in_use_is_kept_whole(form: ModuleType) -> None:
     """A block of 11 MiB keeps its segment of 40; of an expandable one the other page goes back."""
-    reserved = []
+    reserved: list[int | None] = []
     for kind in Allocator:
         allocator = form.make_allocator(kind)
         limit_allocator(allocator, 60 * MIB)
