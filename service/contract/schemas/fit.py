@@ -14,7 +14,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
-from service.estimator.values.result import Basis
+from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
 
 
@@ -223,6 +223,20 @@ class ThroughputAnswer(Answer, frozen=True, kw_only=True):
     hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
     prefill_time_s: Annotated[
         float | None, Meta(description="Serving: seconds until the prompts are read.")
+    ]
+    host_time_s: Annotated[
+        float, Meta(description="Seconds that the host needs to launch the kernels of a step.")
+    ]
+    gpu_time_s: Annotated[
+        float, Meta(description="Seconds that the GPU needs to run them, without waiting.")
+    ]
+    bound: Annotated[Bound, Meta(description="The side that decides how long a step takes.")]
+    bound_reason: Annotated[
+        str,
+        Meta(
+            description="Why, and what would help.",
+            examples=["the GPU decides: it works 330 ms a step, the host launches in 150 ms"],
+        ),
     ]
     basis: str
 
