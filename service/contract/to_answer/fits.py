@@ -15,9 +15,9 @@ from service.contract.schemas.fit import (
     RuleAnswer,
     ServingAnswer,
     StageAnswer,
+    ThroughputAnswer,
     WorstRankAnswer,
 )
-from service.contract.schemas.throughput import ThroughputAnswer
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,

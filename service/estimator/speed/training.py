@@ -29,7 +29,7 @@ MAX_PASSES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """Seconds of a step in all, and those that host and GPU are busy in it."""
+    """Seconds of a step, and of host and GPU in it."""
 
     total_s: float
     host_s: float
@@ -75,7 +75,7 @@ class StepTimer:
     def time_step(
         self, workload: TrainWorkload, layout: Layout, *, state_bytes: int | None = None
     ) -> StepTimes | None:
-        """Return the times of one optimizer step, those of host and GPU among them."""
+        """Return the times of one optimizer step."""
         machine = self.get_machine(workload, layout)
         if machine is None:
             return None

@@ -13,21 +13,20 @@ T = TypeVar("T", bound="ThroughputAnswer")
 
 @_attrs_define
 class ThroughputAnswer:
-    """How long one optimizer step takes, or one decode step with the full cache, at rates that such GPUs were seen to
-    reach.
+    """How long one optimizer step takes, or one decode step with the full cache, and why.
 
-        Attributes:
-            step_time_s (float):
-            tokens_per_second (float):
-            tokens_per_second_per_gpu (float):
-            mfu (float):
-            hours_for_tokens (float | None): Hours for the run's `num_tokens`.
-            prefill_time_s (float | None): Serving: seconds until the prompts are read.
-            host_time_s (float): Seconds that the host needs to launch the kernels of a step.
-            gpu_time_s (float): Seconds that the GPU needs to run them, without waiting.
-            bound (Bound): The side that decides how long a step takes.
-            bound_reason (str): Why, and what would help.
-            basis (str):
+    Attributes:
+        step_time_s (float):
+        tokens_per_second (float):
+        tokens_per_second_per_gpu (float):
+        mfu (float):
+        hours_for_tokens (float | None): Hours for the run's `num_tokens`.
+        prefill_time_s (float | None): Serving: seconds of the prompts.
+        host_time_s (float): Seconds to launch a step's kernels.
+        gpu_time_s (float): Seconds to run them, without waiting.
+        bound (Bound): The side that decides how long a step takes.
+        bound_reason (str): Why, and what would help.
+        basis (str):
     """
 
     step_time_s: float
