@@ -113,7 +113,7 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
 def _get_prices(
     job: TrainJob, shape: BatchShape, cache: PassCache, kernels: KernelBuffers | None
 ) -> StepPrices:
-    """Return the prices of the recording that answers questions of a shape on a GPU."""
+    """Return the prices of a shape's recording on a GPU."""
     memo: Memo[StepPrices] = cache.get_memo("training prices")
     prices = memo.get((job, shape, kernels))
     if prices is not None:

@@ -51,7 +51,7 @@ def find_kernel_buffers(device: Device) -> KernelBuffers | None:
 
 
 def select_kernels(config: TrainingPass, kernels: KernelBuffers | None) -> TrainingPass:
-    """Return a pass as a GPU runs it, with its own kernels where it is known."""
+    """Return a pass with the kernels of a known GPU."""
     if kernels is None:
         return config
     return replace(config, on_gpu=True, cudnn=kernels.prefers_cudnn)

@@ -1,4 +1,4 @@
-"""A GPU that is full: cached segments go back before a request fails.
+"""Release of cached memory on a full GPU.
 
 c10/cuda/CUDACachingAllocator.cpp (torch 2.11), ``malloc``: memory that the GPU refuses is requested
 again after everything cached was released (``release_cached_blocks``); only then is it out of
@@ -43,8 +43,8 @@ def _make_room(
 
 def _release_segments(allocator: CachingAllocator) -> None:
     for pool in (allocator.large, allocator.small):
-        whole = [block for block in pool.blocks if block.before is None and block.after is None]
-        for block in whole:
+        unused = [block for block in pool.blocks if block.before is None and block.after is None]
+        for block in unused:
             pool.pop(pool.find(block.size, block.address))
             allocator.reserved -= block.size
 

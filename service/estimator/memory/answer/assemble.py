@@ -30,7 +30,6 @@ from service.estimator.memory.answer.workspaces import get_workspaces
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.overheads.overheads import (
     Overhead,
-    add_overheads,
     estimate_communicators,
     get_context_overhead,
     stack_overheads,
@@ -81,20 +80,17 @@ def assemble(
     quantities = _compute_quantities(partial_estimate, corrections, device, level)
     evidence = _select_evidence(corrections, raised=quantities.raised)
     allocated, reserved = partial_estimate.peak.allocated_bytes, quantities.reserved_bytes
-    context, links = quantities.context, quantities.links
+    outside = quantities.context, quantities.links
     return Estimate(
         num_gpus=partial_estimate.num_gpus,
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        device_bytes=reserved + context.point + links.point,
+        device_bytes=reserved + sum(overhead.point for overhead in outside),
         steady_bytes=partial_estimate.steady_bytes,
         allocated_interval=quantities.allocated_interval,
         reserved_interval=quantities.reserved_interval,
         device_interval=limit_device_interval(
-            add_overheads(quantities.reserved_interval, (context, links)),
-            (context, links),
-            select_replay(partial_estimate, corrections),
-            device,
+            quantities.reserved_interval, outside, partial_estimate, corrections, device
         ),
         interval_level=level,
         interval_kind=partial_estimate.kind,
@@ -144,22 +140,15 @@ def _compute_quantities(
     unlimited_slack = correct_slack(
         _compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
     )
-    free_bytes = (
-        None
-        if device is None
-        else device.usable_bytes - context.point - links.point - workspaces.point
-    )
-    slack = (
-        unlimited_slack
-        if free_bytes is None
-        else limit_slack(
+    slack = unlimited_slack
+    if device is not None:
+        slack = limit_slack(
             unlimited_slack,
             allocated,
-            free_bytes,
+            device.usable_bytes - context.point - links.point - workspaces.point,
             partial_estimate.allocator,
             select_replay(partial_estimate, corrections),
         )
-    )
     allocated_interval = compute_allocated_interval(partial_estimate, corrections, level)
     reserved = allocated + workspaces.point + slack.point
     reserved_interval = compute_reserved_interval(

@@ -1,4 +1,4 @@
-"""What a job reserves on a GPU that it fills.
+"""Reserved bytes of a job that fills its GPU.
 
 A job that would reserve more than there is runs on, in all of it, as long as its blocks in use find
 room once cached memory was released (``allocator/pressure.py``).
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
-from service.estimator.memory.overheads.overheads import Overhead
+from service.estimator.memory.overheads.overheads import Overhead, add_overheads
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.result import Interval
@@ -73,18 +73,22 @@ def select_replay(
 
 
 def limit_device_interval(
-    interval: Interval,
-    overheads: tuple[Overhead, Overhead],
-    replayed: ReplayResult | None,
+    reserved: Interval,
+    outside: tuple[Overhead, Overhead],
+    partial_estimate: PartialEstimate,
+    corrections: Corrections | None,
     device: Device | None,
 ) -> Interval:
     """Return the interval of the device bytes.
 
-    A job that surely runs in what a GPU leaves it beside the ``overheads`` needs no more than that.
+    They are reserved or ``outside`` of the allocator. A job that surely runs in what a GPU leaves
+    it needs no more than that.
     """
+    interval = add_overheads(reserved, outside)
+    replayed = select_replay(partial_estimate, corrections)
     if device is None or replayed is None or interval.high <= device.usable_bytes:
         return interval
-    room_bytes = device.usable_bytes - sum(overhead.high for overhead in overheads)
+    room_bytes = device.usable_bytes - sum(overhead.high for overhead in outside)
     if replayed.run_within(room_bytes * (1000 - _MARGIN_PER_MILLE) // 1000) is None:
         return interval
     return Interval(min(interval.low, device.usable_bytes), device.usable_bytes)
