@@ -154,7 +154,10 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
             examples=["analytic"],
         ),
     ]
-    step_time: Annotated[str, Meta(examples=["analytic"])]
+    step_time: Annotated[
+        str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
+    ]
+    prefill_time: Annotated[str, Meta(description="Of serving.", examples=["analytic"])]
 
 
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Readings of a GPU, of a model and of its slices."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ class GpuReading:
     outside_bytes: int | None
     """Bytes of the process beside the allocator."""
     step_time_s: StepTime | None
+    prefill_time_s: StepTime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +57,12 @@ class SliceReading:
         )
 
 
-def read_gpu(result: StoredResult) -> GpuReading:
+def read_gpu(result: StoredResult, analytic: AnalyticAnswer) -> GpuReading:
     """Return the reading of the requested model."""
-    return _make_reading(result.peaks, result.step_time_s)
+    whole = [probe for probe in _iter_requested(result, analytic) if not result.extrapolated]
+    # Slices come first, the whole model last.
+    prefill = whole[-1].get("prefill_time_s") if whole else None
+    return _make_reading({**result.peaks, "prefill_time_s": prefill}, result.step_time_s)
 
 
 def read_slices(
@@ -68,19 +72,23 @@ def read_slices(
 
     One is left out where the estimator has no answer to it.
     """
-    wanted = (
-        analytic.point.micro_batch_size,
-        analytic.point.sequence_length + analytic.point.output_tokens,
-    )
     slices = [
         slice_reading
-        for probe in result.probes
-        if (probe["micro_batch_size"], probe["sequence_length"]) == wanted
-        and probe.get("layers")
+        for probe in _iter_requested(result, analytic)
+        if probe.get("layers")
         and probe.get("reserved_bytes")
         and (slice_reading := _read_slice(probe, analytic, plans)) is not None
     ]
     return tuple(sorted(slices, key=lambda part: part.analytic.architecture.num_hidden_layers))
+
+
+def _iter_requested(result: StoredResult, analytic: AnalyticAnswer) -> Iterator[Mapping[str, Any]]:
+    """Yield the runs of the requested tokens."""
+    point = analytic.point
+    size = point.micro_batch_size, point.sequence_length + point.output_tokens
+    for probe in result.probes:
+        if (probe["micro_batch_size"], probe["sequence_length"]) == size:
+            yield probe
 
 
 def _read_slice(
@@ -115,5 +123,10 @@ def _make_reading(peaks: Mapping[str, Any], step_time_s: Mapping[str, Any] | Non
         outside_bytes=None
         if reserved is None or on_device is None
         else int(on_device) - int(reserved),
-        step_time_s=None if step_time_s is None else convert(step_time_s, StepTime),
+        step_time_s=_read_time(step_time_s),
+        prefill_time_s=_read_time(peaks.get("prefill_time_s")),
     )
+
+
+def _read_time(document: Mapping[str, Any] | None) -> StepTime | None:
+    return None if document is None else convert(document, StepTime)

@@ -17,13 +17,15 @@ class BasesAnswer:
         allocated (str):
         reserved (str): What is reserved beyond the allocated bytes.
         context (str): What lies on the GPU beside the allocator: context and libraries.
-        step_time (str):
+        step_time (str): Of a step, or of a decode step.
+        prefill_time (str): Of serving.
     """
 
     allocated: str
     reserved: str
     context: str
     step_time: str
+    prefill_time: str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,6 +37,8 @@ class BasesAnswer:
 
         step_time = self.step_time
 
+        prefill_time = self.prefill_time
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -43,6 +47,7 @@ class BasesAnswer:
                 "reserved": reserved,
                 "context": context,
                 "step_time": step_time,
+                "prefill_time": prefill_time,
             }
         )
 
@@ -59,11 +64,14 @@ class BasesAnswer:
 
         step_time = d.pop("step_time")
 
+        prefill_time = d.pop("prefill_time")
+
         bases_answer = cls(
             allocated=allocated,
             reserved=reserved,
             context=context,
             step_time=step_time,
+            prefill_time=prefill_time,
         )
 
         bases_answer.additional_properties = d
