@@ -7,12 +7,11 @@ from typing import Any
 from service.base.typed import convert
 from service.db.records.measurements import StoredResult
 from service.estimator.cache import PlanCache
-from service.estimator.estimate import estimate
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Detail
 from service.jobs.readings import StepTime
 from service.probing.stack import keep_layers
-from service.usecases.learning.analytic_answers import AnalyticAnswer
+from service.usecases.learning.analytic_answers import AnalyticAnswer, estimate_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +96,8 @@ def _read_slice(
     request = analytic.request
     try:
         architecture = keep_layers(analytic.architecture, probe["layers"])
-        predicted = estimate(
-            architecture,
-            request.task.workload,
-            layout=request.layout,
-            device=analytic.device,
-            plans=plans,
-            detail=Detail.REPLAYED,
+        predicted = estimate_on(
+            analytic.device, architecture, request, plans=plans, detail=Detail.REPLAYED
         )
     except EstimatorError:
         return None
