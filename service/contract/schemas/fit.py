@@ -157,7 +157,9 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
     step_time: Annotated[
         str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
     ]
-    prefill_time: Annotated[str, Meta(description="Of serving.", examples=["analytic"])]
+    prefill_time: Annotated[
+        str | None, Meta(description="Null where nothing is served.", examples=["analytic"])
+    ]
 
 
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):
