@@ -147,13 +147,7 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
     reserved: Annotated[
         str, Meta(description="What is reserved beyond the allocated bytes.", examples=["analytic"])
     ]
-    context: Annotated[
-        str,
-        Meta(
-            description="What lies on the GPU beside the allocator: context and libraries.",
-            examples=["analytic"],
-        ),
-    ]
+    context: Annotated[str, Meta(description="What lies on the GPU beside the allocator.")]
     step_time: Annotated[
         str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
     ]

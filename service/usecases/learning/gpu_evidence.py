@@ -1,7 +1,7 @@
 """Evidence that only a GPU gives: reserved bytes, context and time.
 
 Slices of a model tell them too: what they reserved beyond their own replay is added to the full
-model's, and their time over their own analytic time scales the full model's.
+model's, and the deepest one's time over its own analytic time scales the full model's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,19 +92,22 @@ def _collect_time_evidence(
     predicted_s: float,
     make: MakeEvidence,
 ) -> Iterator[Evidence]:
-    """Yield the time that runs took over their analytic times.
+    """Yield the time of the full model, or of its deepest slice, over its analytic one.
 
-    It is that of the full model where no slice was timed; ``predicted_s`` is the full model's.
+    ``times`` are measured and analytic ones, the deepest last; ``predicted_s`` is the full model's.
     """
     known = [(time, own_s) for time, own_s in times if time is not None and own_s]
     if not known or predicted_s <= 0 or min(time.median for time, _ in known) <= 0:
         return
-    ratio = sum(time.median for time, _ in known) / sum(own_s for _, own_s in known)
+    ratios = [time.median / own_s for time, own_s in known]
+    noise = max(log(max(time.p95, time.median) / time.median) for time, _ in known) / _P95
+    # Slices that differ tell the whole model's time no better than that.
+    disagreement = log(max(ratios) / min(ratios)) / 2
     yield make(
         quantity=quantity,
-        measured={ONLY_PART: max(1, round(predicted_s * ratio * _NANO))},
+        measured={ONLY_PART: max(1, round(predicted_s * ratios[-1] * _NANO))},
         predicted={ONLY_PART: max(1, round(predicted_s * _NANO))},
-        noise=max(log(max(time.p95, time.median) / time.median) for time, _ in known) / _P95,
+        noise=max(noise, disagreement),
     )
 
 

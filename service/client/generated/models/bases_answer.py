@@ -16,7 +16,7 @@ class BasesAnswer:
     Attributes:
         allocated (str):
         reserved (str): What is reserved beyond the allocated bytes.
-        context (str): What lies on the GPU beside the allocator: context and libraries.
+        context (str): What lies on the GPU beside the allocator.
         step_time (str): Of a step, or of a decode step.
         prefill_time (None | str): Null where nothing is served.
     """
