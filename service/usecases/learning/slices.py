@@ -58,9 +58,9 @@ class SliceReading:
 
 def read_gpu(result: StoredResult, analytic: AnalyticAnswer) -> GpuReading:
     """Return the reading of the requested model."""
-    whole = [probe for probe in _iter_requested(result, analytic) if not result.extrapolated]
+    full_runs = [probe for probe in _iter_requested(result, analytic) if not result.extrapolated]
     # Slices come first, the whole model last.
-    prefill = whole[-1].get("prefill_time_s") if whole else None
+    prefill = full_runs[-1].get("prefill_time_s") if full_runs else None
     return _make_reading({**result.peaks, "prefill_time_s": prefill}, result.step_time_s)
 
 
