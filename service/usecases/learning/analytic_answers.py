@@ -75,7 +75,7 @@ def estimate_on(
     plans: PlanCache,
     detail: Detail,
 ) -> Estimate:
-    """Return the analytic answer about a request on a GPU, as a fit there gives it.
+    """Return the analytic answer that a fit on a GPU gives.
 
     Attention is the kernel that PyTorch chooses on it. Raises EstimatorError.
     """

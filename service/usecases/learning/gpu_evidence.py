@@ -92,7 +92,7 @@ def _collect_time_evidence(
     predicted_s: float,
     make: MakeEvidence,
 ) -> Iterator[Evidence]:
-    """Yield the time of the full model, or of its deepest slice, over its analytic one.
+    """Yield the measured time of the full model or its deepest slice.
 
     ``times`` are measured and analytic ones, the deepest last; ``predicted_s`` is the full model's.
     """

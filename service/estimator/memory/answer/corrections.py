@@ -131,6 +131,8 @@ def correct_throughput(
         mfu=throughput.mfu / ratio,
         hours_for_tokens=None if hours is None else hours * ratio,
         prefill_time_s=None if prefill_s is None else prefill_s * prefill_ratio,
+        host_time_s=throughput.host_time_s * ratio,
+        gpu_time_s=throughput.gpu_time_s * ratio,
         basis=basis,
     )
 
