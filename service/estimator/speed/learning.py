@@ -1,4 +1,4 @@
-"""What measured times say of a machine: of its host, and of its GPU.
+"""Speeds of a machine, learnt from measured times.
 
 One number corrects every launch, another all kernels. A run is explained by the side of which it
 asks less: hosts differ widely, GPUs of one kind by their clocks.
@@ -27,7 +27,7 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTime:
-    """Seconds that a run took, and what is predicted of it at other speeds."""
+    """Seconds that a run took, and those predicted at other speeds."""
 
     seconds: float
     predict: Callable[[SpeedRatios], float]
@@ -50,7 +50,10 @@ def correct_rates(rates: Rates, speeds: SpeedRatios) -> Rates:
 
 
 def learn_speeds(runs: Sequence[MeasuredTime]) -> SpeedRatios:
-    """Return the ratios at which the runs take what they took, the median where they differ."""
+    """Return the ratios at which the runs take their seconds.
+
+    Where runs differ it is the median.
+    """
     speeds = SHIPPED_SPEEDS
     for _ in range(_ROUNDS):
         ratios: dict[Bound, list[float]] = {side: [] for side in Bound}
@@ -65,14 +68,17 @@ def learn_speeds(runs: Sequence[MeasuredTime]) -> SpeedRatios:
 
 
 def _explain(run: MeasuredTime, speeds: SpeedRatios) -> tuple[Bound, float]:
-    """Return the side that explains a run's seconds with less, and its ratio."""
+    """Return the side that explains a run with less, and its ratio."""
     ratios = {side: _solve_ratio(run, side, speeds) for side in Bound}
     side = min(Bound, key=lambda one: _measure_doubt(run, one, ratios[one], speeds))
     return side, ratios[side]
 
 
 def _measure_doubt(run: MeasuredTime, side: Bound, ratio: float, speeds: SpeedRatios) -> float:
-    """Return how unusual a ratio is; infinite where no ratio explains the run."""
+    """Return how unusual a ratio is.
+
+    It is infinite where no ratio explains the run.
+    """
     predicted = run.predict(_set_ratio(speeds, side, ratio))
     if abs(predicted / run.seconds - 1) > _CLOSE:
         return inf
@@ -80,7 +86,10 @@ def _measure_doubt(run: MeasuredTime, side: Bound, ratio: float, speeds: SpeedRa
 
 
 def _solve_ratio(run: MeasuredTime, side: Bound, speeds: SpeedRatios) -> float:
-    """Return the ratio of one side at which a run takes its seconds; no time falls with it."""
+    """Return the ratio of one side at which a run takes its seconds.
+
+    No time falls with a ratio.
+    """
     low, high = 1 / WIDEST, WIDEST
     for _ in range(_BISECTIONS):
         middle = sqrt(low * high)

@@ -198,3 +198,5 @@ class Estimate:
     step_time_ratio: float = 1.0
     speeds: SpeedRatios = SHIPPED_SPEEDS
     """Measured over analytic time, where steps like this one were timed."""
+    prefill_time_ratio: float = 1.0
+    """The same of the prefill of a served batch."""
