@@ -86,7 +86,7 @@ def _measure_doubt(run: MeasuredTime, side: Bound, ratio: float, speeds: SpeedRa
 
 
 def _solve_ratio(run: MeasuredTime, side: Bound, speeds: SpeedRatios) -> float:
-    """Return the ratio of one side at which a run takes its seconds.
+    """Return one side's ratio at which a run takes its seconds.
 
     No time falls with a ratio.
     """
