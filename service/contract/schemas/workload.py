@@ -21,12 +21,12 @@ from service.contract.schemas.fields import (
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
     Allocator,
     Attention,
     Checkpointing,
     Framework,
-    Loss,
     Method,
     OffloadTarget,
 )
@@ -174,7 +174,14 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Meta(description="What backward computes again."),
     ] = UNSET
     attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
-    loss: Annotated[Loss | UnsetType, Meta(description="How the loss treats the logits.")] = UNSET
+    loss: Annotated[
+        Loss | UnsetType,
+        Meta(
+            description=(
+                "How the loss treats the logits; `chunked_nll`, `nll` and `dft` are TRL's of SFT."
+            )
+        ),
+    ] = UNSET
     keeps_logits: Annotated[
         bool | UnsetType, Meta(description="The loop holds the logits during backward.")
     ] = UNSET

@@ -23,6 +23,7 @@ from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
     Attention,
@@ -31,7 +32,6 @@ from service.estimator.values.workload import (
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     Offload,
     Quantization,

@@ -21,10 +21,12 @@ from service.estimator.model.images import Images
 from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
 from service.estimator.tape.ops.fused_losses import liger_chunk_tokens
+from service.estimator.tape.ops.log_probs import MAX_TOKENS
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
 from service.estimator.values.precision import Precision
-from service.estimator.values.workload import Lora, Loss, Method, OffloadTarget, TrainWorkload
+from service.estimator.values.workload import Lora, Method, OffloadTarget, TrainWorkload
 
 _SHAPE = frozenset({"micro_batch_size", "sequence_length"})
 get_fixed_fields = attrgetter(
@@ -146,16 +148,18 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
     """
     if workload.loss is Loss.FULL_LOGITS:
         return None
-    tokens = workload.micro_batch_size * workload.sequence_length
-    linear = workload.loss is Loss.FUSED_LINEAR
-    return LossPass(
-        kind=workload.loss,
-        chunk_tokens=liger_chunk_tokens(
-            tokens, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size
+    return LossPass(kind=workload.loss, chunk_tokens=_count_chunk_tokens(model, workload))
+
+
+def _count_chunk_tokens(model: Architecture, workload: TrainWorkload) -> int:
+    batch, length = workload.micro_batch_size, workload.sequence_length
+    if workload.loss is Loss.FUSED_LINEAR:
+        return liger_chunk_tokens(
+            batch * length, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size
         )
-        if linear
-        else 0,
-    )
+    if workload.loss in LOG_PROB_LOSSES:
+        return min(batch * (length - 1), MAX_TOKENS)
+    return 0
 
 
 def _count_backward_temporaries(setup: TrainSetup) -> int | None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import POLICIES, Precision
 
 
@@ -45,17 +46,6 @@ class Attention(StrEnum):
     FLASH = "flash"
     EFFICIENT = "efficient"
     MATH = "math"
-
-
-class Loss(StrEnum):
-    """Loss kernel, by its treatment of the logits."""
-
-    FULL_LOGITS = "full_logits"
-    FUSED_CROSS_ENTROPY = "fused_cross_entropy"
-    FLASH_CROSS_ENTROPY = "flash_cross_entropy"
-    """flash-attn's (LLM Foundry): 16-bit logits as they are, their gradient a second tensor"""
-    CHUNKED = "chunked"
-    FUSED_LINEAR = "fused_linear"
 
 
 class OffloadTarget(StrEnum):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.estimator.values.dtypes import DType
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 
 TORCH_NAMES: Mapping[DType, str] = MappingProxyType(
@@ -105,7 +106,9 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
             f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's "
             "or the script's"
         )
-    if workload.loss.value != "full_logits":
+    if workload.loss in LOG_PROB_LOSSES:
+        notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
+    elif workload.loss is not Loss.FULL_LOGITS:
         notes.append(f"the script computes the loss as {workload.loss.value}")
     if workload.attention in {Attention.EFFICIENT, Attention.MATH}:
         notes.append(

@@ -4,6 +4,7 @@ from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Attention,
@@ -12,7 +13,6 @@ from service.estimator.values.workload import (
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     Offload,
     OffloadTarget,

@@ -12,13 +12,13 @@ from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_fact
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
     Cache,
     Checkpointing,
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     ServeWorkload,
     Speculative,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -12,7 +13,6 @@ from service.estimator.values.workload import (
     Checkpointing,
     Engine,
     Framework,
-    Loss,
     Offload,
     OffloadTarget,
     Quantization,

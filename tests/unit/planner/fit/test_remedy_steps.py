@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
     Engine,
     Framework,
-    Loss,
     Method,
     Offload,
     OffloadTarget,

@@ -19,13 +19,13 @@ from service.estimator.rules.grammar.rule import Rule
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Cache,
     Checkpointing,
     Engine,
     Framework,
-    Loss,
     Method,
     Offload,
     Quantization,

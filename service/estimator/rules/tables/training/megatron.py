@@ -22,7 +22,8 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Attention, Loss, Method, Offload, OffloadTarget
+from service.estimator.values.losses import Loss
+from service.estimator.values.workload import Attention, Method, Offload, OffloadTarget
 
 FAMILIES = (
     *("deepseek_v2", "deepseek_v3", "gpt2", "llama", "mistral", "mixtral", "nemotron", "phi3"),

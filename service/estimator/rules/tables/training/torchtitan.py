@@ -26,7 +26,8 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Attention, Checkpointing, Loss, Method, TrainWorkload
+from service.estimator.values.losses import Loss
+from service.estimator.values.workload import Attention, Checkpointing, Method, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
 """Families of torchtitan's own models that are read here.

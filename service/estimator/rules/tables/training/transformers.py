@@ -34,7 +34,8 @@ from service.estimator.rules.tables.training.weights import (
 )
 from service.estimator.rules.tables.transformers_layouts import make_layout_rules
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Checkpointing, Framework, Loss, Method, OffloadTarget
+from service.estimator.values.losses import Loss
+from service.estimator.values.workload import Checkpointing, Framework, Method, OffloadTarget
 
 _FLAT = is_in(layout.sharding, Sharding.FSDP1)
 

@@ -1,0 +1,90 @@
+"""Rules of the losses that transformers' modules can end in."""
+
+from service.estimator.rules.grammar.conditions import (
+    all_of,
+    is_at_most,
+    is_in,
+    is_not_in,
+    is_true,
+    satisfies,
+)
+from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.models import (
+    has_backbone_hidden,
+    has_unscaled_hidden,
+    has_unscaled_logits,
+)
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
+
+_FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
+
+_TRL = "trl 1.16 trainer/utils.py, add_fused_lm_head"
+
+LOSSES = (
+    Rule(
+        when=all_of(is_true(workload.keeps_logits), is_not_in(workload.loss, Loss.FULL_LOGITS)),
+        require=is_in(workload.loss, Loss.FUSED_CROSS_ENTROPY, Loss.FLASH_CROSS_ENTROPY),
+        field=workload.keeps_logits.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "keeps_logits has nothing to keep: {workload.loss} never holds all logits in one "
+            "tensor; drop keeps_logits"
+        ),
+        source="liger-kernel, fused_linear_cross_entropy",
+    ),
+    Rule(
+        when=is_in(workload.loss, Loss.CHUNKED),
+        require=satisfies(has_unscaled_hidden),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "chunked logits of {model.family}, which scales or caps them",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+    ),
+    Rule(
+        when=is_in(workload.loss, Loss.FUSED_LINEAR),
+        require=satisfies(has_unscaled_logits),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "fused_linear of {model.family}, which scales or caps its logits",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+    ),
+    Rule(
+        when=_FUSED_HEAD,
+        require=satisfies(has_backbone_hidden),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "loss {workload.loss} of {model.family}, whose head reads more than the last hidden "
+            "state of a decoder of text",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+        source=_TRL,
+    ),
+    Rule(
+        when=_FUSED_HEAD,
+        require=is_at_most(model.num_experts, 1),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "loss {workload.loss} of experts, to which TRL adds the router's balancing loss",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+        source="trl 1.16 trainer/sft_trainer.py, aux_loss_enabled",
+    ),
+    Rule(
+        when=_FUSED_HEAD,
+        require=is_at_most(layout.zero_stage, 2),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "loss {workload.loss} over sharded weights, which TRL gathers for it",
+            *("zero_stage 0, 1 or 2", "loss full_logits"),
+        ),
+        reason="loss {workload.loss} over sharded weights, which TRL gathers for it",
+        source=f"{_TRL}: full_tensor, maybe_gather_lm_head_ctx",
+    ),
+)
