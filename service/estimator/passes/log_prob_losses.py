@@ -18,7 +18,8 @@ def record_log_prob_loss(
 ) -> Value:
     """Record the head and TRL's loss of SFT.
 
-    ``hidden`` stays with the caller. ``is_weighted``: each token's loss is weighed with its probability, as ``dft`` does.
+    ``hidden`` stays with the caller. ``is_weighted``: each token's loss is weighed with its
+    probability, as ``dft`` does.
     """
     tape, rows = walk.tape, count_scored_rows(walk)
     view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
