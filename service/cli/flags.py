@@ -19,8 +19,9 @@ from msgspec import Struct
 from service.base.errors import InvalidRequestError
 from service.cli.files import read_object
 from service.cli.schema_flags import Flag, iter_flags
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LayoutRequest, TrainRequest
+from service.contract.schemas.workload import TrainRequest
 from service.terminal.arguments import Switch, format_choices, make_choice_reader
 
 _INTEGER = re.compile(r"-?[0-9]+")

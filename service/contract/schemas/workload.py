@@ -10,8 +10,6 @@ from msgspec import UNSET, Meta, UnsetType
 from service.contract.schemas.fields import (
     Batch,
     Count,
-    Degree,
-    Memory,
     ModuleName,
     Strict,
     Tokens,
@@ -20,8 +18,7 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.dtypes import DType
-from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.workload import (
     Allocator,
     Attention,
@@ -30,7 +27,6 @@ from service.estimator.values.workload import (
     Method,
     OffloadTarget,
 )
-from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
 PolicyName = Literal[
     "fp32",
@@ -182,6 +178,10 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
             )
         ),
     ] = UNSET
+    kernels: Annotated[
+        Kernels | UnsetType,
+        Meta(description="Whose kernels run; `liger` is transformers' `use_liger_kernel`."),
+    ] = UNSET
     keeps_logits: Annotated[
         bool | UnsetType, Meta(description="The loop holds the logits during backward.")
     ] = UNSET
@@ -242,57 +242,3 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
 
 
 WorkloadRequest = TrainRequest | ServeRequest
-
-
-class LayoutRequest(Strict, frozen=True, kw_only=True):
-    """How one job is spread over GPUs; their number is data x tensor x pipeline x context
-    parallel.
-    """
-
-    data_parallel: Degree | UnsetType = UNSET
-    tensor_parallel: Degree | UnsetType = UNSET
-    pipeline_parallel: Degree | UnsetType = UNSET
-    context_parallel: Degree | UnsetType = UNSET
-    expert_parallel: Degree | UnsetType = UNSET
-    expert_tensor_parallel: Degree | UnsetType = UNSET
-    virtual_pipeline_stages: Degree | UnsetType = UNSET
-    zero_stage: Annotated[
-        Annotated[int, Meta(ge=0, le=3)] | UnsetType,
-        Meta(description="What is sharded over ranks."),
-    ] = UNSET
-    sharding: Annotated[Sharding | UnsetType, Meta(description="Who shards.")] = UNSET
-    sequence_parallel: Annotated[
-        bool | UnsetType, Meta(description="Norms and dropout are split as well.")
-    ] = UNSET
-    reshard_after_forward: Annotated[
-        bool | UnsetType, Meta(description="Free gathered weights after forward.")
-    ] = UNSET
-    shard_embeddings_separately: Annotated[
-        bool | UnsetType, Meta(description="Embedding and head are their own shard groups.")
-    ] = UNSET
-    shard_size: Annotated[
-        Degree | UnsetType,
-        Meta(description="Ranks that share one copy of the states (hybrid sharding); default all."),
-    ] = UNSET
-    network_bytes_per_second: Annotated[
-        Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
-        Meta(
-            description=(
-                "What one node's network carries in one direction; it decides time, not memory."
-            )
-        ),
-    ] = UNSET
-    host_memory_bytes: Annotated[
-        Memory | UnsetType,
-        Meta(description="Memory of one node, which offloaded states must fit in."),
-    ] = UNSET
-    nvme_bytes: Annotated[
-        Memory | UnsetType,
-        Meta(
-            description="NVMe of one node, which states and parameters offloaded to it must fit on."
-        ),
-    ] = UNSET
-    gpus_per_node: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType,
-        Meta(description="GPUs that share a host."),
-    ] = UNSET

@@ -23,7 +23,7 @@ from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import DEFAULT_LOSSES, Kernels, Loss
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
     Attention,
@@ -73,6 +73,7 @@ LORA_DEFAULTS: dict[str, Any] = {
 _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
 _TRAIN_OPTIONAL = (
+    "kernels",
     "keeps_logits",
     "padding_mask",
     "reentrant_checkpointing",
@@ -113,7 +114,8 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
-    values, assumptions = apply_defaults(request, TRAIN_DEFAULTS, "workload")
+    loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
+    values, assumptions = apply_defaults(request, TRAIN_DEFAULTS | {"loss": loss}, "workload")
     values["precision"] = _read_precision(values["precision"], assumptions)
     if isinstance(checkpointing := values["activation_checkpointing"], SelectiveRequest):
         values |= {

@@ -20,7 +20,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
-from service.estimator.tape.ops.fused_losses import liger_chunk_tokens
+from service.estimator.tape.ops.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.log_probs import MAX_TOKENS
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
@@ -121,6 +121,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         length=shape.length,
         ranks=setup.layout.tensor_parallel,
         loss=shape.loss,
+        kernels=workload.kernels,
         frozen=workload.frozen,
         steps_in_backward=_count_backward_temporaries(setup),
         decoder_length=shape.decoder_length,

@@ -15,8 +15,8 @@ from service.estimator.tape.ops.fused_losses import (
     ceil_div_size,
     compute_compiled_loss,
     compute_in_place_loss,
-    compute_linear_loss,
 )
+from service.estimator.tape.ops.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType

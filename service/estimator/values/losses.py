@@ -1,6 +1,8 @@
-"""Losses of a training step."""
+"""Losses and kernels of a training step."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Loss(StrEnum):
@@ -22,3 +24,27 @@ class Loss(StrEnum):
 
 LOG_PROB_LOSSES = frozenset({Loss.CHUNKED_NLL, Loss.NLL, Loss.DFT})
 """Losses of TRL's trainers, all of the same log-probabilities."""
+
+
+class Kernels(StrEnum):
+    """Whose kernels replace a model's own operations."""
+
+    TORCH = "torch"
+    """the model's own operations"""
+    LIGER = "liger"
+    """what transformers' ``use_liger_kernel`` replaces, family by family"""
+
+
+LIGER_FAMILIES = frozenset(
+    {
+        *("llama", "mistral", "ministral", "qwen2", "qwen3", "smollm3"),
+        *("gemma", "gemma2", "gemma3_text"),
+    }
+)
+"""Families that Liger's kernels have terms for (liger-kernel 0.8 ``monkey_patch.py``)."""
+LIGER_COPYING_FAMILIES = frozenset({"gemma2", "gemma3_text"})
+"""Those whose norms do not write their gradient in place: two norms follow each other."""
+DEFAULT_LOSSES: Mapping[Kernels, Loss] = MappingProxyType(
+    {Kernels.TORCH: Loss.FULL_LOGITS, Kernels.LIGER: Loss.FUSED_LINEAR}
+)
+"""Losses that a client runs when nothing is said of them."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.precision import POLICIES, Precision
 
 
@@ -152,6 +152,7 @@ class TrainWorkload:
     activation_checkpointing: Checkpointing = Checkpointing.NONE
     attention: Attention = Attention.SDPA
     loss: Loss = Loss.FULL_LOGITS
+    kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
     padding_mask: bool = False
     reentrant_checkpointing: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
+from service.estimator.values.losses import DEFAULT_LOSSES, LOG_PROB_LOSSES, Kernels
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 
 TORCH_NAMES: Mapping[DType, str] = MappingProxyType(
@@ -60,6 +60,8 @@ def render_training_arguments(
         arguments["gradient_checkpointing_kwargs"] = json.dumps(
             {"use_reentrant": workload.reentrant_checkpointing}
         )
+    if workload.kernels is Kernels.LIGER:
+        arguments["use_liger_kernel"] = True
     if workload.optimizer in OPTIMIZERS:
         arguments["optim"] = OPTIMIZERS[workload.optimizer]
     if precision.autocast:
@@ -108,7 +110,7 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
         )
     if workload.loss in LOG_PROB_LOSSES:
         notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
-    elif workload.loss is not Loss.FULL_LOGITS:
+    elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:
         notes.append(f"the script computes the loss as {workload.loss.value}")
     if workload.attention in {Attention.EFFICIENT, Attention.MATH}:
         notes.append(

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.estimator.values.dtypes import DType

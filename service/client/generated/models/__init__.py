@@ -87,6 +87,7 @@ from .inline_model_hf_config import InlineModelHfConfig
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
+from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
 from .key_request import KeyRequest
@@ -309,6 +310,7 @@ __all__ = (
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
+    "Kernels",
     "KeyAnswer",
     "KeyPage",
     "KeyRequest",

@@ -9,6 +9,7 @@ from ..models.allocator import Allocator, check_allocator
 from ..models.attention import Attention, check_attention
 from ..models.checkpointing import Checkpointing, check_checkpointing
 from ..models.framework import Framework, check_framework
+from ..models.kernels import Kernels, check_kernels
 from ..models.loss import Loss, check_loss
 from ..models.method import Method, check_method
 from ..models.train_ceiling_optimizer import TrainCeilingOptimizer, check_train_ceiling_optimizer
@@ -44,6 +45,7 @@ class TrainCeiling:
         activation_checkpointing (Checkpointing | SelectiveRequest | Unset): What backward computes again.
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
+        kernels (Kernels | Unset): Whose kernels replace a model's own operations.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
@@ -81,6 +83,7 @@ class TrainCeiling:
     activation_checkpointing: Checkpointing | SelectiveRequest | Unset = UNSET
     attention: Attention | Unset = UNSET
     loss: Loss | Unset = UNSET
+    kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
     padding_mask: bool | Unset = UNSET
     reentrant_checkpointing: bool | Unset = UNSET
@@ -148,6 +151,10 @@ class TrainCeiling:
         loss: str | Unset = UNSET
         if not isinstance(self.loss, Unset):
             loss = self.loss
+
+        kernels: str | Unset = UNSET
+        if not isinstance(self.kernels, Unset):
+            kernels = self.kernels
 
         keeps_logits = self.keeps_logits
 
@@ -228,6 +235,8 @@ class TrainCeiling:
             field_dict["attention"] = attention
         if loss is not UNSET:
             field_dict["loss"] = loss
+        if kernels is not UNSET:
+            field_dict["kernels"] = kernels
         if keeps_logits is not UNSET:
             field_dict["keeps_logits"] = keeps_logits
         if padding_mask is not UNSET:
@@ -363,6 +372,13 @@ class TrainCeiling:
         else:
             loss = check_loss(_loss)
 
+        _kernels = d.pop("kernels", UNSET)
+        kernels: Kernels | Unset
+        if isinstance(_kernels, Unset):
+            kernels = UNSET
+        else:
+            kernels = check_kernels(_kernels)
+
         keeps_logits = d.pop("keeps_logits", UNSET)
 
         padding_mask = d.pop("padding_mask", UNSET)
@@ -436,6 +452,7 @@ class TrainCeiling:
             activation_checkpointing=activation_checkpointing,
             attention=attention,
             loss=loss,
+            kernels=kernels,
             keeps_logits=keeps_logits,
             padding_mask=padding_mask,
             reentrant_checkpointing=reentrant_checkpointing,

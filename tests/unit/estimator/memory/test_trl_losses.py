@@ -37,7 +37,11 @@ _SHORT = {"activation_checkpointing": Checkpointing.FULL}
 
 
 def _workload(loss: Loss, **changes: Any) -> TrainWorkload:  # noqa: ANN401 - each its own type
-    given = {"micro_batch_size": 2, "sequence_length": 64, "optimizer": "adamw_fused"}
+    given: dict[str, Any] = {
+        "micro_batch_size": 2,
+        "sequence_length": 64,
+        "optimizer": "adamw_fused",
+    }
     return a_training(loss=loss, **(given | changes))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -44,6 +44,7 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "selective_every": (2,),
     "attention": tuple(Attention),
     "loss": tuple(Loss),
+    "kernels": tuple(Kernels),
     "keeps_logits": (True,),
     "padding_mask": (True,),
     "reentrant_checkpointing": (True,),

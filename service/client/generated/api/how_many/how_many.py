@@ -17,6 +17,7 @@ from ...models.how_many_lora_target_modules import HowManyLoraTargetModules
 from ...models.how_many_lora_variant import HowManyLoraVariant
 from ...models.how_many_optimizer import HowManyOptimizer
 from ...models.how_many_precision import HowManyPrecision
+from ...models.kernels import Kernels
 from ...models.loss import Loss
 from ...models.method import Method
 from ...models.quantization import Quantization
@@ -59,6 +60,7 @@ def call(
     host_memory_bytes: int | str | Unset = UNSET,
     image_tokens: int | Unset = UNSET,
     keeps_logits: bool | Unset = UNSET,
+    kernels: Kernels | Unset = UNSET,
     kv_cache_dtype: DType | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
@@ -213,6 +215,12 @@ def call(
     params["image_tokens"] = image_tokens
 
     params["keeps_logits"] = keeps_logits
+
+    json_kernels: str | Unset = UNSET
+    if not isinstance(kernels, Unset):
+        json_kernels = kernels
+
+    params["kernels"] = json_kernels
 
     json_kv_cache_dtype: str | Unset = UNSET
     if not isinstance(kv_cache_dtype, Unset):

@@ -15,9 +15,13 @@ from service.estimator.rules.predicates.models import (
     has_unscaled_hidden,
     has_unscaled_logits,
 )
-from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
+from service.estimator.values.losses import LIGER_FAMILIES, LOG_PROB_LOSSES, Kernels, Loss
 
 _FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
+
+_LIGER = is_in(workload.kernels, Kernels.LIGER)
+
+_MONKEY_PATCH = "liger-kernel 0.8 transformers/monkey_patch.py"
 
 _TRL = "trl 1.16 trainer/utils.py, add_fused_lm_head"
 
@@ -44,7 +48,9 @@ LOSSES = (
         ),
     ),
     Rule(
-        when=is_in(workload.loss, Loss.FUSED_LINEAR),
+        when=all_of(
+            is_in(workload.loss, Loss.FUSED_LINEAR), is_not_in(workload.kernels, Kernels.LIGER)
+        ),
         require=satisfies(has_unscaled_logits),
         field=workload.loss.path,
         topic=Topic.LOSS,
@@ -86,5 +92,33 @@ LOSSES = (
         ),
         reason="loss {workload.loss} over sharded weights, which TRL gathers for it",
         source=f"{_TRL}: full_tensor, maybe_gather_lm_head_ctx",
+    ),
+    Rule(
+        when=_LIGER,
+        require=is_in(model.family, *sorted(LIGER_FAMILIES)),
+        field=workload.kernels.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels liger of {model.family}", *sorted(LIGER_FAMILIES), "kernels torch"
+        ),
+        source=_MONKEY_PATCH,
+    ),
+    Rule(
+        when=_LIGER,
+        require=is_at_most(layout.tensor_parallel, 1),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels liger on tensor-parallel ranks", "tensor_parallel 1", "kernels torch"
+        ),
+        reason="kernels liger on tensor-parallel ranks",
+    ),
+    Rule(
+        when=_LIGER,
+        require=is_at_most(layout.zero_stage, 2),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels liger over sharded weights", "zero_stage 0, 1 or 2", "kernels torch"
+        ),
+        reason="kernels liger over sharded weights",
     ),
 )

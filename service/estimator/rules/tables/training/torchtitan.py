@@ -26,7 +26,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.workload import Attention, Checkpointing, Method, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
@@ -208,6 +208,12 @@ _RULES = (
         refusal=unmodelled("attention {workload.attention} in torchtitan", "sdpa", "flash"),
         reason="attention {workload.attention} in torchtitan",
         source="torchtitan, torchtitan/models/attention.py",
+    ),
+    Rule(
+        require=is_in(workload.kernels, Kernels.TORCH),
+        topic=Topic.LOSS,
+        refusal=unmodelled("kernels {workload.kernels} in torchtitan", "torch"),
+        reason="kernels {workload.kernels} in framework torchtitan, which has its own",
     ),
     Rule(
         require=is_in(workload.loss, Loss.FULL_LOGITS, Loss.CHUNKED),
