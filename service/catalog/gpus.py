@@ -21,6 +21,7 @@ SLICE_RESERVED_BYTES = 410 * MIB
 -lgip``): an A100-80GB's ``1g.10gb`` has 9.50 GiB of 9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's
 ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of 4.92.
 """
+_DRIVER_SLICE = " MIG "
 _DATA = Path(__file__).with_name("gpus.json")
 
 
@@ -184,22 +185,25 @@ def resolve_device(name: str, *, field: str = "gpu") -> Device:
     return device
 
 
+def find_driver_name(text: str) -> str | None:
+    """Return the catalogue's name of what a driver names.
+
+    NVML says ``NVIDIA A100-SXM4-80GB MIG 1g.10gb``. None where the catalogue does not have it.
+    """
+    name, _, profile = text.partition(_DRIVER_SLICE)
+    entries = find_gpus(name)
+    if len(entries) != 1:
+        return None
+    device = entries[0].get_slice(profile) if profile else entries[0].to_device()
+    return None if device is None else device.name
+
+
 def find_gpus(name: str) -> tuple[GpuEntry, ...]:
     """Return every SKU that ``name`` may mean.
 
     Several for a family or a shared alias, none for an unknown name.
     """
     return _index_by_name().get(_normalize_name(name), ())
-
-
-def list_family_gpus(family: str) -> tuple[GpuEntry, ...]:
-    """Return the SKUs of a family such as ``A100``.
-
-    None are returned where there is no such family.
-    """
-    return tuple(
-        entry for entry in list_gpus() if _normalize_name(entry.family) == _normalize_name(family)
-    )
 
 
 @cache

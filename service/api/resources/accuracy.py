@@ -9,7 +9,7 @@ from service.api.http.decoding import read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.contract.schemas.calibrations import (
     AccuracyAnswer,
     AccuracyQuery,
@@ -69,7 +69,7 @@ def _build_filter(query: AccuracyQuery) -> AccuracyFilter:
     gpu, device = get_or_none(query.gpu), get_or_none(query.device)
     return AccuracyFilter(
         family=get_or_none(query.family),
-        gpu=None if gpu is None else resolve_gpu(gpu).name,
+        gpu=None if gpu is None else resolve_device(gpu).name,
         device=None if device is None else device.value,
         quantity=get_or_none(query.quantity),
         since=get_or_none(query.since),

@@ -218,6 +218,7 @@ from .train_request_task import TrainRequestTask
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
+from .worker_answer_observed_type_0 import WorkerAnswerObservedType0
 from .worker_answer_versions import WorkerAnswerVersions
 from .worker_page import WorkerPage
 from .worst_rank_answer import WorstRankAnswer
@@ -441,6 +442,7 @@ __all__ = (
     "VersionAnswer",
     "WorkerAnswer",
     "WorkerAnswerDevicesItem",
+    "WorkerAnswerObservedType0",
     "WorkerAnswerVersions",
     "WorkerPage",
     "WorstRankAnswer",
