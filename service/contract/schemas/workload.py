@@ -18,7 +18,7 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Kernels, Loss
+from service.estimator.values.losses import Kernels, Loss, Objective, Reference
 from service.estimator.values.workload import (
     Allocator,
     Attention,
@@ -177,6 +177,13 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
                 "How the loss treats the logits; `chunked_nll`, `nll` and `dft` are TRL's of SFT."
             )
         ),
+    ] = UNSET
+    objective: Annotated[
+        Objective | UnsetType,
+        Meta(description="Towards what; `dpo` and `reward` count pairs in `micro_batch_size`."),
+    ] = UNSET
+    reference: Annotated[
+        Reference | UnsetType, Meta(description="Where `dpo` has its reference from.")
     ] = UNSET
     kernels: Annotated[
         Kernels | UnsetType,

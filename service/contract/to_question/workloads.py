@@ -23,7 +23,7 @@ from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.losses import DEFAULT_LOSSES, Kernels, Loss
+from service.estimator.values.losses import DEFAULT_LOSSES, Kernels, Loss, Objective, Reference
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
     Attention,
@@ -73,6 +73,8 @@ LORA_DEFAULTS: dict[str, Any] = {
 _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
 _TRAIN_OPTIONAL = (
+    "objective",
+    "reference",
     "kernels",
     "keeps_logits",
     "padding_mask",
@@ -114,8 +116,8 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
-    loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
-    values, assumptions = apply_defaults(request, TRAIN_DEFAULTS | {"loss": loss}, "workload")
+    defaults = TRAIN_DEFAULTS | _list_client_defaults(request)
+    values, assumptions = apply_defaults(request, defaults, "workload")
     values["precision"] = _read_precision(values["precision"], assumptions)
     if isinstance(checkpointing := values["activation_checkpointing"], SelectiveRequest):
         values |= {
@@ -130,6 +132,21 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         values["frozen"] = tuple(request.frozen)
     values |= copy_set_fields(request, _TRAIN_OPTIONAL)
     return TrainWorkload(sequence_length=request.sequence_length, **values), assumptions
+
+
+def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
+    """Return the defaults that follow from whose kernels run and towards what.
+
+    TRL's trainer of DPO runs without adapters where there are some, else a second model.
+    """
+    loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
+    if request.objective is Objective.REWARD:
+        return {"loss": Loss.FULL_LOGITS}
+    if request.objective is not Objective.DPO:
+        return {"loss": loss}
+    adapts = request.method in ADAPTER_METHODS
+    reference = Reference.ADAPTERS_OFF if adapts else Reference.MODEL
+    return {"loss": Loss.CHUNKED_NLL, "reference": reference}
 
 
 def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:

@@ -50,7 +50,7 @@ class TrainQuestion(_Setting):
     @property
     def num_tokens(self) -> int:
         """Tokens of one micro batch."""
-        return self.workload.micro_batch_size * self.workload.sequence_length
+        return self.workload.num_sequences * self.workload.sequence_length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,8 @@ def build_train_timeline(model: Architecture, workload: TrainWorkload, layout: L
     setup = resolve_setup(model, workload, layout)
     config = build_setup_pass(setup, resolve_batch_shape(model, workload))
     prices = price_step(build_static_memory(setup), record_training(model, config))
-    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
-    num_tokens = workload.micro_batch_size * workload.sequence_length
+    values = sizes.evaluate_monomials(workload.num_sequences, workload.sequence_length)
+    num_tokens = workload.num_sequences * workload.sequence_length
     return build_timeline(prices, values, count_host_activation_bytes(setup, num_tokens))
 
 

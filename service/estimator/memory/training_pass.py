@@ -24,7 +24,7 @@ from service.estimator.tape.ops.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.log_probs import MAX_TOKENS
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
-from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Objective
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import Lora, Method, OffloadTarget, TrainWorkload
 
@@ -54,7 +54,7 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
     """Return the part of a pass that depends on batch and sequence."""
     window = model.spec.sliding_window
     return BatchShape(
-        workload.micro_batch_size > 1
+        workload.num_sequences > 1
         and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
         window is not None and workload.sequence_length >= window,
         workload.sequence_length if model.chunked else None,
@@ -75,7 +75,7 @@ class BatchNotes(NamedTuple):
 def describe_batch(model: Architecture, workload: TrainWorkload) -> BatchNotes:
     """Return a batch's stacks and the warnings about them."""
     return BatchNotes(
-        workload.micro_batch_size,
+        workload.num_sequences,
         list_stacks(model, workload),
         (
             *list_attention_warnings(model, workload.attention),
@@ -147,13 +147,18 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
 
     None is the model's own way, with all logits.
     """
-    if workload.loss is Loss.FULL_LOGITS:
+    if workload.loss is Loss.FULL_LOGITS and workload.objective is Objective.SUPERVISED:
         return None
-    return LossPass(kind=workload.loss, chunk_tokens=_count_chunk_tokens(model, workload))
+    return LossPass(
+        kind=workload.loss,
+        chunk_tokens=_count_chunk_tokens(model, workload),
+        objective=workload.objective,
+        reference=workload.reference,
+    )
 
 
 def _count_chunk_tokens(model: Architecture, workload: TrainWorkload) -> int:
-    batch, length = workload.micro_batch_size, workload.sequence_length
+    batch, length = workload.num_sequences, workload.sequence_length
     if workload.loss is Loss.FUSED_LINEAR:
         return liger_chunk_tokens(
             batch * length, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size

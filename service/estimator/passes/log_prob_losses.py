@@ -8,9 +8,17 @@ from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.log_probs import Head, compute_log_probs, drop_last_position
+from service.estimator.tape.ops.log_probs import (
+    Head,
+    Metrics,
+    compute_log_probs,
+    drop_last_position,
+)
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
+
+_METRICS = Metrics(entropy=True, is_top1=True)
+"""What SFTTrainer logs."""
 
 
 def record_log_prob_loss(
@@ -24,7 +32,7 @@ def record_log_prob_loss(
     tape, rows = walk.tape, count_scored_rows(walk)
     view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
     log_probs = compute_log_probs(
-        tape, view, build_head(walk), rows, num_tokens=num_tokens, num_others=0
+        tape, view, build_head(walk), rows, num_tokens=num_tokens, metrics=_METRICS
     )
     tape.free(view)
     losses = _negate(tape, log_probs.value, rows)

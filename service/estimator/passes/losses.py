@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.estimator.passes.log_prob_losses import record_log_prob_loss
+from service.estimator.passes.preference_losses import record_dpo_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value
@@ -20,7 +21,7 @@ from service.estimator.tape.ops.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import Loss, Objective, Reference
 
 NUM_CHUNKS = 8
 """Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when
@@ -39,11 +40,19 @@ class LossPass:
     kind: Loss
     chunk_tokens: int = 0
     compiled: bool = False
+    objective: Objective = Objective.SUPERVISED
+    reference: Reference | None = None
 
 
 def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logits: bool) -> Value:
     """Record the head and the loss; ``hidden`` is dropped."""
     walk.tape.ledger.enter(Section.LOSS_FORWARD)
+    if config.objective is Objective.DPO:
+        return record_dpo_loss(
+            walk, hidden, num_tokens=config.chunk_tokens, reference=config.reference
+        )
+    if config.objective is Objective.REWARD:
+        return record_reward_loss(walk, hidden)
     loss = _RECORDERS[config.kind](walk, hidden, config, keeps_logits)
     walk.tape.free(hidden)
     return loss

@@ -104,7 +104,7 @@ class StepTimer:
     ) -> PassTimes:
         key = (
             workload.framework,
-            workload.micro_batch_size,
+            workload.num_sequences,
             workload.activation_checkpointing,
             workload.selective_every,
             layout.tensor_parallel * layout.context_parallel,
@@ -133,7 +133,7 @@ def estimate_training_throughput(
         return None
     work = timer.work
     tokens = (
-        workload.micro_batch_size
+        workload.num_sequences
         * workload.sequence_length
         * workload.gradient_accumulation_steps
         * layout.data_parallel
@@ -190,7 +190,7 @@ def _time_passes(
     work: ForwardWork,
     machine: Machine,
 ) -> PassTimes:
-    batch, length = workload.micro_batch_size, workload.sequence_length
+    batch, length = workload.num_sequences, workload.sequence_length
     split = layout.tensor_parallel * layout.context_parallel
     tokens, rates = batch * length, machine.rates
     stages = split * layout.pipeline_parallel

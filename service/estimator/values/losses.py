@@ -26,8 +26,30 @@ LOG_PROB_LOSSES = frozenset({Loss.CHUNKED_NLL, Loss.NLL, Loss.DFT})
 """Losses of TRL's trainers, all of the same log-probabilities."""
 
 
+class Objective(StrEnum):
+    """Aim of a step, which decides its forward passes."""
+
+    SUPERVISED = "supervised"
+    """the labels of each sequence"""
+    DPO = "dpo"
+    """TRL's DPOTrainer: pairs of sequences beside a reference (arXiv:2305.18290)"""
+    REWARD = "reward"
+    """TRL's RewardTrainer: pairs of sequences and a head of one score"""
+
+
+class Reference(StrEnum):
+    """Source of the log-probabilities of DPO's reference."""
+
+    MODEL = "model"
+    """a second model that stays on the GPU"""
+    ADAPTERS_OFF = "adapters_off"
+    """the same model without its adapters"""
+    PRECOMPUTED = "precomputed"
+    """the data set, with TRL's ``precompute_ref_log_probs``"""
+
+
 class Kernels(StrEnum):
-    """Whose kernels replace a model's own operations."""
+    """Kernels that replace a model's own operations."""
 
     TORCH = "torch"
     """the model's own operations"""

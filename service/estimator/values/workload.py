@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.losses import Kernels, Loss
+from service.estimator.values.losses import Kernels, Loss, Objective, Reference
 from service.estimator.values.precision import POLICIES, Precision
 
 
@@ -139,7 +139,7 @@ class Offload:
 class TrainWorkload:
     """One optimizer step of one data-parallel rank.
 
-    ``sequence_length`` is in tokens, ``micro_batch_size`` in sequences.
+    ``sequence_length`` is in tokens, ``micro_batch_size`` in sequences, or in pairs of them.
     """
 
     sequence_length: int
@@ -151,6 +151,9 @@ class TrainWorkload:
     optimizer: str = "adamw"
     activation_checkpointing: Checkpointing = Checkpointing.NONE
     attention: Attention = Attention.SDPA
+    objective: Objective = Objective.SUPERVISED
+    reference: Reference | None = None
+    """With objective ``dpo``: where its reference comes from."""
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
@@ -202,7 +205,15 @@ class TrainWorkload:
             raise InvalidInputError(message, field="workload.lora")
         self._check_options()
 
+    @property
+    def num_sequences(self) -> int:
+        """Sequences that one micro batch runs at once, two for each pair."""
+        return self.micro_batch_size * (1 if self.objective is Objective.SUPERVISED else 2)
+
     def _check_options(self) -> None:
+        if (self.reference is not None) != (self.objective is Objective.DPO):
+            message = f"reference {self.reference} with objective {self.objective}: dpo has one"
+            raise InvalidInputError(message, field="workload.reference")
         if (self.peft is not None) != (self.method is Method.PEFT):
             message = (
                 f'method "peft" and "peft" go together; method is {self.method.value!r} and peft '

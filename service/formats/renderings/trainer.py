@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import DEFAULT_LOSSES, LOG_PROB_LOSSES, Kernels
+from service.estimator.values.losses import (
+    DEFAULT_LOSSES,
+    LOG_PROB_LOSSES,
+    Kernels,
+    Objective,
+    Reference,
+)
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 
 TORCH_NAMES: Mapping[DType, str] = MappingProxyType(
@@ -38,6 +44,15 @@ OPTIMIZERS: Mapping[str, str] = MappingProxyType(
 """Names of optimizers for ``--optim`` (``OptimizerNames``); one that is missing is built by the
 script.
 """
+_TRAINERS = {
+    Objective.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
+    Objective.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
+}
+_REFERENCES = {
+    Reference.MODEL: "the script gives DPOTrainer a ref_model, or lets it load one",
+    Reference.ADAPTERS_OFF: "the script gives DPOTrainer a peft_config and no ref_model",
+    Reference.PRECOMPUTED: "the script sets DPOConfig(precompute_ref_log_probs=True)",
+}
 _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 
 
@@ -108,7 +123,11 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
             f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's "
             "or the script's"
         )
-    if workload.loss in LOG_PROB_LOSSES:
+    if workload.objective is not Objective.SUPERVISED:
+        notes.append(_TRAINERS[workload.objective])
+        if workload.reference is not None:
+            notes.append(_REFERENCES[workload.reference])
+    elif workload.loss in LOG_PROB_LOSSES:
         notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
     elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:
         notes.append(f"the script computes the loss as {workload.loss.value}")

@@ -37,6 +37,15 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """Numbers per position that a trainer logs beside the log-probabilities."""
+
+    entropy: bool = False
+    mean_logits: bool = False
+    is_top1: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogProbs:
     """Log-probabilities per position.
 
@@ -61,26 +70,22 @@ def drop_last_position(tape: Tape, x: Value, rows: Size, width: int) -> Value:
 
 
 def compute_log_probs(
-    tape: Tape, hidden: Value, head: Head, rows: Size, *, num_tokens: int, num_others: int
+    tape: Tape, hidden: Value, head: Head, rows: Size, *, num_tokens: int, metrics: Metrics
 ) -> LogProbs:
     """Return the log-probability of every label.
 
-    ``num_tokens`` are those of the batch that have a label, and ``num_others`` the fp32 numbers per
-    row that metrics ask for beside the entropy. ``hidden`` stays with the caller.
+    ``num_tokens`` are those of the batch that have a label. ``hidden`` stays with the caller.
     """
     mask = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, _BOOL))
     kept = _select_rows(tape, hidden, mask, rows)
     targets = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, 8))
-    compact = _run_head(tape, kept, targets, head, rows, num_tokens=num_tokens)
+    compact = _run_head(tape, (kept, targets), head, rows, num_tokens=num_tokens, metrics=metrics)
     tape.free(kept)
     tape.release(targets)
-    others = [tape.allocate(Category.ACTIVATIONS, _count_fp32(rows)) for _ in range(num_others)]
-    flags = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, _BOOL))
     spread = _spread(tape, compact.value, mask, rows)
-    outputs = (*[_count_fp32(rows)] * (num_others + 1), sizes.scale(rows, _BOOL))
-    names = (mask, *[_spread_storage(tape, size) for size in outputs])
+    names = (mask, *[_spread_storage(tape, storage.size) for storage in compact.names])
     tape.free(compact.value)
-    tape.release(*compact.names, *others, flags)
+    tape.release(*compact.names)
     return LogProbs(value=spread, names=names)
 
 
@@ -99,22 +104,29 @@ def _select_rows(tape: Tape, x: Value, mask: Storage, rows: Size) -> Value:
 
 
 def _run_head(
-    tape: Tape, kept: Value, targets: Storage, head: Head, rows: Size, *, num_tokens: int
+    tape: Tape,
+    rows_and_targets: tuple[Value, Storage],
+    head: Head,
+    rows: Size,
+    *,
+    num_tokens: int,
+    metrics: Metrics,
 ) -> LogProbs:
     """Run the head tile by tile.
 
-    Two numbers per row are left for backward, and the entropy's name.
+    Two numbers per row are left for backward, and what metrics have a name for.
     """
-    vector = _count_fp32(rows)
+    (kept, targets), vector = rows_and_targets, _count_fp32(rows)
     running = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(_NUM_STATISTICS)]
     tiles = _Tiles(tape, kept, head, num_tokens)
     tiles.run(keeps_weights=False)
     logarithm = tape.allocate(Category.ACTIVATIONS, vector)
     log_z = tape.allocate(Category.ACTIVATIONS, vector)
     tape.release(logarithm)
-    quotient, entropy = (tape.allocate(Category.ACTIVATIONS, vector) for _ in range(2))
+    quotient = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(metrics.entropy)]
+    entropy = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(metrics.entropy)]
     weight, bias = as_value(head.weight), None if head.bias is None else as_value(head.bias)
-    saved = [(kept.storage, kept), (targets, kept), (log_z, kept), (entropy, kept)]
+    saved = [(storage, kept) for storage in (kept.storage, targets, log_z, *entropy)]
     value = tape.emit(
         rows,
         DType.FP32,
@@ -122,9 +134,21 @@ def _run_head(
         saves=[Value(storage, like.numel, like.dtype) for storage, like in saved],
         backward=lambda _: _run_head_backward(tape, kept, weight, bias, tiles),
     )
+    tape.release(*quotient)
+    means = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(metrics.mean_logits)]
+    flags = _compare(tape, rows) if metrics.is_top1 else []
     tiles.release()
-    tape.release(*running, log_z, quotient)
-    return LogProbs(value=value, names=(entropy,))
+    tape.release(*running, log_z)
+    return LogProbs(value=value, names=(*entropy, *means, *flags))
+
+
+def _compare(tape: Tape, rows: Size) -> list[Storage]:
+    """Return whether each target is the largest, both of two comparisons."""
+    size = sizes.scale(rows, _BOOL)
+    parts = [tape.allocate(Category.ACTIVATIONS, size) for _ in range(2)]
+    both = tape.allocate(Category.ACTIVATIONS, size)
+    tape.release(*parts)
+    return [both]
 
 
 def _run_head_backward(

@@ -12,7 +12,7 @@ from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_fact
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import Loss, Objective, Reference
 from service.estimator.values.workload import (
     Cache,
     Checkpointing,
@@ -105,6 +105,15 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"optimizer_in_backward": True}, {}),
         ({"frozen": ("embedding",)}, {}),
         ({"loss": Loss.CHUNKED}, {}),
+        ({"objective": Objective.REWARD}, {}),
+        (
+            {
+                "objective": Objective.DPO,
+                "reference": Reference.MODEL,
+                "loss": Loss.CHUNKED_NLL,
+            },
+            {},
+        ),
         ({}, {"data_parallel": 4}),
         ({}, {"data_parallel": 4} | FULLY),
         ({}, {"data_parallel": 4, "tensor_parallel": 2} | FULLY),

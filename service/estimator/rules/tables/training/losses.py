@@ -3,6 +3,8 @@
 from service.estimator.rules.grammar.conditions import (
     all_of,
     is_at_most,
+    is_false,
+    is_given,
     is_in,
     is_not_in,
     is_true,
@@ -15,9 +17,18 @@ from service.estimator.rules.predicates.models import (
     has_unscaled_hidden,
     has_unscaled_logits,
 )
-from service.estimator.values.losses import LIGER_FAMILIES, LOG_PROB_LOSSES, Kernels, Loss
+from service.estimator.values.losses import (
+    LIGER_FAMILIES,
+    LOG_PROB_LOSSES,
+    Kernels,
+    Loss,
+    Objective,
+    Reference,
+)
 
 _FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
+
+_IN_PAIRS = is_not_in(workload.objective, Objective.SUPERVISED)
 
 _LIGER = is_in(workload.kernels, Kernels.LIGER)
 
@@ -92,6 +103,75 @@ LOSSES = (
         ),
         reason="loss {workload.loss} over sharded weights, which TRL gathers for it",
         source=f"{_TRL}: full_tensor, maybe_gather_lm_head_ctx",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=satisfies(has_backbone_hidden),
+        field=workload.objective.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "objective {workload.objective} of {model.family}", "decoders of text", "supervised"
+        ),
+        source=_TRL,
+    ),
+    Rule(
+        when=is_in(workload.objective, Objective.DPO),
+        require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "objective dpo scores its pairs with loss chunked_nll, not {workload.loss}; leave loss "
+            "out"
+        ),
+        source="trl 1.16 trainer/dpo_trainer.py",
+    ),
+    Rule(
+        when=is_in(workload.objective, Objective.REWARD),
+        require=is_in(workload.loss, Loss.FULL_LOGITS),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "objective reward has one score and no logits, and loss is {workload.loss}; leave loss "
+            "out"
+        ),
+        source="trl 1.16 trainer/reward_trainer.py",
+    ),
+    Rule(
+        when=is_in(workload.reference, Reference.ADAPTERS_OFF),
+        require=is_given(workload.lora),
+        field=workload.reference.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "reference adapters_off needs adapters, and method is {workload.method}: say model or "
+            "precomputed"
+        ),
+        source="trl 1.16 trainer/dpo_trainer.py: is_peft_model",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=is_at_most(layout.tensor_parallel, 1),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "objective {workload.objective} on tensor-parallel ranks", "tensor_parallel 1"
+        ),
+        reason="objective {workload.objective} on tensor-parallel ranks",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=is_at_most(layout.zero_stage, 2),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "objective {workload.objective} over sharded weights", "zero_stage 0, 1 or 2"
+        ),
+        reason="objective {workload.objective} over sharded weights",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=is_false(workload.keeps_logits),
+        field=workload.keeps_logits.path,
+        topic=Topic.LOSS,
+        refusal=invalid("objective {workload.objective} has no logits to keep: drop keeps_logits"),
+        source=_TRL,
     ),
     Rule(
         when=_LIGER,

@@ -22,7 +22,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Kernels, Loss
+from service.estimator.values.losses import Kernels, Loss, Objective
 from service.estimator.values.workload import Attention, Method, Offload, OffloadTarget
 
 FAMILIES = (
@@ -125,6 +125,12 @@ _RULES = (
         reason="context_parallel runs on Transformer Engine's attention, not on unfused scores",
         source=f"{_CORE}/transformer/dot_product_attention.py: context parallelism is only "
         "supported by TEDotProductAttention",
+    ),
+    Rule(
+        require=is_in(workload.objective, Objective.SUPERVISED),
+        topic=Topic.LOSS,
+        refusal=OTHERS,
+        reason="objective {workload.objective} in framework megatron",
     ),
     Rule(
         require=is_in(workload.kernels, Kernels.TORCH),
