@@ -51,7 +51,8 @@ def record_dpo_loss(
 def _record_reference(walk: ModelWalk, rows: Size, num_tokens: int, *, is_model: bool) -> None:
     """Record the forward pass of the reference.
 
-    There is no graph and no checkpoint. The weights of a second model ask for gradients, so that autocast keeps its copies of them.
+    There is no graph and no checkpoint. The weights of a second model ask for gradients, so that
+    autocast keeps its copies of them.
     """
     tape, settings = walk.tape, walk.ctx.settings
     mode, tape.mode = tape.mode, Mode.INFERENCE
@@ -78,8 +79,8 @@ def _record_reference(walk: ModelWalk, rows: Size, num_tokens: int, *, is_model:
 def record_reward_loss(walk: ModelWalk, hidden: Value) -> Value:
     """Record the score of every token.
 
-    The last ones are compared. transformers 5.23 ``modeling_layers.py``, ``GenericForSequenceClassification``. ``hidden`` is
-    dropped.
+    The last ones are compared. ``hidden`` is dropped. transformers 5.23 ``modeling_layers.py``,
+    ``GenericForSequenceClassification``.
     """
     tape, positions = walk.tape, walk.ctx.shape.tokens(1)
     scores = walk.record_logits(hidden, positions)

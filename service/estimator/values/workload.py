@@ -10,6 +10,7 @@ from enum import StrEnum
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.losses import Kernels, Loss, Objective, Reference
+from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
 
 
@@ -67,10 +68,7 @@ class Engine(StrEnum):
 
 
 class Allocator(StrEnum):
-    """Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
-
-    It decides how memory comes from the GPU.
-    """
+    """Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``)."""
 
     DEFAULT = "default"
     """segments of fixed size"""
@@ -148,7 +146,7 @@ class TrainWorkload:
     framework: Framework = Framework.TRANSFORMERS
     method: Method = Method.FULL
     precision: Precision = field(default_factory=lambda: POLICIES["bf16_mixed"])
-    optimizer: str = "adamw"
+    optimizer: str = OptimizerName.ADAMW
     activation_checkpointing: Checkpointing = Checkpointing.NONE
     attention: Attention = Attention.SDPA
     objective: Objective = Objective.SUPERVISED

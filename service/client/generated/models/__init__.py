@@ -70,7 +70,6 @@ from .held_answer import HeldAnswer
 from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
-from .how_many_optimizer import HowManyOptimizer
 from .how_many_precision import HowManyPrecision
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
@@ -147,6 +146,7 @@ from .not_today_answer_status import NotTodayAnswerStatus
 from .objective import Objective
 from .offload_request import OffloadRequest
 from .offload_target import OffloadTarget
+from .optimizer_name import OptimizerName
 from .parameters_answer import ParametersAnswer
 from .parameters_answer_by_module import ParametersAnswerByModule
 from .pareto_answer import ParetoAnswer
@@ -208,11 +208,9 @@ from .stage_answer import StageAnswer
 from .status import Status
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
-from .train_ceiling_optimizer import TrainCeilingOptimizer
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
 from .train_ceiling_task import TrainCeilingTask
 from .train_request import TrainRequest
-from .train_request_optimizer import TrainRequestOptimizer
 from .train_request_precision_type_0 import TrainRequestPrecisionType0
 from .train_request_task import TrainRequestTask
 from .version_answer import VersionAnswer
@@ -294,7 +292,6 @@ __all__ = (
     "HowManyAnswer",
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
-    "HowManyOptimizer",
     "HowManyPrecision",
     "ImportAnswer",
     "ImportEnvironment",
@@ -371,6 +368,7 @@ __all__ = (
     "Objective",
     "OffloadRequest",
     "OffloadTarget",
+    "OptimizerName",
     "ParametersAnswer",
     "ParametersAnswerByModule",
     "ParetoAnswer",
@@ -432,11 +430,9 @@ __all__ = (
     "Status",
     "ThroughputAnswer",
     "TrainCeiling",
-    "TrainCeilingOptimizer",
     "TrainCeilingPrecisionType0",
     "TrainCeilingTask",
     "TrainRequest",
-    "TrainRequestOptimizer",
     "TrainRequestPrecisionType0",
     "TrainRequestTask",
     "VersionAnswer",

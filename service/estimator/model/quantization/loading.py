@@ -58,7 +58,8 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
 def _with_score(model: Architecture) -> Architecture:
     """Return a model with a head of one score.
 
-    It is never the embedding's table. transformers 5.23 ``modeling_layers.py``, ``GenericForSequenceClassification``.
+    It is never the embedding's table. transformers 5.23 ``modeling_layers.py``,
+    ``GenericForSequenceClassification``.
     """
     if model.head.name == SCORE:
         return model
