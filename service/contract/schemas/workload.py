@@ -18,7 +18,7 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Kernels, Loss, Objective, Reference
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.workload import (
     Allocator,
@@ -156,9 +156,9 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
             )
         ),
     ] = UNSET
-    objective: Annotated[
-        Objective | UnsetType,
-        Meta(description="Towards what; `dpo` and `reward` count pairs in `micro_batch_size`."),
+    trainer: Annotated[
+        Trainer | UnsetType,
+        Meta(description="TRL's `dpo` and `reward` count pairs in `micro_batch_size`."),
     ] = UNSET
     reference: Annotated[
         Reference | UnsetType, Meta(description="Where `dpo` has its reference from.")

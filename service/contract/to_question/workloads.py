@@ -23,7 +23,13 @@ from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.losses import DEFAULT_LOSSES, Kernels, Loss, Objective, Reference
+from service.estimator.values.losses import (
+    DEFAULT_LOSSES,
+    Kernels,
+    Loss,
+    Reference,
+    Trainer,
+)
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
     Attention,
@@ -73,7 +79,7 @@ LORA_DEFAULTS: dict[str, Any] = {
 _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
 _TRAIN_OPTIONAL = (
-    "objective",
+    "trainer",
     "reference",
     "kernels",
     "keeps_logits",
@@ -140,9 +146,9 @@ def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
     TRL's trainer of DPO runs without adapters where there are some, else a second model.
     """
     loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
-    if request.objective is Objective.REWARD:
+    if request.trainer is Trainer.REWARD:
         return {"loss": Loss.FULL_LOGITS}
-    if request.objective is not Objective.DPO:
+    if request.trainer is not Trainer.DPO:
         return {"loss": loss}
     adapts = request.method in ADAPTER_METHODS
     reference = Reference.ADAPTERS_OFF if adapts else Reference.MODEL

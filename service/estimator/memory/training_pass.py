@@ -24,7 +24,7 @@ from service.estimator.tape.ops.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.log_probs import MAX_TOKENS
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
-from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Objective
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import Lora, Method, OffloadTarget, TrainWorkload
 
@@ -147,12 +147,12 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
 
     None is the model's own way, with all logits.
     """
-    if workload.loss is Loss.FULL_LOGITS and workload.objective is Objective.SUPERVISED:
+    if workload.loss is Loss.FULL_LOGITS and workload.trainer is Trainer.SUPERVISED:
         return None
     return LossPass(
         kind=workload.loss,
         chunk_tokens=_count_chunk_tokens(model, workload),
-        objective=workload.objective,
+        trainer=workload.trainer,
         reference=workload.reference,
     )
 

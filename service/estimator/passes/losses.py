@@ -21,7 +21,7 @@ from service.estimator.tape.ops.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Loss, Objective, Reference
+from service.estimator.values.losses import Loss, Reference, Trainer
 
 NUM_CHUNKS = 8
 """Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when
@@ -40,18 +40,18 @@ class LossPass:
     kind: Loss
     chunk_tokens: int = 0
     compiled: bool = False
-    objective: Objective = Objective.SUPERVISED
+    trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
 
 
 def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logits: bool) -> Value:
     """Record the head and the loss; ``hidden`` is dropped."""
     walk.tape.ledger.enter(Section.LOSS_FORWARD)
-    if config.objective is Objective.DPO:
+    if config.trainer is Trainer.DPO:
         return record_dpo_loss(
             walk, hidden, num_tokens=config.chunk_tokens, reference=config.reference
         )
-    if config.objective is Objective.REWARD:
+    if config.trainer is Trainer.REWARD:
         return record_reward_loss(walk, hidden)
     loss = _RECORDERS[config.kind](walk, hidden, config, keeps_logits)
     walk.tape.free(hidden)

@@ -26,8 +26,8 @@ LOG_PROB_LOSSES = frozenset({Loss.CHUNKED_NLL, Loss.NLL, Loss.DFT})
 """Losses of TRL's trainers, all of the same log-probabilities."""
 
 
-class Objective(StrEnum):
-    """Aim of a step, which decides its forward passes."""
+class Trainer(StrEnum):
+    """Kind of training, which decides the forward passes of a step."""
 
     SUPERVISED = "supervised"
     """the labels of each sequence"""

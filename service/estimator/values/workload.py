@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.losses import Kernels, Loss, Objective, Reference
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
 
@@ -149,9 +149,9 @@ class TrainWorkload:
     optimizer: str = OptimizerName.ADAMW
     activation_checkpointing: Checkpointing = Checkpointing.NONE
     attention: Attention = Attention.SDPA
-    objective: Objective = Objective.SUPERVISED
+    trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
-    """With objective ``dpo``: where its reference comes from."""
+    """With trainer ``dpo``: where its reference comes from."""
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
@@ -206,11 +206,11 @@ class TrainWorkload:
     @property
     def num_sequences(self) -> int:
         """Sequences that one micro batch runs at once, two for each pair."""
-        return self.micro_batch_size * (1 if self.objective is Objective.SUPERVISED else 2)
+        return self.micro_batch_size * (1 if self.trainer is Trainer.SUPERVISED else 2)
 
     def _check_options(self) -> None:
-        if (self.reference is not None) != (self.objective is Objective.DPO):
-            message = f"reference {self.reference} with objective {self.objective}: dpo has one"
+        if (self.reference is not None) != (self.trainer is Trainer.DPO):
+            message = f"reference {self.reference} with trainer {self.trainer}: dpo has one"
             raise InvalidInputError(message, field="workload.reference")
         if (self.peft is not None) != (self.method is Method.PEFT):
             message = (

@@ -12,8 +12,8 @@ from service.estimator.values.losses import (
     DEFAULT_LOSSES,
     LOG_PROB_LOSSES,
     Kernels,
-    Objective,
     Reference,
+    Trainer,
 )
 from service.estimator.values.optimizers import TRAINER_NAMES, OptimizerName
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
@@ -46,8 +46,8 @@ OPTIMIZERS: Mapping[str, str] = MappingProxyType(
 script.
 """
 _TRAINERS = {
-    Objective.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
-    Objective.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
+    Trainer.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
+    Trainer.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
 }
 _REFERENCES = {
     Reference.MODEL: "the script gives DPOTrainer a ref_model, or lets it load one",
@@ -124,8 +124,8 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
             f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's "
             "or the script's"
         )
-    if workload.objective is not Objective.SUPERVISED:
-        notes.append(_TRAINERS[workload.objective])
+    if workload.trainer is not Trainer.SUPERVISED:
+        notes.append(_TRAINERS[workload.trainer])
         if workload.reference is not None:
             notes.append(_REFERENCES[workload.reference])
     elif workload.loss in LOG_PROB_LOSSES:

@@ -178,6 +178,7 @@ from .read_accuracy_quantity import ReadAccuracyQuantity
 from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
+from .reference import Reference
 from .rejected_answer import RejectedAnswer
 from .remeasure_answer import RemeasureAnswer
 from .remedy_answer import RemedyAnswer
@@ -213,6 +214,7 @@ from .train_ceiling_task import TrainCeilingTask
 from .train_request import TrainRequest
 from .train_request_precision_type_0 import TrainRequestPrecisionType0
 from .train_request_task import TrainRequestTask
+from .trainer import Trainer
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
@@ -400,6 +402,7 @@ __all__ = (
     "ReadingAnswer",
     "ReadingAnswerPlace",
     "ReadyAnswer",
+    "Reference",
     "RejectedAnswer",
     "RemeasureAnswer",
     "RemedyAnswer",
@@ -432,6 +435,7 @@ __all__ = (
     "TrainCeiling",
     "TrainCeilingPrecisionType0",
     "TrainCeilingTask",
+    "Trainer",
     "TrainRequest",
     "TrainRequestPrecisionType0",
     "TrainRequestTask",

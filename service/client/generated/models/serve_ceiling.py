@@ -50,8 +50,6 @@ class ServeCeiling:
         image_tokens (int | Unset): Tokens per image.
         cache (Cache | Unset): Layout of the key/value cache in an engine.
         allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
-
-            It decides how memory comes from the GPU.
     """
 
     task: ServeCeilingTask

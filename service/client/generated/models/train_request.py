@@ -13,8 +13,10 @@ from ..models.kernels import Kernels, check_kernels
 from ..models.loss import Loss, check_loss
 from ..models.method import Method, check_method
 from ..models.optimizer_name import OptimizerName, check_optimizer_name
+from ..models.reference import Reference, check_reference
 from ..models.train_request_precision_type_0 import TrainRequestPrecisionType0, check_train_request_precision_type_0
 from ..models.train_request_task import TrainRequestTask, check_train_request_task
+from ..models.trainer import Trainer, check_trainer
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -47,14 +49,14 @@ class TrainRequest:
         activation_checkpointing (Checkpointing | SelectiveRequest | Unset): What backward computes again.
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
-        kernels (Kernels | Unset): Whose kernels replace a model's own operations.
+        trainer (Trainer | Unset): Kind of training, which decides the forward passes of a step.
+        reference (Reference | Unset): Source of the log-probabilities of DPO's reference.
+        kernels (Kernels | Unset): Kernels that replace a model's own operations.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
         gradient_clipping (bool | Unset): Gradients are clipped by norm.
         allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
-
-            It decides how memory comes from the GPU.
         fp32_norms_and_head (bool | Unset): PEFT's prepare_model_for_kbit_training.
         double_quantization (bool | Unset): nf4 scales are quantised too.
         optimizer_in_backward (bool | Unset): The optimizer steps inside backward.
@@ -85,6 +87,8 @@ class TrainRequest:
     activation_checkpointing: Checkpointing | SelectiveRequest | Unset = UNSET
     attention: Attention | Unset = UNSET
     loss: Loss | Unset = UNSET
+    trainer: Trainer | Unset = UNSET
+    reference: Reference | Unset = UNSET
     kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
     padding_mask: bool | Unset = UNSET
@@ -153,6 +157,14 @@ class TrainRequest:
         loss: str | Unset = UNSET
         if not isinstance(self.loss, Unset):
             loss = self.loss
+
+        trainer: str | Unset = UNSET
+        if not isinstance(self.trainer, Unset):
+            trainer = self.trainer
+
+        reference: str | Unset = UNSET
+        if not isinstance(self.reference, Unset):
+            reference = self.reference
 
         kernels: str | Unset = UNSET
         if not isinstance(self.kernels, Unset):
@@ -236,6 +248,10 @@ class TrainRequest:
             field_dict["attention"] = attention
         if loss is not UNSET:
             field_dict["loss"] = loss
+        if trainer is not UNSET:
+            field_dict["trainer"] = trainer
+        if reference is not UNSET:
+            field_dict["reference"] = reference
         if kernels is not UNSET:
             field_dict["kernels"] = kernels
         if keeps_logits is not UNSET:
@@ -373,6 +389,20 @@ class TrainRequest:
         else:
             loss = check_loss(_loss)
 
+        _trainer = d.pop("trainer", UNSET)
+        trainer: Trainer | Unset
+        if isinstance(_trainer, Unset):
+            trainer = UNSET
+        else:
+            trainer = check_trainer(_trainer)
+
+        _reference = d.pop("reference", UNSET)
+        reference: Reference | Unset
+        if isinstance(_reference, Unset):
+            reference = UNSET
+        else:
+            reference = check_reference(_reference)
+
         _kernels = d.pop("kernels", UNSET)
         kernels: Kernels | Unset
         if isinstance(_kernels, Unset):
@@ -453,6 +483,8 @@ class TrainRequest:
             activation_checkpointing=activation_checkpointing,
             attention=attention,
             loss=loss,
+            trainer=trainer,
+            reference=reference,
             kernels=kernels,
             keeps_logits=keeps_logits,
             padding_mask=padding_mask,

@@ -9,7 +9,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.library_versions import has_stacked_experts
-from service.estimator.values.losses import Objective
+from service.estimator.values.losses import Trainer
 from service.estimator.values.workload import (
     Engine,
     Method,
@@ -43,7 +43,7 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
     Every other format, and mxfp4 on serving engines, stays packed. transformers 5.23,
     ``quantizer_mxfp4.py``: ``is_trainable`` and ``validate_environment``.
     """
-    if isinstance(workload, TrainWorkload) and workload.objective is Objective.REWARD:
+    if isinstance(workload, TrainWorkload) and workload.trainer is Trainer.REWARD:
         model = _with_score(model)
     scheme = model.quantization
     if (

@@ -4,7 +4,7 @@ from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Kernels, Loss, Objective, Reference
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Attention,
@@ -92,7 +92,7 @@ class WorkloadFields:
     gradient_clipping: Field[bool] = Field("workload.gradient_clipping")
     optimizer: Field[str] = Field("workload.optimizer")
     optimizer_in_backward: Field[bool] = Field("workload.optimizer_in_backward")
-    objective: Field[Objective] = Field("workload.objective")
+    trainer: Field[Trainer] = Field("workload.trainer")
     reference: Field[Reference | None] = Field("workload.reference")
     loss: Field[Loss] = Field("workload.loss")
     kernels: Field[Kernels] = Field("workload.kernels")

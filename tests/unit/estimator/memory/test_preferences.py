@@ -14,7 +14,7 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
-from service.estimator.values.losses import Loss, Objective, Reference
+from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import Lora, Method, TrainWorkload
 from tests.builders import a_device, a_model, a_training
 
@@ -37,7 +37,7 @@ _LORA = {"method": Method.LORA, "lora": Lora(rank=8)}
 def _dpo(reference: Reference, **changes: Any) -> TrainWorkload:  # noqa: ANN401 - each its own type
     given: dict[str, Any] = {"micro_batch_size": 2, "sequence_length": 512}
     given |= {"optimizer": "adamw_fused", "loss": Loss.CHUNKED_NLL}
-    return a_training(objective=Objective.DPO, reference=reference, **(given | changes))
+    return a_training(trainer=Trainer.DPO, reference=reference, **(given | changes))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_second_model_is_resident() -> None:
 
 def test_a_reward_model_has_one_score_in_place_of_its_head() -> None:
     """A head of its own is gone with its logits, and a tied one leaves the embedding."""
-    workload = a_training(objective=Objective.REWARD, precision="bf16")
+    workload = a_training(trainer=Trainer.REWARD, precision="bf16")
     untied, tied = (as_loaded(a_model(tie_word_embeddings=tie), workload) for tie in (False, True))
     supervised = a_model().parameter_counts().total
 
@@ -93,17 +93,17 @@ def test_a_reward_model_has_one_score_in_place_of_its_head() -> None:
 
 def test_a_pair_is_two_sequences() -> None:
     """A reward model's pairs take what twice as many sequences take."""
-    model = as_loaded(a_model(), a_training(objective=Objective.REWARD))
+    model = as_loaded(a_model(), a_training(trainer=Trainer.REWARD))
     answers = [
         build_train_timeline(
             model,
-            a_training(objective=Objective.REWARD, precision="bf16", micro_batch_size=size),
+            a_training(trainer=Trainer.REWARD, precision="bf16", micro_batch_size=size),
             Layout(),
         ).phases
         for size in (2, 4)
     ]
 
-    assert a_training(objective=Objective.REWARD, micro_batch_size=2).num_sequences == 4
+    assert a_training(trainer=Trainer.REWARD, micro_batch_size=2).num_sequences == 4
     assert dict(answers[0])["forward_pass"] < dict(answers[1])["forward_pass"]
 
 
@@ -112,7 +112,7 @@ def test_a_reference_goes_with_dpo_alone() -> None:
     with pytest.raises(InvalidInputError, match="dpo has one"):
         a_training(reference=Reference.MODEL)
     with pytest.raises(InvalidInputError, match="dpo has one"):
-        a_training(objective=Objective.DPO)
+        a_training(trainer=Trainer.DPO)
     with pytest.raises(EstimatorError, match="needs adapters"):
         estimate(
             a_model(),

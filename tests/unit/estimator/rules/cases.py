@@ -12,7 +12,7 @@ from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_fact
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.losses import Loss, Objective, Reference
+from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import (
     Cache,
     Checkpointing,
@@ -105,10 +105,10 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"optimizer_in_backward": True}, {}),
         ({"frozen": ("embedding",)}, {}),
         ({"loss": Loss.CHUNKED}, {}),
-        ({"objective": Objective.REWARD}, {}),
+        ({"trainer": Trainer.REWARD}, {}),
         (
             {
-                "objective": Objective.DPO,
+                "trainer": Trainer.DPO,
                 "reference": Reference.MODEL,
                 "loss": Loss.CHUNKED_NLL,
             },

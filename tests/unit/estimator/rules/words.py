@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Kernels, Loss, Objective, Reference
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -45,7 +45,7 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "attention": tuple(Attention),
     "loss": tuple(Loss),
     "kernels": tuple(Kernels),
-    "objective": (Objective.REWARD,),
+    "trainer": (Trainer.REWARD,),
     "reference": tuple(Reference),
     "keeps_logits": (True,),
     "padding_mask": (True,),

@@ -21,7 +21,9 @@ from ...models.loss import Loss
 from ...models.method import Method
 from ...models.optimizer_name import OptimizerName
 from ...models.quantization import Quantization
+from ...models.reference import Reference
 from ...models.sharding import Sharding
+from ...models.trainer import Trainer
 from ...types import UNSET, Call, Unset
 
 
@@ -96,6 +98,7 @@ def call(
     prompt_tokens: int | Unset = UNSET,
     quantization: Quantization | Unset = UNSET,
     reentrant_checkpointing: bool | Unset = UNSET,
+    reference: Reference | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
     sequence_length: int | Unset = UNSET,
     sequence_parallel: bool | Unset = UNSET,
@@ -103,6 +106,7 @@ def call(
     shard_size: int | Unset = UNSET,
     sharding: Sharding | Unset = UNSET,
     tensor_parallel: int | Unset = UNSET,
+    trainer: Trainer | Unset = UNSET,
     virtual_pipeline_stages: int | Unset = UNSET,
     weight_dtype: DType | Unset = UNSET,
     zero_stage: int | Unset = UNSET,
@@ -333,6 +337,12 @@ def call(
 
     params["reentrant_checkpointing"] = reentrant_checkpointing
 
+    json_reference: str | Unset = UNSET
+    if not isinstance(reference, Unset):
+        json_reference = reference
+
+    params["reference"] = json_reference
+
     params["reshard_after_forward"] = reshard_after_forward
 
     params["sequence_length"] = sequence_length
@@ -350,6 +360,12 @@ def call(
     params["sharding"] = json_sharding
 
     params["tensor_parallel"] = tensor_parallel
+
+    json_trainer: str | Unset = UNSET
+    if not isinstance(trainer, Unset):
+        json_trainer = trainer
+
+    params["trainer"] = json_trainer
 
     params["virtual_pipeline_stages"] = virtual_pipeline_stages
 

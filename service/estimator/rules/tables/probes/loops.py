@@ -19,7 +19,7 @@ from service.estimator.rules.grammar.rule import Rule
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Kernels, Loss, Objective
+from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Cache,
@@ -144,7 +144,10 @@ TRAINING = (
     ),
     _make_loop_rule(is_in(workload.framework, Framework.TRANSFORMERS), Framework.TRANSFORMERS),
     _make_loop_rule(is_in(workload.loss, Loss.FULL_LOGITS), Loss.FULL_LOGITS),
-    _make_loop_rule(is_in(workload.objective, Objective.SUPERVISED), Objective.SUPERVISED),
+    _make_loop_rule(
+        is_in(workload.trainer, Trainer.SUPERVISED),
+        Trainer.SUPERVISED,
+    ),
     _make_loop_rule(is_in(workload.kernels, Kernels.TORCH), Kernels.TORCH),
     _make_loop_rule(is_in(workload.offload, Offload()), "none", "some"),
     Rule(

@@ -22,13 +22,13 @@ from service.estimator.values.losses import (
     LOG_PROB_LOSSES,
     Kernels,
     Loss,
-    Objective,
     Reference,
+    Trainer,
 )
 
 _FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
 
-_IN_PAIRS = is_not_in(workload.objective, Objective.SUPERVISED)
+_IN_PAIRS = is_not_in(workload.trainer, Trainer.SUPERVISED)
 
 _LIGER = is_in(workload.kernels, Kernels.LIGER)
 
@@ -107,31 +107,33 @@ LOSSES = (
     Rule(
         when=_IN_PAIRS,
         require=satisfies(has_backbone_hidden),
-        field=workload.objective.path,
+        field=workload.trainer.path,
         topic=Topic.LOSS,
         refusal=unmodelled(
-            "objective {workload.objective} of {model.family}", "decoders of text", "supervised"
+            "trainer {workload.trainer} of {model.family}",
+            "decoders of text",
+            "supervised",
         ),
         source=_TRL,
     ),
     Rule(
-        when=is_in(workload.objective, Objective.DPO),
+        when=is_in(workload.trainer, Trainer.DPO),
         require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "objective dpo scores its pairs with loss chunked_nll, not {workload.loss}; leave loss "
+            "trainer dpo scores its pairs with loss chunked_nll, not {workload.loss}; leave loss "
             "out"
         ),
         source="trl 1.16 trainer/dpo_trainer.py",
     ),
     Rule(
-        when=is_in(workload.objective, Objective.REWARD),
+        when=is_in(workload.trainer, Trainer.REWARD),
         require=is_in(workload.loss, Loss.FULL_LOGITS),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "objective reward has one score and no logits, and loss is {workload.loss}; leave loss "
+            "trainer reward has one score and no logits, and loss is {workload.loss}; leave loss "
             "out"
         ),
         source="trl 1.16 trainer/reward_trainer.py",
@@ -152,25 +154,27 @@ LOSSES = (
         require=is_at_most(layout.tensor_parallel, 1),
         topic=Topic.LOSS,
         refusal=unmodelled(
-            "objective {workload.objective} on tensor-parallel ranks", "tensor_parallel 1"
+            "trainer {workload.trainer} on tensor-parallel ranks",
+            "tensor_parallel 1",
         ),
-        reason="objective {workload.objective} on tensor-parallel ranks",
+        reason="trainer {workload.trainer} on tensor-parallel ranks",
     ),
     Rule(
         when=_IN_PAIRS,
         require=is_at_most(layout.zero_stage, 2),
         topic=Topic.LOSS,
         refusal=unmodelled(
-            "objective {workload.objective} over sharded weights", "zero_stage 0, 1 or 2"
+            "trainer {workload.trainer} over sharded weights",
+            "zero_stage 0, 1 or 2",
         ),
-        reason="objective {workload.objective} over sharded weights",
+        reason="trainer {workload.trainer} over sharded weights",
     ),
     Rule(
         when=_IN_PAIRS,
         require=is_false(workload.keeps_logits),
         field=workload.keeps_logits.path,
         topic=Topic.LOSS,
-        refusal=invalid("objective {workload.objective} has no logits to keep: drop keeps_logits"),
+        refusal=invalid("trainer {workload.trainer} has no logits to keep: drop keeps_logits"),
         source=_TRL,
     ),
     Rule(

@@ -22,7 +22,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Kernels, Loss, Objective
+from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.workload import Attention, Method, Offload, OffloadTarget
 
 FAMILIES = (
@@ -127,10 +127,10 @@ _RULES = (
         "supported by TEDotProductAttention",
     ),
     Rule(
-        require=is_in(workload.objective, Objective.SUPERVISED),
+        require=is_in(workload.trainer, Trainer.SUPERVISED),
         topic=Topic.LOSS,
         refusal=OTHERS,
-        reason="objective {workload.objective} in framework megatron",
+        reason="trainer {workload.trainer} in framework megatron",
     ),
     Rule(
         require=is_in(workload.kernels, Kernels.TORCH),

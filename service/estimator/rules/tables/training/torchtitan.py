@@ -26,7 +26,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.layout import Sharding
-from service.estimator.values.losses import Kernels, Loss, Objective
+from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.workload import Attention, Checkpointing, Method, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
@@ -210,10 +210,10 @@ _RULES = (
         source="torchtitan, torchtitan/models/attention.py",
     ),
     Rule(
-        require=is_in(workload.objective, Objective.SUPERVISED),
+        require=is_in(workload.trainer, Trainer.SUPERVISED),
         topic=Topic.LOSS,
-        refusal=unmodelled("objective {workload.objective} in torchtitan", "supervised"),
-        reason="objective {workload.objective} in framework torchtitan",
+        refusal=unmodelled("trainer {workload.trainer} in torchtitan", "supervised"),
+        reason="trainer {workload.trainer} in framework torchtitan",
     ),
     Rule(
         require=is_in(workload.kernels, Kernels.TORCH),
