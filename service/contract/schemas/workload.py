@@ -17,6 +17,7 @@ from service.contract.schemas.fields import (
     Word,
 )
 from service.contract.schemas.serving import ServeRequest
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
@@ -120,6 +121,12 @@ class OffloadRequest(Strict, frozen=True, kw_only=True):
     )
 
 
+LengthsRequest = (
+    Annotated[list[Tokens], Meta(min_length=1, max_length=65_536)]
+    | Annotated[dict[str, Count], Meta(min_length=1, max_length=65_536)]
+)
+
+
 class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=True):
     """One training step."""
 
@@ -169,6 +176,19 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     ] = UNSET
     keeps_logits: Annotated[
         bool | UnsetType, Meta(description="The loop holds the logits during backward.")
+    ] = UNSET
+    packing: Annotated[
+        SequencePacking | UnsetType,
+        Meta(description="How sequences share rows; `packed` fills them up to `sequence_length`."),
+    ] = UNSET
+    sequence_lengths: Annotated[
+        LengthsRequest | UnsetType,
+        Meta(
+            description=(
+                "Lengths of the data's sequences, as a list or as a number of sequences by length; "
+                "the answer is for the worst batch, `sequence_length` cuts what is longer."
+            )
+        ),
     ] = UNSET
     padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = (
         UNSET

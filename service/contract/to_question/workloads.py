@@ -21,6 +21,7 @@ from service.contract.schemas.workload import (
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
+from service.estimator.values.batches import Lengths, count_lengths
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.losses import (
@@ -31,6 +32,7 @@ from service.estimator.values.losses import (
     Trainer,
 )
 from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
@@ -42,7 +44,6 @@ from service.estimator.values.workload import (
     Offload,
     Quantization,
     ServeWorkload,
-    Speculative,
     TrainWorkload,
     Workload,
 )
@@ -78,7 +79,12 @@ LORA_DEFAULTS: dict[str, Any] = {
 
 _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
+_WORST_BATCH = (
+    "worst batch = the longest of workload.sequence_lengths together: padded to the longest, or "
+    "one after another without padding"
+)
 _TRAIN_OPTIONAL = (
+    "packing",
     "trainer",
     "reference",
     "kernels",
@@ -137,7 +143,20 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     if not isinstance(request.frozen, UnsetType):
         values["frozen"] = tuple(request.frozen)
     values |= copy_set_fields(request, _TRAIN_OPTIONAL)
+    if not isinstance(request.sequence_lengths, UnsetType):
+        values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
+        assumptions.append(_WORST_BATCH)
     return TrainWorkload(sequence_length=request.sequence_length, **values), assumptions
+
+
+def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:
+    if isinstance(lengths, list):
+        return count_lengths(lengths)
+    for length in lengths:
+        if not length.isdecimal() or int(length) < 1:
+            message = f"{length!r} is no number of tokens; say {{'512': 10, '2048': 3}}"
+            raise InvalidInputError(message, field="workload.sequence_lengths")
+    return tuple(sorted(((int(key), count) for key, count in lengths.items()), reverse=True))
 
 
 def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:

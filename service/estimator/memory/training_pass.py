@@ -54,7 +54,7 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
     """Return the part of a pass that depends on batch and sequence."""
     window = model.spec.sliding_window
     return BatchShape(
-        workload.num_sequences > 1
+        workload.rows[0] > 1
         and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
         window is not None and workload.sequence_length >= window,
         workload.sequence_length if model.chunked else None,
@@ -75,7 +75,7 @@ class BatchNotes(NamedTuple):
 def describe_batch(model: Architecture, workload: TrainWorkload) -> BatchNotes:
     """Return a batch's stacks and the warnings about them."""
     return BatchNotes(
-        workload.num_sequences,
+        workload.rows[0],
         list_stacks(model, workload),
         (
             *list_attention_warnings(model, workload.attention),
@@ -158,7 +158,7 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
 
 
 def _count_chunk_tokens(model: Architecture, workload: TrainWorkload) -> int:
-    batch, length = workload.num_sequences, workload.sequence_length
+    batch, length = workload.rows
     if workload.loss is Loss.FUSED_LINEAR:
         return liger_chunk_tokens(
             batch * length, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size

@@ -7,11 +7,13 @@ term in the model yet is refused when it is estimated.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from service.estimator.values.batches import Lengths, SequencePacking, get_row_length
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.speculative import Speculative
 
 
 class Framework(StrEnum):
@@ -77,10 +79,7 @@ class Allocator(StrEnum):
 
 
 class Quantization(StrEnum):
-    """Format of the served weights.
-
-    The last five are mixtures of GGUF files.
-    """
+    """Format of the served weights, the last five mixtures of GGUF files."""
 
     NONE = "none"
     INT8 = "int8"
@@ -155,6 +154,8 @@ class TrainWorkload:
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
+    packing: SequencePacking = SequencePacking.NONE
+    sequence_lengths: Lengths = ()
     padding_mask: bool = False
     reentrant_checkpointing: bool = False
     """Checkpoints of ``use_reentrant=True``, transformers' default before release 5."""
@@ -208,6 +209,14 @@ class TrainWorkload:
         """Sequences that one micro batch runs at once, two for each pair."""
         return self.micro_batch_size * (1 if self.trainer is Trainer.SUPERVISED else 2)
 
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Number and tokens of the rows of the worst micro batch."""
+        number, longest = self.num_sequences, self.sequence_length
+        kind, lengths = self.packing, self.sequence_lengths
+        length = get_row_length(kind, lengths, num_sequences=number, max_length=longest)
+        return number if kind is SequencePacking.NONE else 1, length
+
     def _check_options(self) -> None:
         if (self.reference is not None) != (self.trainer is Trainer.DPO):
             message = f"reference {self.reference} with trainer {self.trainer}: dpo has one"
@@ -228,24 +237,6 @@ class TrainWorkload:
                 f"{checkpointing!r}"
             )
             raise InvalidInputError(message, field="workload.activation_checkpointing")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speculative:
-    """Speculative decoding (arXiv:2211.17192).
-
-    Tokens are guessed ahead, by a draft model or from the prompt's n-grams, and verified at once.
-    ``config`` is the draft's config.json as text, None for n-grams; ``name`` is its name in the
-    catalogue.
-    """
-
-    num_tokens: int
-    config: str | None = None
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a number of tokens below one."""
-        _check_at_least_one("workload.speculative.num_tokens", self.num_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import (
     DEFAULT_LOSSES,
@@ -48,6 +49,10 @@ script.
 _TRAINERS = {
     Trainer.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
     Trainer.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
+}
+_PACKINGS = {
+    SequencePacking.PADDING_FREE: "the script sets SFTConfig(padding_free=True)",
+    SequencePacking.PACKED: "the script sets SFTConfig(packing=True)",
 }
 _REFERENCES = {
     Reference.MODEL: "the script gives DPOTrainer a ref_model, or lets it load one",
@@ -124,14 +129,7 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
             f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's "
             "or the script's"
         )
-    if workload.trainer is not Trainer.SUPERVISED:
-        notes.append(_TRAINERS[workload.trainer])
-        if workload.reference is not None:
-            notes.append(_REFERENCES[workload.reference])
-    elif workload.loss in LOG_PROB_LOSSES:
-        notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
-    elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:
-        notes.append(f"the script computes the loss as {workload.loss.value}")
+    notes += _list_trainer_notes(workload)
     if workload.attention in {Attention.EFFICIENT, Attention.MATH}:
         notes.append(
             "the script chooses SDPA's kernel: torch.nn.attention.sdpa_kernel, "
@@ -142,3 +140,19 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
     if workload.frozen:
         notes.append(f"the script freezes {', '.join(workload.frozen)}")
     return tuple(notes)
+
+
+def _list_trainer_notes(workload: TrainWorkload) -> list[str]:
+    """Return notes on the trainer, its loss and how it collates."""
+    notes = []
+    if workload.trainer is not Trainer.SUPERVISED:
+        notes.append(_TRAINERS[workload.trainer])
+        if workload.reference is not None:
+            notes.append(_REFERENCES[workload.reference])
+    elif workload.loss in LOG_PROB_LOSSES:
+        notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
+    elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:
+        notes.append(f"the script computes the loss as {workload.loss.value}")
+    if workload.packing is not SequencePacking.NONE:
+        notes.append(_PACKINGS[workload.packing])
+    return notes

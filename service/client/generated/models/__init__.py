@@ -195,6 +195,7 @@ from .searched_answer_pruned import SearchedAnswerPruned
 from .seat_answer import SeatAnswer
 from .seat_request import SeatRequest
 from .selective_request import SelectiveRequest
+from .sequence_packing import SequencePacking
 from .serve_ceiling import ServeCeiling
 from .serve_ceiling_task import ServeCeilingTask
 from .serve_request import ServeRequest
@@ -210,9 +211,11 @@ from .status import Status
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
+from .train_ceiling_sequence_lengths_type_1 import TrainCeilingSequenceLengthsType1
 from .train_ceiling_task import TrainCeilingTask
 from .train_request import TrainRequest
 from .train_request_precision_type_0 import TrainRequestPrecisionType0
+from .train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsType1
 from .train_request_task import TrainRequestTask
 from .trainer import Trainer
 from .version_answer import VersionAnswer
@@ -419,6 +422,7 @@ __all__ = (
     "SeatAnswer",
     "SeatRequest",
     "SelectiveRequest",
+    "SequencePacking",
     "ServeCeiling",
     "ServeCeilingTask",
     "ServeRequest",
@@ -434,10 +438,12 @@ __all__ = (
     "ThroughputAnswer",
     "TrainCeiling",
     "TrainCeilingPrecisionType0",
+    "TrainCeilingSequenceLengthsType1",
     "TrainCeilingTask",
     "Trainer",
     "TrainRequest",
     "TrainRequestPrecisionType0",
+    "TrainRequestSequenceLengthsType1",
     "TrainRequestTask",
     "VersionAnswer",
     "WorkerAnswer",

@@ -14,6 +14,7 @@ from ..models.loss import Loss, check_loss
 from ..models.method import Method, check_method
 from ..models.optimizer_name import OptimizerName, check_optimizer_name
 from ..models.reference import Reference, check_reference
+from ..models.sequence_packing import SequencePacking, check_sequence_packing
 from ..models.train_ceiling_precision_type_0 import TrainCeilingPrecisionType0, check_train_ceiling_precision_type_0
 from ..models.train_ceiling_task import TrainCeilingTask, check_train_ceiling_task
 from ..models.trainer import Trainer, check_trainer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..models.peft_request import PeftRequest
     from ..models.precision_request import PrecisionRequest
     from ..models.selective_request import SelectiveRequest
+    from ..models.train_ceiling_sequence_lengths_type_1 import TrainCeilingSequenceLengthsType1
 
 
 T = TypeVar("T", bound="TrainCeiling")
@@ -53,6 +55,10 @@ class TrainCeiling:
         reference (Reference | Unset): Source of the log-probabilities of DPO's reference.
         kernels (Kernels | Unset): Kernels that replace a model's own operations.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
+        packing (SequencePacking | Unset): Way in which the sequences of a micro batch become rows.
+        sequence_lengths (list[int] | TrainCeilingSequenceLengthsType1 | Unset): Lengths of the data's sequences, as a
+            list or as a number of sequences by length; the answer is for the worst batch, `sequence_length` cuts what is
+            longer.
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
         gradient_clipping (bool | Unset): Gradients are clipped by norm.
@@ -91,6 +97,8 @@ class TrainCeiling:
     reference: Reference | Unset = UNSET
     kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
+    packing: SequencePacking | Unset = UNSET
+    sequence_lengths: list[int] | TrainCeilingSequenceLengthsType1 | Unset = UNSET
     padding_mask: bool | Unset = UNSET
     reentrant_checkpointing: bool | Unset = UNSET
     gradient_clipping: bool | Unset = UNSET
@@ -171,6 +179,19 @@ class TrainCeiling:
             kernels = self.kernels
 
         keeps_logits = self.keeps_logits
+
+        packing: str | Unset = UNSET
+        if not isinstance(self.packing, Unset):
+            packing = self.packing
+
+        sequence_lengths: dict[str, Any] | list[int] | Unset
+        if isinstance(self.sequence_lengths, Unset):
+            sequence_lengths = UNSET
+        elif isinstance(self.sequence_lengths, list):
+            sequence_lengths = self.sequence_lengths
+
+        else:
+            sequence_lengths = self.sequence_lengths.to_dict()
 
         padding_mask = self.padding_mask
 
@@ -257,6 +278,10 @@ class TrainCeiling:
             field_dict["kernels"] = kernels
         if keeps_logits is not UNSET:
             field_dict["keeps_logits"] = keeps_logits
+        if packing is not UNSET:
+            field_dict["packing"] = packing
+        if sequence_lengths is not UNSET:
+            field_dict["sequence_lengths"] = sequence_lengths
         if padding_mask is not UNSET:
             field_dict["padding_mask"] = padding_mask
         if reentrant_checkpointing is not UNSET:
@@ -305,6 +330,7 @@ class TrainCeiling:
         from ..models.peft_request import PeftRequest  # noqa: PLC0415
         from ..models.precision_request import PrecisionRequest  # noqa: PLC0415
         from ..models.selective_request import SelectiveRequest  # noqa: PLC0415
+        from ..models.train_ceiling_sequence_lengths_type_1 import TrainCeilingSequenceLengthsType1  # noqa: PLC0415
 
         d = dict(src_dict)
         task = check_train_ceiling_task(d.pop("task"))
@@ -413,6 +439,32 @@ class TrainCeiling:
 
         keeps_logits = d.pop("keeps_logits", UNSET)
 
+        _packing = d.pop("packing", UNSET)
+        packing: SequencePacking | Unset
+        if isinstance(_packing, Unset):
+            packing = UNSET
+        else:
+            packing = check_sequence_packing(_packing)
+
+        def _parse_sequence_lengths(data: object) -> list[int] | TrainCeilingSequenceLengthsType1 | Unset:
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, list):
+                    raise TypeError()
+                sequence_lengths_type_0 = cast(list[int], data)
+
+                return sequence_lengths_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, dict):
+                raise TypeError()
+            sequence_lengths_type_1 = TrainCeilingSequenceLengthsType1.from_dict(data)
+
+            return sequence_lengths_type_1
+
+        sequence_lengths = _parse_sequence_lengths(d.pop("sequence_lengths", UNSET))
+
         padding_mask = d.pop("padding_mask", UNSET)
 
         reentrant_checkpointing = d.pop("reentrant_checkpointing", UNSET)
@@ -488,6 +540,8 @@ class TrainCeiling:
             reference=reference,
             kernels=kernels,
             keeps_logits=keeps_logits,
+            packing=packing,
+            sequence_lengths=sequence_lengths,
             padding_mask=padding_mask,
             reentrant_checkpointing=reentrant_checkpointing,
             gradient_clipping=gradient_clipping,

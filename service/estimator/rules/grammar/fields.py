@@ -2,10 +2,12 @@
 
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
+from service.estimator.values.batches import Lengths, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import Precision
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
@@ -17,7 +19,6 @@ from service.estimator.values.workload import (
     Offload,
     OffloadTarget,
     Quantization,
-    Speculative,
 )
 
 TOKENS: Field[int] = Field("tokens")
@@ -98,6 +99,8 @@ class WorkloadFields:
     kernels: Field[Kernels] = Field("workload.kernels")
     keeps_logits: Field[bool] = Field("workload.keeps_logits")
     padding_mask: Field[bool] = Field("workload.padding_mask")
+    packing: Field[SequencePacking] = Field("workload.packing")
+    sequence_lengths: Field[Lengths] = Field("workload.sequence_lengths")
     activation_checkpointing: Field[Checkpointing] = Field("workload.activation_checkpointing")
     selective_every: Field[int | None] = Field("workload.selective_every")
     reentrant_checkpointing: Field[bool] = Field("workload.reentrant_checkpointing")

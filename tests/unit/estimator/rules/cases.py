@@ -9,11 +9,14 @@ from typing import Any
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
+    Attention,
     Cache,
     Checkpointing,
     Engine,
@@ -21,7 +24,6 @@ from service.estimator.values.workload import (
     Lora,
     Method,
     ServeWorkload,
-    Speculative,
     TrainWorkload,
     Workload,
 )
@@ -106,6 +108,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"frozen": ("embedding",)}, {}),
         ({"loss": Loss.CHUNKED}, {}),
         ({"trainer": Trainer.REWARD}, {}),
+        ({"packing": SequencePacking.PADDING_FREE, "attention": Attention.FLASH}, {}),
         (
             {
                 "trainer": Trainer.DPO,

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import POLICIES
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
@@ -16,7 +18,6 @@ from service.estimator.values.workload import (
     Offload,
     OffloadTarget,
     Quantization,
-    Speculative,
 )
 
 _CPU, _NVME = OffloadTarget.CPU, OffloadTarget.NVME
@@ -49,6 +50,8 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "reference": tuple(Reference),
     "keeps_logits": (True,),
     "padding_mask": (True,),
+    "packing": tuple(SequencePacking),
+    "sequence_lengths": (((32, 2),),),
     "reentrant_checkpointing": (True,),
     "gradient_clipping": (True,),
     "offload": (

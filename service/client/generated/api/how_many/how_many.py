@@ -22,6 +22,7 @@ from ...models.method import Method
 from ...models.optimizer_name import OptimizerName
 from ...models.quantization import Quantization
 from ...models.reference import Reference
+from ...models.sequence_packing import SequencePacking
 from ...models.sharding import Sharding
 from ...models.trainer import Trainer
 from ...types import UNSET, Call, Unset
@@ -92,6 +93,7 @@ def call(
     optimizer: OptimizerName | Unset = UNSET,
     optimizer_in_backward: bool | Unset = UNSET,
     output_tokens: int | Unset = UNSET,
+    packing: SequencePacking | Unset = UNSET,
     padding_mask: bool | Unset = UNSET,
     pipeline_parallel: int | Unset = UNSET,
     precision: HowManyPrecision | Unset = UNSET,
@@ -316,6 +318,12 @@ def call(
     params["optimizer_in_backward"] = optimizer_in_backward
 
     params["output_tokens"] = output_tokens
+
+    json_packing: str | Unset = UNSET
+    if not isinstance(packing, Unset):
+        json_packing = packing
+
+    params["packing"] = json_packing
 
     params["padding_mask"] = padding_mask
 

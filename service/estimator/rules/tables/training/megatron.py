@@ -20,6 +20,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Trainer
@@ -131,6 +132,18 @@ _RULES = (
         topic=Topic.LOSS,
         refusal=OTHERS,
         reason="trainer {workload.trainer} in framework megatron",
+    ),
+    Rule(
+        require=is_in(workload.packing, SequencePacking.NONE),
+        topic=Topic.LOSS,
+        refusal=OTHERS,
+        reason="packing {workload.packing} in framework megatron, which packs by itself",
+    ),
+    Rule(
+        require=is_in(workload.sequence_lengths, ()),
+        topic=Topic.LOSS,
+        refusal=OTHERS,
+        reason="sequence_lengths in framework megatron, whose sequences are packed already",
     ),
     Rule(
         require=is_in(workload.kernels, Kernels.TORCH),

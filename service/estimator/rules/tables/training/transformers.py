@@ -25,6 +25,7 @@ from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.training.adapters import ADAPTERS
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
+from service.estimator.rules.tables.training.packing import PACKING
 from service.estimator.rules.tables.training.precision import SHARED_WEIGHTS, STEP_PRECISION
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.rules.tables.training.weights import (
@@ -235,6 +236,7 @@ _ALL = (
     *FROZEN_MODULES,
     *ADAPTERS,
     *TRAINING_LENGTHS,
+    *PACKING,
     *IMAGES,
     *SHARED_WEIGHTS,
     *STEP_PRECISION,
