@@ -8,6 +8,7 @@ from .alternative_answer import AlternativeAnswer
 from .artifact_answer import ArtifactAnswer
 from .artifact_name import ArtifactName
 from .attention import Attention
+from .bases_answer import BasesAnswer
 from .basis import Basis
 from .batch_answer import BatchAnswer
 from .batch_answer_items_item_type_1 import BatchAnswerItemsItemType1
@@ -235,6 +236,7 @@ __all__ = (
     "ArtifactAnswer",
     "ArtifactName",
     "Attention",
+    "BasesAnswer",
     "Basis",
     "BatchAnswer",
     "BatchAnswerItemsItemType1",
