@@ -203,7 +203,7 @@ def _parse_checkpointing(text: str) -> object:
 
 
 def _parse_lengths(text: str) -> object:
-    """Parse lengths with commas between them, or a number of sequences by length.
+    """Parse lengths of sequences, or their numbers by length.
 
     ``512:10,2048:3`` is the contract's object of ten sequences and three longer ones.
     """
