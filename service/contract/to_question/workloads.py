@@ -83,6 +83,7 @@ _WORST_BATCH = (
     "worst batch = the longest of workload.sequence_lengths together: padded to the longest, or "
     "one after another without padding"
 )
+_ALL_SCORED = "every token of a pair is one of its completion: tokens of a prompt take less"
 _TRAIN_OPTIONAL = (
     "packing",
     "trainer",
@@ -146,6 +147,8 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     if not isinstance(request.sequence_lengths, UnsetType):
         values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
         assumptions.append(_WORST_BATCH)
+    if request.trainer is Trainer.DPO:
+        assumptions.append(_ALL_SCORED)
     return TrainWorkload(sequence_length=request.sequence_length, **values), assumptions
 
 

@@ -55,6 +55,8 @@ class Kernels(StrEnum):
     """the model's own operations"""
     LIGER = "liger"
     """what transformers' ``use_liger_kernel`` replaces, family by family"""
+    UNSLOTH = "unsloth"
+    """Unsloth's, which have no term: it decides by the memory that it finds free"""
 
 
 LIGER_FAMILIES = frozenset(
@@ -67,6 +69,10 @@ LIGER_FAMILIES = frozenset(
 LIGER_COPYING_FAMILIES = frozenset({"gemma2", "gemma3_text"})
 """Those whose norms do not write their gradient in place: two norms follow each other."""
 DEFAULT_LOSSES: Mapping[Kernels, Loss] = MappingProxyType(
-    {Kernels.TORCH: Loss.FULL_LOGITS, Kernels.LIGER: Loss.FUSED_LINEAR}
+    {
+        Kernels.TORCH: Loss.FULL_LOGITS,
+        Kernels.LIGER: Loss.FUSED_LINEAR,
+        Kernels.UNSLOTH: Loss.FUSED_LINEAR,
+    }
 )
 """Losses that a client runs when nothing is said of them."""

@@ -43,7 +43,9 @@ def _write_training(arguments: Mapping[str, Any]) -> Words:
     if arguments.get("compile"):
         words["compile"] = True
     if arguments.get("liger"):
-        words["loss"] = "fused_linear"
+        words["kernels"] = "liger"
+    if arguments["kind"] == "sft":
+        words["loss"] = "chunked_nll"
     return words | _write_adapters(arguments)
 
 
@@ -59,6 +61,8 @@ def _write_adapters(arguments: Mapping[str, Any]) -> Words:
         return {}
     targets = arguments["targets"]
     lora: Words = {"rank": arguments["lora"]}
+    if arguments["kind"] == "sft" and arguments["load"] == "nf4":
+        lora["dtype"] = "bf16"  # SFTTrainer casts adapters of quantised models
     if targets != "all-linear":
         lora["target_modules"] = targets
     return {"method": "qlora" if arguments["load"] == "nf4" else "lora", "lora": lora}

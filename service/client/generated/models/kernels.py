@@ -1,10 +1,11 @@
 from typing import Literal
 
-Kernels = Literal["liger", "torch"]
+Kernels = Literal["liger", "torch", "unsloth"]
 
 KERNELS_VALUES: set[Kernels] = {
     "liger",
     "torch",
+    "unsloth",
 }
 
 

@@ -178,6 +178,17 @@ LOSSES = (
         source=_TRL,
     ),
     Rule(
+        require=is_not_in(workload.kernels, Kernels.UNSLOTH),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels unsloth, whose loss is cut by the memory that is free when it first runs",
+            *("torch", "liger", "offload.activations cpu for its checkpoints"),
+        ),
+        reason="kernels unsloth, whose loss is cut by the memory that is free when it first runs",
+        source="unsloth_zoo 2026.10 fused_losses/cross_entropy_loss.py, _get_chunk_multiplier; "
+        "gradient_checkpointing.py, Unsloth_Offloaded_Gradient_Checkpointer",
+    ),
+    Rule(
         when=_LIGER,
         require=is_in(model.family, *sorted(LIGER_FAMILIES)),
         field=workload.kernels.path,
