@@ -36,6 +36,8 @@ PolicyName = Literal[
     "fp16",
     "amp_bf16",
     "amp_fp16",
+    "bf16_autocast",
+    "fp16_autocast",
     "bf16_mixed",
     "fp16_mixed",
     "megatron_bf16",
@@ -189,6 +191,10 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
                 "the answer is for the worst batch, `sequence_length` cuts what is longer."
             )
         ),
+    ] = UNSET
+    fp32_outputs: Annotated[
+        bool | UnsetType,
+        Meta(description="Under autocast, what the model returns is cast to fp32 (accelerate)."),
     ] = UNSET
     padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = (
         UNSET

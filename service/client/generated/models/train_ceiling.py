@@ -59,6 +59,7 @@ class TrainCeiling:
         sequence_lengths (list[int] | TrainCeilingSequenceLengthsType1 | Unset): Lengths of the data's sequences, as a
             list or as a number of sequences by length; the answer is for the worst batch, `sequence_length` cuts what is
             longer.
+        fp32_outputs (bool | Unset): Under autocast, what the model returns is cast to fp32 (accelerate).
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
         gradient_clipping (bool | Unset): Gradients are clipped by norm.
@@ -99,6 +100,7 @@ class TrainCeiling:
     keeps_logits: bool | Unset = UNSET
     packing: SequencePacking | Unset = UNSET
     sequence_lengths: list[int] | TrainCeilingSequenceLengthsType1 | Unset = UNSET
+    fp32_outputs: bool | Unset = UNSET
     padding_mask: bool | Unset = UNSET
     reentrant_checkpointing: bool | Unset = UNSET
     gradient_clipping: bool | Unset = UNSET
@@ -193,6 +195,8 @@ class TrainCeiling:
         else:
             sequence_lengths = self.sequence_lengths.to_dict()
 
+        fp32_outputs = self.fp32_outputs
+
         padding_mask = self.padding_mask
 
         reentrant_checkpointing = self.reentrant_checkpointing
@@ -282,6 +286,8 @@ class TrainCeiling:
             field_dict["packing"] = packing
         if sequence_lengths is not UNSET:
             field_dict["sequence_lengths"] = sequence_lengths
+        if fp32_outputs is not UNSET:
+            field_dict["fp32_outputs"] = fp32_outputs
         if padding_mask is not UNSET:
             field_dict["padding_mask"] = padding_mask
         if reentrant_checkpointing is not UNSET:
@@ -465,6 +471,8 @@ class TrainCeiling:
 
         sequence_lengths = _parse_sequence_lengths(d.pop("sequence_lengths", UNSET))
 
+        fp32_outputs = d.pop("fp32_outputs", UNSET)
+
         padding_mask = d.pop("padding_mask", UNSET)
 
         reentrant_checkpointing = d.pop("reentrant_checkpointing", UNSET)
@@ -542,6 +550,7 @@ class TrainCeiling:
             keeps_logits=keeps_logits,
             packing=packing,
             sequence_lengths=sequence_lengths,
+            fp32_outputs=fp32_outputs,
             padding_mask=padding_mask,
             reentrant_checkpointing=reentrant_checkpointing,
             gradient_clipping=gradient_clipping,
