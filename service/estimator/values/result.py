@@ -195,3 +195,5 @@ class Estimate:
     """Basis of each corrected quantity; what is not here is analytic."""
     step_time_ratio: float = 1.0
     """Measured over analytic time, where steps like this one were timed."""
+    prefill_time_ratio: float = 1.0
+    """The same of the prefill of a served batch."""

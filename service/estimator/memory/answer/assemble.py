@@ -112,6 +112,7 @@ def assemble(
         num_measurements=evidence.num_measurements if evidence is not None else 0,
         bases=corrections.bases if corrections is not None else {},
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
+        prefill_time_ratio=corrections.prefill_time_ratio if corrections is not None else 1.0,
     )
 
 
