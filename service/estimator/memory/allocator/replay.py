@@ -58,9 +58,7 @@ class JobTensors:
     gradient_bytes: int
     gradient_shards: int
     dropped: tuple[int, ...] = ()
-    """Tensors that loading makes and drops, last of all: the head of a model that ties it, built on
-    the GPU.
-    """
+    """Tensors that loading makes and drops, last of all."""
     backward: tuple[int, ...] = ()
     """Buffers of communication that live through backward, held here from the start of their micro
     batch.

@@ -13,6 +13,7 @@ from service.estimator.memory.allocator.kernel_buffers import (
     find_kernel_buffers,
     select_kernels,
 )
+from service.estimator.memory.allocator.packed_weights import place_packed_weights
 from service.estimator.memory.allocator.pressure import DeviceFullError
 from service.estimator.memory.allocator.replay import (
     JobTensors,
@@ -171,8 +172,13 @@ class ReplayCache:
         self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
     ) -> JobTensors:
         static = timeline.static_memory
-        tensors = list_training_tensors(
-            model, workload, layout, static.trained, static.states, static.buckets
+        tensors = place_packed_weights(
+            list_training_tensors(
+                model, workload, layout, static.trained, static.states, static.buckets
+            ),
+            model,
+            static.setup.base_weights,
+            static.states.weights,
         )
         ties = self.builds_on_gpu and model.tied
         return replace(tensors, dropped=tensors.loaded[:1]) if ties else tensors
