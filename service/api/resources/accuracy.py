@@ -40,7 +40,7 @@ from service.usecases.stored import AccuracyFilter, ClassAccuracy, ErrorSummary
         query=AccuracyQuery,
         replies={
             200: Reply(
-                description="By kind of run and quantity, the largest class first.",
+                description="By kind of run, quantity and GPU, the largest class first.",
                 bodies=(AccuracyAnswer,),
             ),
         },
@@ -80,6 +80,7 @@ def _build_class(row: ClassAccuracy) -> ClassAnswer:
     return ClassAnswer(
         kind=row.kind,
         quantity=row.quantity,
+        gpu=row.gpu,
         count=row.count,
         before=_build_errors(row.before),
         after=_build_errors(row.after),

@@ -56,7 +56,7 @@ def record_training(model: Architecture, config: TrainingPass) -> PeakCandidates
     tape = Tape(
         Section.FORWARD, Mode.RECORDING, autocast=config.autocast, accumulating=config.accumulating
     )
-    _run_training(tape, model, config)
+    run_training(tape, model, config)
     return tape.ledger.find_peak_candidates()
 
 
@@ -80,7 +80,7 @@ def _log_pass(model: Architecture, config: TrainingPass, *, shortens: bool) -> L
     )
     if config.gathering is not None:
         tape.unit_tensors = _list_unit_tensors(model, config.gathering.uneven_ranks)
-    _run_training(tape, model, config)
+    run_training(tape, model, config)
     return tape
 
 
@@ -104,18 +104,22 @@ def _list_unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, 
     return {sum(unit): unit for unit in (*block_tensors, root)}
 
 
-def _run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
+def run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
+    """Record one micro batch on a tape, forward, loss and backward."""
     tape.steps_in_backward = config.steps_in_backward
     units = _make_units(tape, config.gathering) if config.gathering is not None else None
     walk = get_walk_class(model)(
         model, Recording(tape, build_training_context(model, config), units=units)
     )
     hidden = walk.hidden_states(walk.inputs())
+    keeps_logits = config.keeps_logits or config.converts_outputs
     if config.loss is None:
-        loss = walk.loss(hidden, keeps_logits=config.keeps_logits)
+        loss = walk.loss(hidden, keeps_logits=keeps_logits)
     else:
-        loss = record_loss(walk, hidden, config.loss, keeps_logits=config.keeps_logits)
+        loss = record_loss(walk, hidden, config.loss, keeps_logits=keeps_logits)
     end_autocast(tape)
+    if config.converts_outputs:
+        walk.convert_outputs(keeps_logits=config.keeps_logits)
     tape.ledger.enter(Section.LOSS_BACKWARD)
     if units is not None:
         units.end_forward()

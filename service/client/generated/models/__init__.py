@@ -8,11 +8,13 @@ from .alternative_answer import AlternativeAnswer
 from .artifact_answer import ArtifactAnswer
 from .artifact_name import ArtifactName
 from .attention import Attention
+from .bases_answer import BasesAnswer
 from .basis import Basis
 from .batch_answer import BatchAnswer
 from .batch_answer_items_item_type_1 import BatchAnswerItemsItemType1
 from .batch_detail import BatchDetail
 from .batch_request import BatchRequest
+from .bound import Bound
 from .cache import Cache
 from .calibration_answer import CalibrationAnswer
 from .calibration_answer_correction import CalibrationAnswerCorrection
@@ -229,11 +231,13 @@ __all__ = (
     "ArtifactAnswer",
     "ArtifactName",
     "Attention",
+    "BasesAnswer",
     "Basis",
     "BatchAnswer",
     "BatchAnswerItemsItemType1",
     "BatchDetail",
     "BatchRequest",
+    "Bound",
     "Cache",
     "CalibrationAnswer",
     "CalibrationAnswerCorrection",

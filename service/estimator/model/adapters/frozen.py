@@ -17,6 +17,7 @@ from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
 
@@ -54,13 +55,14 @@ def _multiply_dequantised(site: Site, x: Value, category: Category) -> Value:
     """
     tape, compute = site.tape, site.compute_dtype
     source = cast(tape, x, compute)
-    weight = _dequantise_weight(site)
+    weight = [*_shift_scales(site), *_dequantise_weight(site)]
     y = tape.emit(
         site.output_numel,
         compute,
         inputs=(source,),
         saves=_get_saved_inputs(site, source),
         category=category,
+        work=Work.PRODUCT,
         backward=_make_input_backward(site, source),
     )
     tape.release(*weight)
@@ -87,6 +89,18 @@ def _make_input_backward(site: Site, source: Value) -> Callable[[Storage], None]
         site.tape.send(source, grad)
 
     return backward
+
+
+def _shift_scales(site: Site) -> list[Storage]:
+    """Return the storage of dequantised scales without their offset.
+
+    Forward adds the offset out of place, backward in place (bitsandbytes' ``backends/cuda/ops.py``,
+    ``_dequant_linear_fallback``, and ``functional.py``, ``dequantize_4bit``).
+    """
+    if site.scheme is None or not site.scheme.double:
+        return []
+    blocks = ceil_div(site.elements, BLOCK_4BIT)
+    return [site.tape.scratch(sizes.constant(blocks), DType.FP32)]
 
 
 def _dequantise_weight(site: Site) -> list[Storage]:
@@ -121,6 +135,7 @@ def _multiply_int8(site: Site, x: Value, category: Category) -> Value:
         x.dtype,
         inputs=(x,),
         category=category,
+        work=Work.PRODUCT,
         backward=_make_input_backward(site, x),
     )
     tape.release(integers, product, codes, scales)
@@ -145,6 +160,7 @@ def _multiply_fp8(site: Site, x: Value, category: Category) -> Value:
         x.dtype,
         inputs=(x,),
         category=category,
+        work=Work.PRODUCT,
         backward=_make_input_backward(site, x),
     )
     tape.release(*quantised)

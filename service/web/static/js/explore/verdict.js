@@ -105,8 +105,14 @@ function figures(answer) {
     ...(throughput === null ? [] : speedFigures(throughput, serving !== null)),
     ["GPUs", count(answer.num_gpus), answer.host_bytes_per_node > 0 ? `${gib(answer.host_bytes_per_node)} on each host` : null],
     ...(checkpoint_bytes === null ? [] : [["Checkpoint", bytesElement(checkpoint_bytes.total), `weights ${gib(checkpoint_bytes.weights)}`]]),
-    ["Rests on", words(answer.basis), answer.calibration_measurements > 0 ? `${count(answer.calibration_measurements)} measurements` : "no measurement yet"],
+    ["Rests on", words(answer.basis), answer.calibration_measurements > 0 ? `${count(answer.calibration_measurements)} measurements: ${basesWords(answer.bases)}` : "no measurement yet"],
   ];
+}
+
+/** Which quantities were measured, or corrected by measurements: "measured allocated, reserved; calibrated step time". */
+function basesWords(bases) {
+  const of = (basis) => Object.keys(bases).filter((name) => bases[name] === basis).map((name) => name.replaceAll("_", " "));
+  return ["measured", "calibrated"].filter((basis) => of(basis).length > 0).map((basis) => `${basis} ${of(basis).join(", ")}`).join("; ");
 }
 
 function servingFigures(serving) {
@@ -122,6 +128,7 @@ function servingFigures(serving) {
 function speedFigures(throughput, isServing) {
   const [step, rate] = isServing ? ["Decode step", "Tokens per second"] : ["Step time", "Tokens per second"];
   return [
+    ["Decides the time", throughput.bound === "host" ? "the host" : "the GPU", throughput.bound_reason],
     [step, seconds(throughput.step_time_s), throughput.prefill_time_s === null ? `MFU ${percent(throughput.mfu)}` : `prefill ${seconds(throughput.prefill_time_s)}`],
     [rate, short(throughput.tokens_per_second), throughput.hours_for_tokens === null ? null : `${throughput.hours_for_tokens.toFixed(1)} h in all`],
   ];
