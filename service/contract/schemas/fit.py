@@ -13,7 +13,8 @@ from service.contract.schemas.fields import (
     ModelName,
     Strict,
 )
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
 
@@ -147,14 +148,13 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
     reserved: Annotated[
         str, Meta(description="What is reserved beyond the allocated bytes.", examples=["analytic"])
     ]
-    context: Annotated[
-        str,
-        Meta(
-            description="What lies on the GPU beside the allocator: context and libraries.",
-            examples=["analytic"],
-        ),
+    context: Annotated[str, Meta(description="What lies on the GPU beside the allocator.")]
+    step_time: Annotated[
+        str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
     ]
-    step_time: Annotated[str, Meta(examples=["analytic"])]
+    prefill_time: Annotated[
+        str | None, Meta(description="Null where nothing is served.", examples=["analytic"])
+    ]
 
 
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):
