@@ -61,7 +61,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
 
 
 def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate:
-    """Return what a step holds, explained where more than numbers are asked for."""
+    """Return what a step holds, in the detail of the question."""
     job = _get_job(question, cache)
     model, workload = job.static_memory.model, question.workload
     shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
