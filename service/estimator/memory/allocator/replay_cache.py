@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
+from service.estimator.memory.allocator.packed_weights import place_packed_weights
 from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
@@ -95,7 +96,7 @@ class ReplayCache:
             else [config]
         )
         tensors = self._list_tensors(model, workload, layout, timeline)
-        values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+        values = sizes.evaluate_monomials(*workload.rows)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
         reserved, allocated = replay(kind, tensors, logs, values, self._check)
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
@@ -117,8 +118,13 @@ class ReplayCache:
         static = timeline.static_memory
         return self._tensors.get_or_make(
             static,
-            lambda: list_training_tensors(
-                model, workload, layout, static.trained, static.states, static.buckets
+            lambda: place_packed_weights(
+                list_training_tensors(
+                    model, workload, layout, static.trained, static.states, static.buckets
+                ),
+                model,
+                static.setup.base_weights,
+                static.states.weights,
             ),
         )
 
