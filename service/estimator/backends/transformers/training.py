@@ -4,7 +4,7 @@ They have corrected phase peaks, components of the peak, checkpoint and warnings
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
@@ -47,6 +47,26 @@ from service.estimator.values.units import format_bytes
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of the library's own model code."""
+    detail = question.detail
+    if detail is Detail.NUMBERS or question.corrections is not None:
+        partial_estimate = _estimate_step(question, cache)
+    else:
+        # Neither the GPU nor the level of the intervals changes what a step holds.
+        memo: Memo[PartialEstimate] = cache.get_memo("explained steps")
+        key = (cache.get_model_key(question.model), question.workload, question.layout, detail)
+        partial_estimate = memo.get_or_make(key, lambda: _estimate_step(question, cache))
+    return assemble(
+        partial_estimate,
+        corrections=question.corrections,
+        device=question.device,
+        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
+        detail=detail,
+        level=question.level,
+    )
+
+
+def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate:
+    """Return what a step holds, in the detail of the question."""
     job = _get_job(question, cache)
     model, workload = job.static_memory.model, question.workload
     shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
@@ -55,24 +75,14 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
     if question.detail is Detail.NUMBERS:
         peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)
-        partial_estimate = outline_training(job, peak)
-    else:
-        notes = describe_batch(model, workload)
-        timeline = build_timeline(prices, values, host_bytes)
-        partial_estimate = explain_training(
-            job,
-            timeline,
-            notes,
-            correct_phase_peaks(timeline.peaks, question.corrections, num_tokens),
-            _replay(question, model, timeline, cache),
-        )
-    return assemble(
-        partial_estimate,
-        corrections=question.corrections,
-        device=question.device,
-        warnings=question.device.list_warnings(workload.precision.compute_dtype),
-        detail=question.detail,
-        level=question.level,
+        return outline_training(job, peak)
+    timeline = build_timeline(prices, values, host_bytes)
+    return explain_training(
+        job,
+        timeline,
+        describe_batch(model, workload),
+        correct_phase_peaks(timeline.peaks, question.corrections, num_tokens),
+        _replay(question, model, timeline, cache),
     )
 
 
@@ -181,7 +191,7 @@ def explain_training(
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
-        components=partial(job.formulas.build_components, notes, peak),
+        components=cache(partial(job.formulas.build_components, notes, peak)),
         phases=tuple([Instant(name, bytes_) for name, bytes_ in timeline.phases]),
         checkpoint=job.checkpoint,
         approximate=static_memory.model.spec.approximate,
