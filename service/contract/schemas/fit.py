@@ -13,8 +13,9 @@ from service.contract.schemas.fields import (
     ModelName,
     Strict,
 )
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
-from service.estimator.values.result import Basis
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.workload import WorkloadRequest
+from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
 
 
@@ -147,14 +148,13 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
     reserved: Annotated[
         str, Meta(description="What is reserved beyond the allocated bytes.", examples=["analytic"])
     ]
-    context: Annotated[
-        str,
-        Meta(
-            description="What lies on the GPU beside the allocator: context and libraries.",
-            examples=["analytic"],
-        ),
+    context: Annotated[str, Meta(description="What lies on the GPU beside the allocator.")]
+    step_time: Annotated[
+        str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
     ]
-    step_time: Annotated[str, Meta(examples=["analytic"])]
+    prefill_time: Annotated[
+        str | None, Meta(description="Null where nothing is served.", examples=["analytic"])
+    ]
 
 
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):
@@ -212,18 +212,18 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
-    """How long one optimizer step takes, or one decode step with the full cache, at rates that such
-    GPUs were seen to reach.
-    """
+    """How long one optimizer step takes, or one decode step with the full cache, and why."""
 
     step_time_s: float
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     mfu: float
     hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
-    prefill_time_s: Annotated[
-        float | None, Meta(description="Serving: seconds until the prompts are read.")
-    ]
+    prefill_time_s: Annotated[float | None, Meta(description="Serving: seconds of the prompts.")]
+    host_time_s: Annotated[float, Meta(description="Seconds to launch a step's kernels.")]
+    gpu_time_s: Annotated[float, Meta(description="Seconds to run them, without waiting.")]
+    bound: Annotated[Bound, Meta(description="The side that decides the time.")]
+    bound_reason: Annotated[str, Meta(description="Why, and what would help.")]
     basis: str
 
 

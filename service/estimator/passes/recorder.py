@@ -22,6 +22,7 @@ from service.estimator.tape.ops.products import end_autocast
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.tape.unrolling import unroll_repeats
+from service.estimator.values.losses import LIGER_COPYING_FAMILIES, Kernels
 from service.estimator.values.workload import Checkpointing
 
 
@@ -112,11 +113,14 @@ def run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
         model, Recording(tape, build_training_context(model, config), units=units)
     )
     hidden = walk.hidden_states(walk.inputs())
+    keeps_logits = config.keeps_logits or config.converts_outputs
     if config.loss is None:
-        loss = walk.loss(hidden, keeps_logits=config.keeps_logits)
+        loss = walk.loss(hidden, keeps_logits=keeps_logits)
     else:
-        loss = record_loss(walk, hidden, config.loss, keeps_logits=config.keeps_logits)
+        loss = record_loss(walk, hidden, config.loss, keeps_logits=keeps_logits)
     end_autocast(tape)
+    if config.converts_outputs:
+        walk.convert_outputs(keeps_logits=config.keeps_logits)
     tape.ledger.enter(Section.LOSS_BACKWARD)
     if units is not None:
         units.end_forward()
@@ -149,4 +153,6 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         last_differs=isinstance(model, EncoderDecoder),
         copies_logits=config.copies_logits,
         returns_fp32=config.returns_fp32,
+        fuses_kernels=config.kernels is Kernels.LIGER,
+        normalises_in_place=model.family not in LIGER_COPYING_FAMILIES,
     )

@@ -9,7 +9,7 @@ from service.estimator.model.repeats import record_periods
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
@@ -72,7 +72,7 @@ class ModelWalk:
         ctx.table_dtype = model.rotary_dtype or x.dtype
         self._hold_embedding(embedded)
         self._make_tables(x.dtype)
-        tape.hook(self._drop_tables)
+        tape.hook(self.drop_tables)
         count = model.num_hidden_layers
         first = x.storage if embedded.x_is_local else None
         retained = tape.alias(x) if count == 1 and embedded.x_is_local else None
@@ -207,6 +207,26 @@ class ModelWalk:
             tape.free(logits, *self.outputs)
         return loss
 
+    def returned(self) -> tuple[Value, ...]:
+        """Return what the model's outputs hold beside the loss, if kept."""
+        return (*(() if self.logits is None else (self.logits,)), *self.outputs)
+
+    def convert_outputs(self, *, keeps_logits: bool) -> None:
+        """Cast what the model returns to fp32.
+
+        All copies are made before anything is dropped (accelerate 1.15
+        ``utils/operations.py``, ``ConvertOutputsToFp32``).
+        """
+        tape, outputs = self.tape, self.returned()
+        copies = [
+            tape.allocate(Category.LOGITS, count_bytes(value.numel, DType.FP32))
+            for value in outputs
+            if value.dtype is not DType.FP32
+        ]
+        tape.free(*outputs)
+        if not keeps_logits:
+            tape.release(*copies)
+
     def backward(self, loss: Value) -> None:
         """Record backward from the loss to the embedding."""
         tape = self.tape
@@ -237,5 +257,6 @@ class ModelWalk:
             if weight not in block_weights and (weight.name in idle or not ctx.is_trained(weight))
         )
 
-    def _drop_tables(self) -> None:
+    def drop_tables(self) -> None:
+        """Drop what backward has read for the last time."""
         self.tape.release(*self.tables)

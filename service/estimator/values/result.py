@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
+from service.estimator.values.corrections import SHIPPED_SPEEDS, SpeedRatios
+
 
 class Detail(Enum):
     """Level of detail of an answer."""
@@ -114,9 +116,20 @@ class Serving:
     """Upper end of ``required_bytes``, where its parts are measured ones."""
 
 
+class Bound(StrEnum):
+    """The side that decides how long a step takes."""
+
+    HOST = "host"
+    GPU = "gpu"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Time of one step (training) or of one decode step (serving)."""
+    """Time of one step (training) or of one decode step (serving).
+
+    ``host_time_s`` is what the host needs to launch its kernels, ``gpu_time_s`` what the GPU needs
+    to run them; waiting for other GPUs is part of neither.
+    """
 
     step_time_s: float
     tokens_per_second: float
@@ -124,7 +137,14 @@ class Throughput:
     mfu: float
     hours_for_tokens: float | None = None
     prefill_time_s: float | None = None
+    host_time_s: float
+    gpu_time_s: float
     basis: str = "analytic"
+
+    @property
+    def bound(self) -> Bound:
+        """The side that is busy for longer."""
+        return Bound.HOST if self.host_time_s > self.gpu_time_s else Bound.GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,4 +196,7 @@ class Estimate:
     bases: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Basis of each corrected quantity; what is not here is analytic."""
     step_time_ratio: float = 1.0
+    speeds: SpeedRatios = SHIPPED_SPEEDS
     """Measured over analytic time, where steps like this one were timed."""
+    prefill_time_ratio: float = 1.0
+    """The same of the prefill of a served batch."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from service.estimator.memory.answer.corrections import correct_throughput
+from service.estimator.speed.bounds import describe_bound
 from service.estimator.speed.throughput import find_untimed_reason
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
@@ -33,6 +34,8 @@ class FitReport:
     remedies: tuple[Remedy, ...]
     warnings: tuple[str, ...]
     throughput: Throughput | None = None
+    bound_reason: str = ""
+    """Which side decides the throughput's time, and what would help."""
 
 
 def fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
@@ -73,7 +76,8 @@ def assess_fit(
         throughput = correct_throughput(
             evaluator.get_throughput(workload, layout, estimate),
             estimate.step_time_ratio,
-            estimate.bases.get("step_time", "calibrated"),
+            prefill_ratio=estimate.prefill_time_ratio,
+            basis=estimate.bases.get("step_time", "calibrated"),
         )
     rules: tuple[RuleOfThumb, ...] = ()
     if FitPart.RULES_OF_THUMB in parts:
@@ -88,6 +92,7 @@ def assess_fit(
         remedies=(),
         warnings=estimate.warnings if untimed is None else (*estimate.warnings, untimed),
         throughput=throughput,
+        bound_reason="" if throughput is None else describe_bound(throughput, workload),
     )
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
     Framework,
     Lora,
-    Loss,
     Method,
     Offload,
     OffloadTarget,
@@ -20,6 +20,7 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
+from service.planner.fit.qlora import make_qlora
 
 Config = tuple[Workload, Layout]
 RemedyStep = Callable[[Config], Iterator[Config]]
@@ -222,7 +223,7 @@ def use_qlora(config: Config) -> Iterator[Config]:
     """Train adapters on a model in 4 bits (arXiv:2305.14314)."""
     match config:
         case (TrainWorkload(method=Method.FULL | Method.LORA) as workload, layout):
-            yield replace(workload, method=Method.QLORA, lora=workload.lora or Lora()), layout
+            yield make_qlora(workload, layout), layout
 
 
 def quantize_weights(config: Config) -> Iterator[Config]:

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from service.catalog.gpus import find_gpus
 from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, make_allocator
-from service.estimator.memory.allocator.kernel_buffers import find_kernel_buffers
+from service.estimator.memory.allocator.kernel_buffers import find_kernel_buffers, select_kernels
 from service.estimator.memory.allocator.replay import replay_job
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.setup import resolve_setup
@@ -70,11 +70,7 @@ def _replay(loop: RecordedLoop) -> RequestLog:
     model, workload = loop.load_question()
     kernels = find_kernel_buffers(find_gpus(GPU)[0].to_device())
     assert kernels is not None
-    config = replace(
-        build_training_pass(model, workload, Layout()),
-        on_gpu=True,
-        cudnn=kernels.prefers_cudnn,
-    )
+    config = select_kernels(build_training_pass(model, workload, Layout()), kernels)
     tape = OriginTape(Section.FORWARD, Mode.RECORDING, autocast=config.autocast)
     run_training(tape, model, config)
     static = build_static_memory(resolve_setup(model, workload, Layout()))

@@ -66,6 +66,7 @@ class RecordedLoop:
             optimizer=case["optim"],
             activation_checkpointing=Checkpointing.FULL if case.get("gc") else Checkpointing.NONE,
             attention=Attention(case.get("attn", "sdpa")),
+            fp32_outputs=False,  # a plain loop, without accelerate
         )
 
 

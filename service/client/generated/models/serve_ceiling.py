@@ -33,9 +33,7 @@ class ServeCeiling:
         engine (Engine | Unset): Serving engine.
         engine_version (str | Unset): Version of the engine.
         weight_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
-        quantization (Quantization | Unset): Format of the served weights.
-
-            The last five are mixtures of GGUF files.
+        quantization (Quantization | Unset): Format of the served weights, the last five mixtures of GGUF files.
         kv_cache_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
         num_beams (int | Unset): Beams per sequence.
         max_model_len (int | Unset): Longest sequence that the engine accepts.
@@ -50,8 +48,6 @@ class ServeCeiling:
         image_tokens (int | Unset): Tokens per image.
         cache (Cache | Unset): Layout of the key/value cache in an engine.
         allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
-
-            It decides how memory comes from the GPU.
     """
 
     task: ServeCeilingTask

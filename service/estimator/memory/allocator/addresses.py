@@ -10,7 +10,7 @@ for 2 MiB in one of them; with ascending addresses it is up to 3.7 % off.
 
 from typing import Final, Protocol
 
-_HIGHEST: Final = 1 << 38
+_HIGHEST: Final = 1 << 36
 _CHUNK: Final = 65536  # 32 MiB
 
 

@@ -2,10 +2,9 @@
 
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on
 one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
-in blocks of 512 bytes, the smallest. mypyc may compile this module (``build_native.py``): a step's
-many requests depend on each other, so that none can be left out. Both forms are the same code, but
-for the search of a list: interpreted, the standard library's over packed keys is fastest; compiled,
-a loop is.
+in blocks of 512 bytes. mypyc may compile this module (``build_native.py``): a step's many requests
+depend on each other, so that none can be left out. Both forms are the same code, but for the search
+of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop is.
 """
 
 from __future__ import annotations
@@ -174,11 +173,9 @@ class CachingAllocator:
         self.reserved: i64 = 0
         self.allocated: i64 = 0
         self.highest: i64 = 0
-        self._addresses: AddressSpace = addresses if addresses is not None else CudaAddresses()
-
-    def get_pool(self, size: i64) -> Pool:
-        """Return the pool for blocks of a size."""
-        return self.small if size <= _SMALL else self.large
+        self.addresses: AddressSpace = addresses if addresses is not None else CudaAddresses()
+        self.limit: i64 = 1 << _ADDRESS_BITS
+        self.make_room: Callable[[int], None] | None = None
 
     def allocate(self, size: i64) -> Block:
         """Return the smallest free block, or a part of a new segment."""
@@ -219,8 +216,7 @@ class CachingAllocator:
     ) -> dict[int, Block]:
         """Allocate and free in the order of events.
 
-        Event ``i`` allocates ``sizes[i]`` and ``~i`` frees it. Returns the blocks that stay. Events
-        without a size are skipped. ``check`` is called now and then, and may raise.
+        Event ``i`` allocates ``sizes[i]`` if any, ``~i`` frees it. Returns the blocks that stay.
         """
         live: list[Block | None] = [None] * len(sizes)
         for begin in range(0, len(order), _EVENTS_PER_CHECK):
@@ -252,7 +248,9 @@ class CachingAllocator:
         )
         if pool.is_small:
             segment = _SMALL_SEGMENT
-        pool.insert(Block(self._addresses.take(segment), segment))
+        if self.reserved + segment > self.limit and self.make_room is not None:
+            self.make_room(segment)
+        pool.insert(Block(self.addresses.take(segment), segment))
         self.reserved += segment
 
 
@@ -275,6 +273,9 @@ class ExpandableAllocator(CachingAllocator):
 
     def _reserve(self, pool: Pool, size: i64) -> None:
         """Grow the segment by whole pages, from a free last block."""
+        page: i64 = _SMALL_SEGMENT if pool.is_small else _LARGE_SEGMENT
+        if self.reserved + size > self.limit and self.make_room is not None:
+            self.make_room((size + page - 1) // page * page)
         end = pool.end
         assert end is not None  # noqa: S101 - both pools of this allocator were made with one
         last = end.before
@@ -287,7 +288,6 @@ class ExpandableAllocator(CachingAllocator):
             end.before = block
             if last is not None:
                 last.after = block
-        page: i64 = _SMALL_SEGMENT if pool.is_small else _LARGE_SEGMENT
         growth = (size - block.size + page - 1) // page * page
         block.size += growth
         end.address += growth

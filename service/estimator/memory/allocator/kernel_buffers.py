@@ -1,9 +1,10 @@
 """Sizes of the buffers that kernels take of the allocator, by GPU."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from service.estimator.memory.overheads.gpu_properties import find_gpu_properties
+from service.estimator.passes.config import TrainingPass
 from service.estimator.tape import sizes
 from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.sizes import Size
@@ -47,6 +48,13 @@ class KernelBuffers:
 def find_kernel_buffers(device: Device) -> KernelBuffers | None:
     """Return the properties of an NVIDIA GPU that the table has."""
     return _find(device.name, device.compute_capability) if device.vendor == "nvidia" else None
+
+
+def select_kernels(config: TrainingPass, kernels: KernelBuffers | None) -> TrainingPass:
+    """Return a pass with the kernels of a known GPU."""
+    if kernels is None:
+        return config
+    return replace(config, on_gpu=True, cudnn=kernels.prefers_cudnn)
 
 
 @lru_cache(64)

@@ -3,8 +3,8 @@
 It is load, a first step that makes the optimizer's states, and a steady one.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from service.estimator.memory.allocator.addresses import AscendingAddresses
@@ -15,6 +15,7 @@ from service.estimator.memory.allocator.caching_allocator import (
     make_allocator,
 )
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
+from service.estimator.memory.allocator.pressure import limit_allocator
 from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
@@ -57,13 +58,15 @@ class JobTensors:
     gradient_bytes: int
     gradient_shards: int
     dropped: tuple[int, ...] = ()
-    """Tensors that loading makes and drops, last of all: the head of a model that ties it, built on
-    the GPU.
-    """
+    """Tensors that loading makes and drops, last of all."""
     backward: tuple[int, ...] = ()
     """Buffers of communication that live through backward, held here from the start of their micro
     batch.
     """
+
+
+RunWithin = Callable[[int], int | None]
+"""What a job reserves on a GPU with so many bytes for it; None where it runs out of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,23 +82,28 @@ class ReplayResult:
     allocated_bytes: int
     peak_bytes: int
     workspace_bytes: int = 0
+    run_within: RunWithin = field(default=lambda _: None, compare=False)
 
 
-def replay(
+def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed on
     kind: Allocator,
     tensors: JobTensors,
     passes: Sequence[Events],
     values: Size,
     check: CancelCheck = lambda: None,
     kernels: KernelBuffers | None = None,
+    room_bytes: int | None = None,
 ) -> tuple[int, int]:
     """Return a job's reserved bytes and its highest sum of blocks.
 
     The job's step is ``passes``, both are in bytes. ``values`` are those of the monomials;
     ``check`` is called now and then, and may raise. ``kernels`` size the buffers of a known GPU.
+    Raises DeviceFullError where the job does not run in ``room_bytes``.
     """
     # Of a GPU that nobody knows nobody knows the addresses.
     allocator = make_allocator(kind, AscendingAddresses() if kernels is None else None)
+    if room_bytes is not None:
+        limit_allocator(allocator, room_bytes // BLOCK_BYTES)
     replay_job(allocator, tensors, passes, values, check, kernels)
     return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 

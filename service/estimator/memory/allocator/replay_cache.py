@@ -5,9 +5,16 @@ Its owner keeps it, so that the same question is replayed once.
 
 from copy import copy
 from dataclasses import replace
+from functools import cache
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
-from service.estimator.memory.allocator.kernel_buffers import KernelBuffers, find_kernel_buffers
+from service.estimator.memory.allocator.kernel_buffers import (
+    KernelBuffers,
+    find_kernel_buffers,
+    select_kernels,
+)
+from service.estimator.memory.allocator.packed_weights import place_packed_weights
+from service.estimator.memory.allocator.pressure import DeviceFullError
 from service.estimator.memory.allocator.replay import (
     JobTensors,
     ReplayResult,
@@ -47,7 +54,13 @@ def make_minimal_replay(kind: Allocator, timeline: Timeline) -> ReplayResult:
     Its segments have no hole, and its blocks are as large as the tensors in them.
     """
     peak = _find_peak(timeline)
-    return ReplayResult(kind=kind, reserved_bytes=peak, allocated_bytes=peak, peak_bytes=peak)
+    return ReplayResult(
+        kind=kind,
+        reserved_bytes=peak,
+        allocated_bytes=peak,
+        peak_bytes=peak,
+        run_within=lambda room_bytes: peak if peak <= room_bytes else None,
+    )
 
 
 class ReplayCache:
@@ -109,11 +122,8 @@ class ReplayCache:
         if peak > MAX_BYTES:
             return None
         setup = timeline.static_memory.setup
-        config = replace(
-            build_setup_pass(setup, resolve_batch_shape(model, workload)),
-            on_gpu=kernels is not None,
-            cudnn=kernels is not None and kernels.prefers_cudnn,
-        )
+        shape = resolve_batch_shape(model, workload)
+        config = select_kernels(build_setup_pass(setup, shape), kernels)
         first = replace(config, accumulating=False)
         passes = (
             [first, config]
@@ -121,9 +131,18 @@ class ReplayCache:
             else [config]
         )
         tensors = self._list_tensors(model, workload, layout, timeline)
-        values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+        values = sizes.evaluate_monomials(*workload.rows)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
         reserved, allocated = replay(kind, tensors, logs, values, self._check, kernels)
+
+        @cache
+        def run_within(room_bytes: int) -> int | None:
+            again = [self._log(model, pass_config) for pass_config in passes]
+            try:
+                return replay(kind, tensors, again, values, self._check, kernels, room_bytes)[0]
+            except DeviceFullError:
+                return None
+
         workspaces = count_workspace_bytes(logs, values, kernels)
         allocated -= workspaces
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
@@ -134,6 +153,7 @@ class ReplayCache:
             allocated_bytes=allocated,
             peak_bytes=peak,
             workspace_bytes=workspaces,
+            run_within=run_within,
         )
 
     def _list_tensors(
@@ -152,8 +172,13 @@ class ReplayCache:
         self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
     ) -> JobTensors:
         static = timeline.static_memory
-        tensors = list_training_tensors(
-            model, workload, layout, static.trained, static.states, static.buckets
+        tensors = place_packed_weights(
+            list_training_tensors(
+                model, workload, layout, static.trained, static.states, static.buckets
+            ),
+            model,
+            static.setup.base_weights,
+            static.states.weights,
         )
         ties = self.builds_on_gpu and model.tied
         return replace(tensors, dropped=tensors.loaded[:1]) if ties else tensors

@@ -5,7 +5,6 @@ It states the three quantities (allocated, reserved and device bytes), each with
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.allocator.pressure import limit_slack
 from service.estimator.memory.allocator.slack import (
     add_stream_pools,
     estimate_ratio_slack,
@@ -21,17 +20,21 @@ from service.estimator.memory.answer.corrections import (
     correct_slack,
     increase_context,
 )
+from service.estimator.memory.answer.full_gpu import (
+    limit_device_interval,
+    limit_slack,
+    select_replay,
+)
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.answer.workspaces import get_workspaces
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.overheads.overheads import (
     Overhead,
-    add_overheads,
     estimate_communicators,
     get_context_overhead,
     stack_overheads,
 )
-from service.estimator.values.corrections import Corrections
+from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.result import (
     Basis,
@@ -77,16 +80,18 @@ def assemble(
     quantities = _compute_quantities(partial_estimate, corrections, device, level)
     evidence = _select_evidence(corrections, raised=quantities.raised)
     allocated, reserved = partial_estimate.peak.allocated_bytes, quantities.reserved_bytes
-    context, links = quantities.context, quantities.links
+    outside = quantities.context, quantities.links
     return Estimate(
         num_gpus=partial_estimate.num_gpus,
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        device_bytes=reserved + context.point + links.point,
+        device_bytes=reserved + sum(overhead.point for overhead in outside),
         steady_bytes=partial_estimate.steady_bytes,
         allocated_interval=quantities.allocated_interval,
         reserved_interval=quantities.reserved_interval,
-        device_interval=add_overheads(quantities.reserved_interval, (context, links)),
+        device_interval=limit_device_interval(
+            quantities.reserved_interval, outside, partial_estimate, corrections, device
+        ),
         interval_level=level,
         interval_kind=partial_estimate.kind,
         peak_instant=partial_estimate.peak.name,
@@ -115,6 +120,8 @@ def assemble(
         num_measurements=evidence.num_measurements if evidence is not None else 0,
         bases=corrections.bases if corrections is not None else {},
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
+        speeds=corrections.speeds if corrections is not None else SHIPPED_SPEEDS,
+        prefill_time_ratio=corrections.prefill_time_ratio if corrections is not None else 1.0,
     )
 
 
@@ -135,16 +142,15 @@ def _compute_quantities(
     unlimited_slack = correct_slack(
         _compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
     )
-    free_bytes = (
-        None
-        if device is None
-        else device.usable_bytes - context.point - links.point - workspaces.point
-    )
-    slack = (
-        unlimited_slack
-        if free_bytes is None
-        else limit_slack(unlimited_slack, allocated, free_bytes, partial_estimate.allocator)
-    )
+    slack = unlimited_slack
+    if device is not None:
+        slack = limit_slack(
+            unlimited_slack,
+            allocated,
+            device.usable_bytes - context.point - links.point - workspaces.point,
+            partial_estimate.allocator,
+            select_replay(partial_estimate, corrections),
+        )
     allocated_interval = compute_allocated_interval(partial_estimate, corrections, level)
     reserved = allocated + workspaces.point + slack.point
     reserved_interval = compute_reserved_interval(

@@ -55,7 +55,7 @@ def _multiply_dequantised(site: Site, x: Value, category: Category) -> Value:
     """
     tape, compute = site.tape, site.compute_dtype
     source = cast(tape, x, compute)
-    weight = _dequantise_weight(site)
+    weight = [*_shift_scales(site), *_dequantise_weight(site)]
     y = tape.emit(
         site.output_numel,
         compute,
@@ -89,6 +89,18 @@ def _make_input_backward(site: Site, source: Value) -> Callable[[Storage], None]
         site.tape.send(source, grad)
 
     return backward
+
+
+def _shift_scales(site: Site) -> list[Storage]:
+    """Return the storage of dequantised scales without their offset.
+
+    Forward adds the offset out of place, backward in place (bitsandbytes' ``backends/cuda/ops.py``,
+    ``_dequant_linear_fallback``, and ``functional.py``, ``dequantize_4bit``).
+    """
+    if site.scheme is None or not site.scheme.double:
+        return []
+    blocks = ceil_div(site.elements, BLOCK_4BIT)
+    return [site.tape.scratch(sizes.constant(blocks), DType.FP32)]
 
 
 def _dequantise_weight(site: Site) -> list[Storage]:

@@ -39,12 +39,11 @@ def multiply(tape: Tape, left: Value, right: Value) -> Value:
     saves = [right] * left.requires_grad + [left] * right.requires_grad
 
     def backward(_: Storage) -> None:
-        # By the names of its arguments: ``other``, then ``self``.
         grads = [tape.scratch(numel, dtype) for side in (left, right) if side.requires_grad]
         tape.release_unpacked()
         for side in (left, right):
             if side.requires_grad:
-                _send_gradient(tape, side, grads.pop(), numel)
+                _send_gradient(tape, side, grads.pop(), numel)  # ``other`` was first
 
     return tape.emit(numel, dtype, inputs=(left, right), saves=saves, backward=backward)
 
@@ -155,9 +154,9 @@ def silu(tape: Tape, x: Value) -> Value:
     The composite is what runs where no fused kernel is registered. The traces that this model is
     held against ran it. CUDA's fused kernel holds none of the inner products.
     """
+    num_inner = 0 if tape.on_gpu else SILU_INNER_PRODUCTS
 
     def backward(_: Storage) -> None:
-        num_inner = 0 if tape.on_gpu else SILU_INNER_PRODUCTS
         inner = [tape.scratch(x.numel, x.dtype) for _ in range(num_inner)]
         grad = tape.scratch(x.numel, x.dtype)
         tape.release(*inner)
@@ -186,14 +185,13 @@ def softmax(tape: Tape, x: Value) -> Value:
     It is in fp32 under autocast; its output is kept. CUDA multiplies it with the gradient first.
     """
     source = autocast_to_fp32(tape, x)
+    numel, dtype = source.numel, source.dtype
 
     def backward(_: Storage) -> None:
-        grad = tape.scratch(source.numel, source.dtype)
-        if tape.on_gpu:
-            tape.release(tape.scratch(source.numel, source.dtype))
+        grad, *products = [tape.scratch(numel, dtype) for _ in range(1 + tape.on_gpu)]
+        tape.release(*products)
         tape.send(source, grad)
 
-    numel, dtype = source.numel, source.dtype
     y = tape.emit(numel, dtype, inputs=(source,), saves_output=True, backward=backward)
     tape.free(source)
     return y

@@ -16,11 +16,15 @@ from ...models.how_many_answer import HowManyAnswer
 from ...models.how_many_lora_target_modules import HowManyLoraTargetModules
 from ...models.how_many_lora_variant import HowManyLoraVariant
 from ...models.how_many_precision import HowManyPrecision
+from ...models.kernels import Kernels
 from ...models.loss import Loss
 from ...models.method import Method
 from ...models.optimizer_name import OptimizerName
 from ...models.quantization import Quantization
+from ...models.reference import Reference
+from ...models.sequence_packing import SequencePacking
 from ...models.sharding import Sharding
+from ...models.trainer import Trainer
 from ...types import UNSET, Call, Unset
 
 
@@ -49,6 +53,7 @@ def call(
     expert_tensor_parallel: int | Unset = UNSET,
     float8: bool | Unset = UNSET,
     fp32_norms_and_head: bool | Unset = UNSET,
+    fp32_outputs: bool | Unset = UNSET,
     framework: Framework | Unset = UNSET,
     framework_version: str | Unset = UNSET,
     global_batch_size: int | Unset = UNSET,
@@ -59,6 +64,7 @@ def call(
     host_memory_bytes: int | str | Unset = UNSET,
     image_tokens: int | Unset = UNSET,
     keeps_logits: bool | Unset = UNSET,
+    kernels: Kernels | Unset = UNSET,
     kv_cache_dtype: DType | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
@@ -88,12 +94,14 @@ def call(
     optimizer: OptimizerName | Unset = UNSET,
     optimizer_in_backward: bool | Unset = UNSET,
     output_tokens: int | Unset = UNSET,
+    packing: SequencePacking | Unset = UNSET,
     padding_mask: bool | Unset = UNSET,
     pipeline_parallel: int | Unset = UNSET,
     precision: HowManyPrecision | Unset = UNSET,
     prompt_tokens: int | Unset = UNSET,
     quantization: Quantization | Unset = UNSET,
     reentrant_checkpointing: bool | Unset = UNSET,
+    reference: Reference | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
     sequence_length: int | Unset = UNSET,
     sequence_parallel: bool | Unset = UNSET,
@@ -101,6 +109,7 @@ def call(
     shard_size: int | Unset = UNSET,
     sharding: Sharding | Unset = UNSET,
     tensor_parallel: int | Unset = UNSET,
+    trainer: Trainer | Unset = UNSET,
     virtual_pipeline_stages: int | Unset = UNSET,
     weight_dtype: DType | Unset = UNSET,
     zero_stage: int | Unset = UNSET,
@@ -185,6 +194,8 @@ def call(
 
     params["fp32_norms_and_head"] = fp32_norms_and_head
 
+    params["fp32_outputs"] = fp32_outputs
+
     json_framework: str | Unset = UNSET
     if not isinstance(framework, Unset):
         json_framework = framework
@@ -213,6 +224,12 @@ def call(
     params["image_tokens"] = image_tokens
 
     params["keeps_logits"] = keeps_logits
+
+    json_kernels: str | Unset = UNSET
+    if not isinstance(kernels, Unset):
+        json_kernels = kernels
+
+    params["kernels"] = json_kernels
 
     json_kv_cache_dtype: str | Unset = UNSET
     if not isinstance(kv_cache_dtype, Unset):
@@ -305,6 +322,12 @@ def call(
 
     params["output_tokens"] = output_tokens
 
+    json_packing: str | Unset = UNSET
+    if not isinstance(packing, Unset):
+        json_packing = packing
+
+    params["packing"] = json_packing
+
     params["padding_mask"] = padding_mask
 
     params["pipeline_parallel"] = pipeline_parallel
@@ -325,6 +348,12 @@ def call(
 
     params["reentrant_checkpointing"] = reentrant_checkpointing
 
+    json_reference: str | Unset = UNSET
+    if not isinstance(reference, Unset):
+        json_reference = reference
+
+    params["reference"] = json_reference
+
     params["reshard_after_forward"] = reshard_after_forward
 
     params["sequence_length"] = sequence_length
@@ -342,6 +371,12 @@ def call(
     params["sharding"] = json_sharding
 
     params["tensor_parallel"] = tensor_parallel
+
+    json_trainer: str | Unset = UNSET
+    if not isinstance(trainer, Unset):
+        json_trainer = trainer
+
+    params["trainer"] = json_trainer
 
     params["virtual_pipeline_stages"] = virtual_pipeline_stages
 

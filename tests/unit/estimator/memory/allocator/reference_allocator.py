@@ -77,7 +77,7 @@ class CachingAllocator:
         self.reserved = 0
         self.allocated = 0
         self.highest = 0
-        self._lowest = 1 << 38
+        self._lowest = 1 << 36
         self._gaps: list[tuple[int, int]] = []
         self._begins: set[int] = set()
 
