@@ -23,6 +23,7 @@ from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
     Attention,
@@ -61,8 +62,11 @@ SERVE_DEFAULTS: dict[str, Any] = {
     "num_beams": 1,
     "attention": Attention.SDPA,
     "cache": Cache.DYNAMIC,
+    "client": Client.GENERATE,
+    "sampling": Sampling.GREEDY,
 }
 _CACHE_LINE, _ATTENTION_LINE = "workload.cache = ", "workload.attention = "
+_CLIENT_LINES = ("workload.client = ", "workload.sampling = ")
 LORA_DEFAULTS: dict[str, Any] = {
     "rank": 16,
     "target_modules": "all-linear",
@@ -163,7 +167,7 @@ def _list_unused_lines(backend: Backend) -> tuple[str, ...]:
         (_CACHE_LINE,) * backend.owns_cache,
         (_ATTENTION_LINE,) * backend.owns_kernels,
     )
-    return (*cache, *attention)
+    return (*cache, *attention, *(_CLIENT_LINES * backend.owns_cache))
 
 
 def _read_speculative(request: SpeculativeRequest | UnsetType) -> Speculative | None:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
@@ -86,7 +87,11 @@ def make_serving(
 ) -> tuple[str, Workload]:
     """Return a model and its serving."""
     return model, ServeWorkload(
-        num_sequences=num, prompt_tokens=prompt, output_tokens=output, **fields
+        num_sequences=num,
+        prompt_tokens=prompt,
+        output_tokens=output,
+        client=Client.LOOP,
+        **fields,
     )
 
 

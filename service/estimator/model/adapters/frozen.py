@@ -54,7 +54,7 @@ def _multiply_dequantised(site: Site, x: Value, category: Category) -> Value:
     """
     tape, compute = site.tape, site.compute_dtype
     source = cast(tape, x, compute)
-    weight = _dequantise_weight(site)
+    weight = [*_dequantise_scales(site), *_dequantise_weight(site)]
     y = tape.emit(
         site.output_numel,
         compute,
@@ -94,12 +94,20 @@ def _dequantise_weight(site: Site) -> list[Storage]:
 
     Its fp32 scales are among them where those are quantised themselves.
     """
-    storages = []
-    if site.scheme is not None and site.scheme.double:
-        blocks = ceil_div(site.elements, BLOCK_4BIT)
-        storages.append(site.tape.scratch(sizes.constant(blocks), DType.FP32))
-    storages.append(site.tape.scratch(sizes.constant(site.elements), site.compute_dtype))
-    return storages
+    scales = _dequantise_scales(site)
+    return [*scales, site.tape.scratch(sizes.constant(site.elements), site.compute_dtype)]
+
+
+def _dequantise_scales(site: Site) -> list[Storage]:
+    """Return the fp32 scales where those are quantised themselves.
+
+    Forward has them twice: without their offset, and with it (``_dequant_linear_fallback``);
+    backward adds it in place (``dequantize_4bit``).
+    """
+    if site.scheme is None or not site.scheme.double:
+        return []
+    blocks = ceil_div(site.elements, BLOCK_4BIT)
+    return [site.tape.scratch(sizes.constant(blocks), DType.FP32)]
 
 
 def _multiply_int8(site: Site, x: Value, category: Category) -> Value:
