@@ -46,7 +46,7 @@ from service.db.session import make_engine, make_sessions
 from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
 from service.runtime.background_program import BackgroundProgram
-from service.runtime.recording_files import make_recording_store
+from service.runtime.recording_files import RecordingFiles, make_recording_store
 from service.runtime.settings import Settings
 from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
@@ -230,9 +230,9 @@ def _make_refreshers(
 def _make_recording_lifespans(cache_dir: Path | None) -> tuple[Lifespan, ...]:
     """Return the lifespan that records the catalogue's models.
 
-    There is none without a folder to keep the recordings in.
+    There is none without a folder to keep the recordings in, nor where they are all kept.
     """
-    if cache_dir is None:
+    if cache_dir is None or RecordingFiles(cache_dir).is_complete():
         return ()
     program = BackgroundProgram("service.cli.offline.record", [str(cache_dir)])
 

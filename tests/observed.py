@@ -43,7 +43,9 @@ def render_all_metrics() -> str:
     metrics.count_fit("fits")
     metrics.count_search("plan", layouts=10, estimated=1)
     metrics.count_failed_notification()
-    return metrics.render(MetricsReading(snapshot=_census(), redis_up=True, seconds=0.01)).decode()
+    return metrics.render(
+        MetricsReading(snapshot=_make_snapshot(), redis_up=True, seconds=0.01)
+    ).decode()
 
 
 def parse_names(text: str) -> frozenset[str]:
@@ -57,7 +59,7 @@ def parse_names(text: str) -> frozenset[str]:
     return frozenset(name for name in names if not name.endswith("_created"))
 
 
-def _census() -> MetricsSnapshot:
+def _make_snapshot() -> MetricsSnapshot:
     errors = tuple(
         ErrorCount(kind=_KIND, quantity="allocated", when=when, place=3, count=1, total=0.01)
         for when in ("before", "after")

@@ -37,22 +37,6 @@ def get_point(architecture: Architecture, workload: Workload, layout: Layout) ->
     )
 
 
-def build_point_corrections(
-    calibration: Calibration,
-    point: MeasuredPoint,
-    *,
-    calibration_id: str,
-    half_width: float | None = None,
-) -> Corrections:
-    """Return the corrections for one measured or interpolated point.
-
-    Its own residuals count where it was measured itself, else the curve's. ``half_width`` is the
-    conformal one of measurements like these; without it the key's own doubt counts.
-    """
-    source = KnownCalibration(name=calibration_id, calibration=calibration, half_width=half_width)
-    return build_corrections([source], point)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCalibration:
     """A key's calibration of one quantity with its conformal half width.
@@ -112,14 +96,6 @@ def apply_lower_bound(
         calibration=field_calibrations[0].name, basis=ANALYTIC, level=Level.NONE.value
     )
     return replace(base, device_at_least_bytes=lower_bound, num_seen=len(reached))
-
-
-def build_pooled_corrections(pool: Pool) -> Corrections | None:
-    """Return the corrections of similar keys for an unmeasured question.
-
-    ``None`` when those keys say nothing.
-    """
-    return Corrections(**_correct_from_pool(pool), **_describe_pool(pool)) if pool.shares else None
 
 
 def _get_quantity(source: KnownCalibration | Pool) -> Quantity:

@@ -74,14 +74,6 @@ def build_calibration_key(architecture: Architecture, workload: Workload, layout
     return _hash_question(_CurveQuestion(architecture, workload, layout))
 
 
-def count_hashed_keys() -> int:
-    """Count the keys hashed since this process began.
-
-    Questions of a known curve are not among them.
-    """
-    return _hash_question.cache_info().misses
-
-
 @lru_cache(maxsize=4096)
 def _hash_question(question: _CurveQuestion) -> str:
     moving = {

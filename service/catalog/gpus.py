@@ -192,16 +192,6 @@ def find_gpus(name: str) -> tuple[GpuEntry, ...]:
     return _index_by_name().get(_normalize_name(name), ())
 
 
-def list_family_gpus(family: str) -> tuple[GpuEntry, ...]:
-    """Return the SKUs of a family such as ``A100``.
-
-    None are returned where there is no such family.
-    """
-    return tuple(
-        entry for entry in list_gpus() if _normalize_name(entry.family) == _normalize_name(family)
-    )
-
-
 @cache
 def _index_by_name() -> Mapping[str, tuple[GpuEntry, ...]]:
     entries_by_name: dict[str, tuple[GpuEntry, ...]] = {}

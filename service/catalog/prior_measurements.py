@@ -1,8 +1,9 @@
 """Measurements shipped with the catalogue, with place, date and method.
 
-Every file under ``priors`` says once what its entries have in common: environment, date, how they
-were made. An entry is a request and a result in the terms of the job contract, without the model's
-structure, which the catalogue has.
+They are read from a folder ``priors`` beside this file, which is absent while the estimator meets
+every measured curve by itself. Each file there says once what its entries have in common:
+environment, date, how they were made. An entry is a request and a result in the terms of the job
+contract, without the model's structure, which the catalogue has.
 """
 
 import json

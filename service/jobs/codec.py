@@ -34,7 +34,7 @@ def decode_payload(arguments: list[object]) -> JobPayload:
     try:
         job_id, attempt = convert(arguments, tuple[UUID, int])
     except msgspec.ValidationError as error:
-        message = f"not a bell's payload: {error}"
+        message = f"not a notification's payload: {error}"
         raise ProtocolError(message) from error
     return JobPayload(job_id=job_id, attempt=attempt)
 

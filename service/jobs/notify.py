@@ -193,7 +193,7 @@ class BackgroundNotifier:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:

@@ -3,8 +3,8 @@
 Their speeds were measured elsewhere, or are those of a GPU's data sheet.
 
 Measured 2026-11 on two cores of a virtual machine with torch 2.13, by what every probe asks of its
-own host (``worker.probes.trace.speed``, ``worker.probes.session.matrix_flops``); the median of
-three.
+own host (``worker.probes.trace.speed``, ``worker.probes.run.session.measure_matrix_flops``); the
+median of three.
 """
 
 from service.catalog.gpus import GpuEntry

@@ -126,7 +126,7 @@ ROOMS = (
         },
     ),
     Room(
-        name="bell",
+        name="notifier",
         modules=("service.jobs.notify",),
         without=_DEEP
         | {"litestar", "sqlalchemy", "alembic", "service.db", "service.usecases", "worker"},

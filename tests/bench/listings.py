@@ -1,4 +1,4 @@
-"""Benchmark of listings of many measurements: ``python -m deploy.bench.listings``.
+"""Benchmark of listings of many measurements: ``python -m tests.bench.listings``.
 
 It times pages in every order, and the CSV.
 """

@@ -1,4 +1,4 @@
-"""Benchmark of the Explore page: ``python -m deploy.bench.repricing``.
+"""Benchmark of the Explore page: ``python -m tests.bench.repricing``.
 
 It times from a key to the painted bars in a headless Chromium, and needs one on PATH. Every number
 that is typed is one that was not asked before, so that each is a first answer: the slowest there

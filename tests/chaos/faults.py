@@ -51,7 +51,7 @@ def _kill_host(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | N
         return None
     victim.kill_all()
     return FaultEvent(
-        what="kill -9 worker, horse and probe",
+        what="kill -9 worker, job process and probe",
         part=victim.name,
         back_in_s=absence_s,
         back=victim.start,
@@ -65,7 +65,7 @@ def _kill_job_process_or_probe(dice: random.Random, rig: Rig, _lease_s: float) -
         return None
     descendants[-1 if wants_probe else 0].kill()
     return FaultEvent(
-        what=f"kill -9 {'probe' if wants_probe else 'horse'}",
+        what=f"kill -9 {'probe' if wants_probe else 'job process'}",
         part=victim.name,
         back_in_s=0.0,
         back=_do_nothing,
@@ -106,7 +106,9 @@ def _stop_postgres(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent
 
 def _freeze_worker(dice: random.Random, rig: Rig, lease_s: float) -> FaultEvent | None:
     victim, whole_tree = dice.choice(rig.workers), dice.random() < 1 / 2
-    description = "freeze worker, horse and probe" if whole_tree else "freeze horse and probe"
+    description = (
+        "freeze worker, job process and probe" if whole_tree else "freeze job process and probe"
+    )
     return _freeze(
         victim, description, lease_s + dice.uniform(0.0, LONGEST_ABSENCE_S), whole_tree=whole_tree
     )

@@ -25,7 +25,7 @@ NUM_SUBMITS = 200
 MAXIMUM = 100
 """The percentile that is the maximum."""
 AWAY_S = 3.0
-_WORKER, _HORSE, _PROBE = range(3)
+_WORKER, _JOB_PROCESS, _PROBE = range(3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def time_submits(bench: Bench) -> list[Timing]:
 
 def time_pickup(bench: Bench) -> list[Timing]:
     """Submit one job at a time to an idle system."""
-    # A bell that found Redis silent rests for a moment; here it has rung again.
+    # A notifier that found Redis silent rests for a moment; here it is at work again.
     bench.wait_for_end(bench.submit_job())
     seconds = []
     for _ in range(4 * bench.repeat):
@@ -106,8 +106,8 @@ def time_kills(bench: Bench) -> list[Timing]:
     lost_s = LEASE_S + 2.0
     return [
         Timing(
-            what="horse killed → begun again",
-            seconds=_time_restarts(bench, _make_killer(_HORSE)),
+            what="job process killed → begun again",
+            seconds=_time_restarts(bench, _make_killer(_JOB_PROCESS)),
             bound_s=1.0,
         ),
         Timing(

@@ -1,4 +1,4 @@
-"""A probe that measures nothing: ``python -m deploy.chaos.probe``.
+"""A probe that measures nothing: ``python -m tests.chaos.probe``.
 
 Its answer is always right. It speaks the protocol of service.jobs.contract by hand: an interpreter
 that imports nothing starts in a few milliseconds, and two hundred jobs then fit into a minute.

@@ -155,7 +155,9 @@ class Rig:
 
         def is_busy() -> bool:
             busy[:] = [
-                worker for worker in self.workers if len(worker.tree()) > len(("worker", "horse"))
+                worker
+                for worker in self.workers
+                if len(worker.tree()) > len(("worker", "job process"))
             ]
             return bool(busy)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from service.base.errors import ServiceError
 from service.embedded.children import read_log_tail
 from service.jobs.states import Status
-from service.usecases.jobs.measurements import count_by_status
 from service.usecases.stored import Sessions
 from tests.chaos.client import (
     ClientJob,
@@ -26,6 +25,7 @@ from tests.chaos.client import (
 )
 from tests.chaos.faults import FaultEvent, strike
 from tests.chaos.rig import Rig
+from tests.job_counts import count_by_status
 
 SETTINGS = {
     "HEADROOM_HEARTBEAT_S": "0.5",

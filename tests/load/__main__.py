@@ -1,4 +1,4 @@
-"""Load test: ``python -m deploy.load``.
+"""Load test: ``python -m tests.load``.
 
 Questions come at a constant rate to several replicas while measurements run; the status is 1 past a
 bound.

@@ -7,7 +7,6 @@ come while no connection is free waits, and its wait counts.
 """
 
 import asyncio
-import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -106,7 +105,7 @@ class _Connection(asyncio.Protocol):
 
     def _finish(self, status: int) -> None:
         run = self._run
-        run.latencies_s.append(time.perf_counter() - self._due)
+        run.latencies_s.append(asyncio.get_running_loop().time() - self._due)
         run.statuses[status] += 1
         run.in_flight -= 1
         self._due = 0.0
@@ -143,10 +142,10 @@ async def offer(
             )[1],
         )
     requests = [build_fit_request(next(bodies)) for _ in range(round(rate * seconds))]
-    began = time.perf_counter()
+    began = loop.time()
     try:
         await _send_all(run, free, requests, began, rate)
-        elapsed_s = time.perf_counter() - began
+        elapsed_s = loop.time() - began
         await _drain(run)
     finally:
         unanswered = run.in_flight + len(run.waiting)
@@ -165,10 +164,11 @@ async def offer(
 async def _send_all(
     run: _RunState, free: "deque[_Connection]", requests: Sequence[bytes], began: float, rate: float
 ) -> None:
+    clock = asyncio.get_running_loop().time
     for number, request in enumerate(requests):
         due = began + number / rate
         # One that is behind sleeps for no time, but sleeps: it must not starve the answers.
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        await asyncio.sleep(max(0.0, due - clock()))
         while free:
             if free.popleft().send(due, request):
                 break

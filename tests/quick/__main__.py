@@ -4,7 +4,6 @@ import argparse
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +19,6 @@ _NOTHING_COLLECTED = 5
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Choose the tests and run them; return pytest's exit code."""
-    began = time.time()
     options = _make_parser().parse_args(arguments)
     base = find_base(_ROOT, options.since)
     changed = sorted(list_changes(_ROOT, base))
@@ -32,15 +30,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         sys.stdout.write("".join(f"{test}\n" for test in tests))
         return 0
-    return _run(tests, until=began + options.seconds) if tests else 0
+    return _run(tests, seconds=options.seconds) if tests else 0
 
 
-def _run(tests: Sequence[str], *, until: float) -> int:
-    """Run files in their order until the time is up."""
+def _run(tests: Sequence[str], *, seconds: float) -> int:
+    """Run files in their order until the time is up.
+
+    It begins when they are collected.
+    """
     processes = min(os.cpu_count() or 1, _MAX_PROCESSES, len(tests))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.quick.deadline"]
     parallel = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
-    run = subprocess.run([*command, *parallel, "--until", str(until), *tests], check=False)
+    run = subprocess.run([*command, *parallel, "--seconds", str(seconds), *tests], check=False)
     return 0 if run.returncode == _NOTHING_COLLECTED else run.returncode
 
 
@@ -51,7 +52,10 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--since", metavar="COMMIT", help="where the change begins")
     parser.add_argument(
-        "--seconds", type=float, default=_SECONDS, help="no test begins later (%(default)g)"
+        "--seconds",
+        type=float,
+        default=_SECONDS,
+        help="how long after collection tests begin (%(default)g)",
     )
     parser.add_argument("--list", action="store_true", help="name the files and run nothing")
     return parser

@@ -1,4 +1,4 @@
-"""Generator of the typed client: ``python -m deploy.client``.
+"""Generator of the typed client: ``python -m deploy.release.client``.
 
 It generates from the OpenAPI document; ``--write`` keeps the result.
 """

@@ -1,4 +1,4 @@
-"""Test of the packages and containers: ``python -m deploy.packaging``.
+"""Test of the packages and containers: ``python -m deploy.release.packaging``.
 
 It builds, installs into an empty environment, and runs the very commands of the containers. It
 needs a package index. Exit 1 where something is missing, too much, or does not run.

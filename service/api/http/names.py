@@ -4,7 +4,8 @@ import re
 
 from msgspec import UnsetType
 
-from service.base.errors import InvalidRequestError
+from service.api.http.problems import AnyRequest
+from service.base.errors import ClusterNotFoundError, InvalidRequestError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 LOCATION = "Path of the new resource."
@@ -16,6 +17,18 @@ def is_storable_name(name: str) -> bool:
     A name that cannot be stored is not looked for.
     """
     return _NAME.fullmatch(name) is not None
+
+
+def read_cluster_name(request: AnyRequest) -> str:
+    """Return the name of a cluster in a path.
+
+    Raises ClusterNotFoundError where none can be stored under it.
+    """
+    name = str(request.path_params["name"])
+    if not is_storable_name(name):
+        message = f"there is no cluster {name!r}"
+        raise ClusterNotFoundError(message)
+    return name
 
 
 def require_same_name(path: str, body: str | UnsetType) -> None:

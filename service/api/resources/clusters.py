@@ -10,7 +10,7 @@ from service.access.keys import Scope
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import ETAG, build_etag_headers, read_header
-from service.api.http.names import LOCATION, is_storable_name, require_same_name
+from service.api.http.names import LOCATION, read_cluster_name, require_same_name
 from service.api.http.operation import (
     BODY_PROBLEMS,
     CHANGE_PROBLEMS,
@@ -20,7 +20,6 @@ from service.api.http.operation import (
 )
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response, no_content
-from service.base.errors import ClusterNotFoundError
 from service.contract.schemas.clusters import (
     ClusterAnswer,
     ClusterCreate,
@@ -123,7 +122,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
 )
 def read(request: AnyRequest) -> ASGIApp:
     """Show a stored cluster."""
-    stored = clusters.read(get_dependencies(request).sessions, _read_name(request))
+    stored = clusters.read(get_dependencies(request).sessions, read_cluster_name(request))
     return json_response(build_cluster_answer(stored), headers=build_etag_headers(stored.etag))
 
 
@@ -149,10 +148,10 @@ def read(request: AnyRequest) -> ASGIApp:
 def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Replace a stored cluster."""
     payload = read_body(request.scope, body, ClusterReplace)
-    require_same_name(_read_name(request), payload.name)
+    require_same_name(read_cluster_name(request), payload.name)
     stored = clusters.replace(
         get_dependencies(request).sessions,
-        _read_name(request),
+        read_cluster_name(request),
         inventory=read_inventory(payload.pools),
         if_match=read_header(request.scope, b"if-match"),
     )
@@ -181,19 +180,11 @@ def remove(request: AnyRequest) -> ASGIApp:
     query = read_query(request.scope, ClusterDeleteQuery)
     clusters.delete(
         get_dependencies(request).sessions,
-        _read_name(request),
+        read_cluster_name(request),
         if_match=read_header(request.scope, b"if-match"),
         ends_reservations=query.end_reservations,
     )
     return no_content()
-
-
-def _read_name(request: AnyRequest) -> str:
-    name = str(request.path_params["name"])
-    if not is_storable_name(name):
-        message = f"there is no cluster {name!r}"
-        raise ClusterNotFoundError(message)
-    return name
 
 
 router = Router(path="/v1/clusters", route_handlers=[list_all, create, read, replace, remove])

@@ -17,7 +17,7 @@ from service.access.keys import Scope
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import ETAG, build_etag_headers, read_header, read_request_key
-from service.api.http.names import LOCATION, is_storable_name
+from service.api.http.names import LOCATION, read_cluster_name
 from service.api.http.operation import (
     BODY_PROBLEMS,
     CHANGE_PROBLEMS,
@@ -27,7 +27,7 @@ from service.api.http.operation import (
 )
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response, no_content
-from service.base.errors import ClusterNotFoundError, InvalidRequestError, ReservationNotFoundError
+from service.base.errors import InvalidRequestError, ReservationNotFoundError
 from service.contract.schemas.fields import (
     IdempotencyKey,
     IfMatch,
@@ -95,7 +95,7 @@ AnyRequest = Request[Any, Any, Any]
 def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Reserve GPUs."""
     payload = read_body(request.scope, body, ReservationRequest)
-    cluster = _read_cluster(request)
+    cluster = read_cluster_name(request)
     path = f"/v1/clusters/{cluster}/reservations"
     key = read_request_key(request.scope, body, route=f"POST {path}")
     stored = reservations.reserve(
@@ -126,7 +126,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
     query = read_query(request.scope, PageQuery)
     page = reservations.list_page(
         get_dependencies(request).sessions,
-        _read_cluster(request),
+        read_cluster_name(request),
         make_page_request(query.limit, query.cursor),
     )
     return json_response(
@@ -155,7 +155,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
 def read(request: AnyRequest) -> ASGIApp:
     """Show a reservation that lives."""
     stored = reservations.read(
-        get_dependencies(request).sessions, _read_cluster(request), _read_id(request)
+        get_dependencies(request).sessions, read_cluster_name(request), _read_id(request)
     )
     return json_response(_build_answer(stored), headers=build_etag_headers(stored.etag))
 
@@ -181,19 +181,11 @@ def release(request: AnyRequest) -> ASGIApp:
     if_match = read_header(request.scope, b"if-match")
     reservations.release(
         get_dependencies(request).sessions,
-        _read_cluster(request),
+        read_cluster_name(request),
         _read_id(request),
         if_match=if_match,
     )
     return no_content()
-
-
-def _read_cluster(request: AnyRequest) -> str:
-    name = str(request.path_params["name"])
-    if not is_storable_name(name):
-        message = f"there is no cluster {name!r}"
-        raise ClusterNotFoundError(message)
-    return name
 
 
 def _read_id(request: AnyRequest) -> UUID:

@@ -43,7 +43,10 @@ else:
 
 
 class CeilingRequest(Strict, frozen=True, kw_only=True):
-    """A question: the largest value that still fits; what is absent is searched."""
+    """A question: the largest value that still fits.
+
+    Absent words have the defaults of a fit; what is searched instead is named in `assumptions`.
+    """
 
     workload: Annotated[
         CeilingWorkload, Meta(description="What runs; the word that is maximised may be left out.")

@@ -59,7 +59,8 @@ class Constraints(Strict, frozen=True, kw_only=True):
         Annotated[list[FrameworkName], Meta(min_length=1, max_length=7)] | UnsetType,
         Meta(
             description=(
-                "Ways to train that may be used; `transformers` is all of its own. Default all."
+                "Ways to train that may be used; `transformers` is all of its own. Default all; in "
+                "how-many those of `framework`."
             )
         ),
     ] = UNSET
@@ -109,7 +110,7 @@ class Constraints(Strict, frozen=True, kw_only=True):
 
 
 class HowManyRequest(Strict, frozen=True, kw_only=True):
-    """A question: how many GPUs; what is absent is searched."""
+    """A question: how many GPUs; what is absent is searched, the framework that of a fit."""
 
     model: ModelReference
     workload: WorkloadRequest

@@ -20,6 +20,7 @@ from service.contract.to_question.fits import (
     restate_defaults,
 )
 from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.searches import CLIENT_FIELDS, list_search_notes
 from service.contract.to_question.validation_errors import explain
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
@@ -66,7 +67,10 @@ def read_ceiling(
     starts = frozenset(_SMALLEST[maximized])
     num_gpus = get_or_none(request.num_gpus)
     fixed = (
-        set_fields | starts | (frozenset({"data_parallel"}) if num_gpus is None else frozenset())
+        set_fields
+        | starts
+        | CLIENT_FIELDS
+        | (frozenset({"data_parallel"}) if num_gpus is None else frozenset())
     )
     notes = list_confidence_notes(request.confidence, workload)
     if maximized is Maximized.GLOBAL_BATCH_SIZE:
@@ -76,6 +80,7 @@ def read_ceiling(
     question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
     searched = list_varied_fields(question) - set_fields
     model, device = _resolve_model(request, resolve), read_device(request.gpu)
+    notes = (*notes, *list_search_notes(request.workload, searched - starts))
     if model is not None:
         workload = select_format(device, model, question.workload, layout, fixed=set_fields)
         workload_defaults = restate_defaults(workload_defaults, workload)

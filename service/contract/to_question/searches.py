@@ -5,6 +5,7 @@ Apart from fit questions, because a fit needs none of the search.
 
 from dataclasses import dataclass, replace
 
+import msgspec
 from msgspec import UnsetType, structs
 
 from service.catalog.gpus import find_gpus
@@ -35,6 +36,18 @@ from service.planner.search.splits import list_varied_fields
 from service.usecases.questions.how_many import HowManyQuestion
 
 _LIMITS = ("global_batch_size", "max_nodes", "max_cost_per_hour", "min_num_sequences", *TIME_LIMITS)
+
+CLIENT_FIELDS = frozenset({"framework"})
+"""Words that say whose code runs.
+
+Where they are left out they are those of a fit: another client is another question.
+"""
+
+
+def list_search_notes(workload: msgspec.Struct, searched: frozenset[str]) -> tuple[str, ...]:
+    """Return a line that names the workload's fields that a search decides."""
+    names = ", ".join(sorted(searched & set(workload.__struct_fields__)))
+    return (f"searched, and named in the answer: {names}",) if names else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +82,8 @@ def read_search(request: HowManyRequest | PlanRequest) -> SearchQuestion:
         Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
     )
     fixed = list_set_fields(request.workload) | list_set_fields(request.layout)
+    if isinstance(request, HowManyRequest) and isinstance(constraints.frameworks, UnsetType):
+        fixed |= CLIENT_FIELDS
     allow, unused = _split_permissions(constraints, workload)
     question = Question(
         workload=workload,

@@ -1,6 +1,5 @@
 """Statements about calibrations; rows are added and never changed."""
 
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -52,14 +51,6 @@ def read_calibration(session: Session, calibration_id: UUID) -> StoredCalibratio
     """Return one calibration."""
     row = session.get(CalibrationRow, calibration_id)
     return None if row is None else _to_stored_calibration(row)
-
-
-def list_latest_calibrations(
-    session: Session, keys: Collection[str]
-) -> tuple[StoredCalibration, ...]:
-    """Return the current calibrations of ``keys``, per quantity."""
-    rows = session.scalars(_select_latest().where(CalibrationRow.key.in_(keys))).all()
-    return tuple(_to_stored_calibration(row) for row in rows)
 
 
 def list_similar_calibrations(

@@ -114,12 +114,6 @@ def list_succeeded_with_key(
     return tuple(to_stored_measurement(job, result) for job, result in session.execute(query))
 
 
-def count_by_state(session: Session) -> dict[str, int]:
-    """Return how many jobs are in each state."""
-    query = select(Job.state, func.count().label("jobs")).group_by(Job.state)
-    return {row.state: row.jobs for row in session.execute(query)}
-
-
 def to_stored_measurement(
     row: MeasureJobRow,
     result: MeasurementResultRow | None,

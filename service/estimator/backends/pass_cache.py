@@ -83,19 +83,18 @@ class PassCache:
     ) -> PeakCandidates:
         """Return the recording of a pass, made once."""
         key = (model.spec, config)
-        candidates = self._passes.get(key)
-        if candidates is not None:
-            return candidates
-        return self._passes.store(key, record(model, config))
+        return self._passes.get_or_make(key, lambda: record(model, config))
 
     def get_shard(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
         """Return one tensor-parallel rank's shard of a model, made once."""
         if tensor_parallel == 1:
             return model
         key = (self.get_model_key(model), tensor_parallel, plan)
-        shard = self._shards.get(key)
-        if shard is not None:
-            return shard
-        # Modules of every kind are loaded to split a model, for more than one rank alone.
-        split = import_module("service.estimator.model.tensor_parallel.local").local_architecture
-        return self._shards.store(key, split(model, tensor_parallel, plan))
+        return self._shards.get_or_make(key, lambda: _split(model, tensor_parallel, plan))
+
+
+def _split(model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
+    # Modules of every kind are loaded to split a model, for more than one rank alone.
+    local = import_module("service.estimator.model.tensor_parallel.local")
+    shard: Architecture = local.local_architecture(model, tensor_parallel, plan)
+    return shard

@@ -1,5 +1,6 @@
 """Bounded caches of values that are made once."""
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -22,6 +23,11 @@ class Memo(Generic[V]):
     def get(self, key: object) -> V | None:
         """Return the value of a key, None where none is kept."""
         return self._values.get(key)
+
+    def get_or_make(self, key: object, make: Callable[[], V]) -> V:
+        """Return the value of a key, made where none is kept."""
+        value = self._values.get(key)
+        return value if value is not None else self.store(key, make())
 
     def store(self, key: object, value: V) -> V:
         """Keep a value and return it."""

@@ -168,13 +168,6 @@ def cancel(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
     return read(sessions, job_id)
 
 
-def count_by_status(sessions: Sessions) -> dict[Status, int]:
-    """Count measurements by status, with zeros."""
-    with transaction(sessions) as session:
-        counts = queries.count_by_state(session)
-    return {status: counts.get(status.value, 0) for status in Status}
-
-
 def _enqueue(
     session: Session, job_id: UUID, request: MeasureRequest, *, key: str, settings: Settings
 ) -> None:

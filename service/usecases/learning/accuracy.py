@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from service.calibration.conformal import is_coverage_too_low
 from service.db.queries import residuals as queries
-from service.db.queries.census import list_calibration_ages
+from service.db.queries.metrics import list_calibration_ages
 from service.db.records.stored import (
     AccuracyFilter,
     CalibrationAge,

@@ -1,6 +1,5 @@
 """Stored calibrations."""
 
-from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from sqlalchemy.orm import Session, sessionmaker
@@ -20,23 +19,6 @@ def list_page(
     """
     with transaction(sessions) as session:
         return queries.list_calibrations(session, request, key=key)
-
-
-def list_latest_by_key(
-    sessions: sessionmaker[Session], keys: Collection[str], *, quantity: str = "allocated"
-) -> Mapping[str, StoredCalibration]:
-    """Return the current calibration of ``quantity`` for each key.
-
-    A key that was never measured is absent.
-    """
-    if not keys:
-        return {}
-    with transaction(sessions) as session:
-        return {
-            calibration.key: calibration
-            for calibration in queries.list_latest_calibrations(session, keys)
-            if calibration.quantity == quantity
-        }
 
 
 def list_changed_since(

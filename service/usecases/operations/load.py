@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.db.queries import census as queries
+from service.db.queries import metrics as queries
 from service.db.records.stored import JobCount, QueueCount
 from service.db.session import transaction
 from service.usecases.stored import Sessions

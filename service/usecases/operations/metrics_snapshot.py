@@ -90,7 +90,7 @@ class BackgroundReader:
             if (
                 self._thread is None or not self._thread.is_alive()
             ) and self._clock() >= self._fresh_until:
-                self._thread = threading.Thread(target=self._run, name="census", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
                 self._thread.start()
             thread = self._thread
         if thread is not None:
@@ -99,7 +99,7 @@ class BackgroundReader:
 
     def _run(self) -> None:
         began = self._clock()
-        # While the database is away, the rest of the census says so.
+        # While the database is away, the rest of the snapshot says so.
         with suppress(ServiceError):
             self._latest = self._read()
         ended = self._clock()

@@ -6,6 +6,7 @@ No database and no thread.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from service.estimator.backends.pass_cache import MAX_PASSES
 from service.estimator.cache import PlanCache
 from service.estimator.memory.allocator.replay_cache import MAX_REPLAYS
 from service.estimator.memory.intervals.ends import LEVEL
@@ -20,6 +21,8 @@ from service.planner.fit.parts import ALL_PARTS, REPLAYED, FitPart
 
 FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
 """Returns what was learnt about a question on the GPU of a name."""
+MAX_ANSWERED = min(MAX_PASSES, MAX_REPLAYS)
+"""No configuration counts as answered whose recording or replay may have been dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class AnsweredQuestions:
     every GPU and whatever was learnt meanwhile.
     """
 
-    def __init__(self, capacity: int = MAX_REPLAYS) -> None:
+    def __init__(self, capacity: int = MAX_ANSWERED) -> None:
         """Start empty; to be used by one thread."""
         self._capacity = capacity
         self._configurations: dict[object, None] = {}

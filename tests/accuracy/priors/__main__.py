@@ -1,10 +1,10 @@
 """Measurement of catalogue models on fake tensors.
 
-Run as ``python -m deploy.priors [--write] [--ship] [--only MODEL]``. Prints the answer next to each
-measurement. With ``--write`` the readings go to ``tests/data/probes/trace.json``, where the
-accuracy after calibration is measured. With ``--ship`` the curves that the answer misses at some
-size go from there into ``service/catalog/priors``, from where they correct it; alone, it needs no
-torch and takes seconds.
+Run as ``python -m tests.accuracy.priors [--write] [--ship] [--only MODEL]``. Prints the answer
+next to each measurement. With ``--write`` the readings go to ``tests/data/probes/trace.json``,
+where the accuracy after calibration is measured. With ``--ship`` the curves that the answer misses
+at some size go from there into ``service/catalog/priors``, from where they correct it; there is no
+such folder where it misses none. Alone, it needs no torch and takes seconds.
 """
 
 import argparse

@@ -69,7 +69,7 @@ def test_kill_9_of_the_probe(system: System) -> None:
     assert has_succeeded_once(system, job_id, attempt=2)
 
 
-def test_kill_9_of_the_supervising_horse(system: System) -> None:
+def test_kill_9_of_the_supervising_process(system: System) -> None:
     """The probe dies with it, the worker gives the job back, and nobody has to wait for the
     lease.
     """
@@ -94,17 +94,17 @@ def test_kill_9_of_the_supervising_horse(system: System) -> None:
 
 
 def test_kill_9_of_the_worker(system: System) -> None:
-    """Horse and probe die with it; when its lease is over, the loop gives the job to another
-    worker.
+    """The job's process and its probe die with it; when its lease is over, the loop gives the job
+    to another worker.
     """
     script, note, gate = held_up(system)
     job_id = system.submit(script)
     worker = system.start_worker()
-    probe, horse = system.wait_for_pid(note), find_job_process(worker)
+    probe, process = system.wait_for_pid(note), find_job_process(worker)
 
     worker.kill()
     worker.wait()
-    eventually(lambda: has_ended(probe) and has_ended(horse))
+    eventually(lambda: has_ended(probe) and has_ended(process))
     gate.touch()
     system.start_reconcile()
     system.start_worker()
@@ -127,18 +127,18 @@ def test_a_worker_that_sleeps_past_its_lease_is_fenced(system: System) -> None:
     script, note, gate = held_up(system)
     job_id = system.submit(script)
     frozen = system.start_worker()
-    probe, horse = system.wait_for_pid(note), find_job_process(frozen)
-    for pid in (frozen.pid, horse, probe):
+    probe, process = system.wait_for_pid(note), find_job_process(frozen)
+    for pid in (frozen.pid, process, probe):
         os.kill(pid, signal.SIGSTOP)
 
     system.start_reconcile()
     system.start_worker()
     eventually(lambda: system.read(job_id).attempt == 2, within_s=IN_TIME_S)
     gate.touch()
-    for pid in (probe, horse, frozen.pid):
+    for pid in (probe, process, frozen.pid):
         os.kill(pid, signal.SIGCONT)
     system.wait_for_end(job_id)
-    eventually(lambda: has_ended(horse))
+    eventually(lambda: has_ended(process))
 
     assert has_succeeded_once(system, job_id, attempt=2)
 
@@ -148,22 +148,22 @@ def test_kill_9_of_redis_in_the_middle_of_a_job(system: System) -> None:
     return.
     """
     with run_redis(system.dir / "redis") as url:
-        bell = Notifier(connect_to_notify(url), job_timeout_s=60)
+        notifier = Notifier(connect_to_notify(url), job_timeout_s=60)
         script, note, gate = held_up(system)
         worker = system.start_worker(redis_url=url)
-        job_id = system.submit(script, ring=bell.notify)
+        job_id = system.submit(script, ring=notifier.notify)
         system.wait_for_pid(note)
 
         with closing(Redis.from_url(url)) as client:
             info = cast("dict[str, int]", client.info("server"))
         psutil.Process(info["process_id"]).kill()
-        meanwhile = system.submit([], ring=bell.notify)
+        meanwhile = system.submit([], ring=notifier.notify)
         gate.touch()
 
         assert system.wait_for_end(job_id).status is Status.SUCCEEDED
         assert system.wait_for_end(meanwhile).status is Status.SUCCEEDED
         assert has_succeeded_once(system, job_id, attempt=1)
-        assert bell.failures == 1
+        assert notifier.failures == 1
         assert worker.poll() is None
 
 
@@ -171,15 +171,15 @@ def test_a_ring_is_heard_at_once(system: System) -> None:
     """With Redis a job does not wait for the next poll."""
     with run_redis(system.dir / "redis") as url:
         system.environment["HEADROOM_POLL_INTERVAL_S"] = "3600"
-        bell = BackgroundNotifier(Notifier(connect_to_notify(url), job_timeout_s=60))
+        notifier = BackgroundNotifier(Notifier(connect_to_notify(url), job_timeout_s=60))
         system.start_worker(redis_url=url)
         with closing(Redis.from_url(url)) as client:
             # The worker's connection is called after it: from then on it listens.
             eventually(lambda: client.smembers("rq:workers"), within_s=IN_TIME_S)
 
-            job_id = system.submit([], ring=bell.notify)
+            job_id = system.submit([], ring=notifier.notify)
             job = system.wait_for_end(job_id)
-        bell.close()
+        notifier.close()
 
     assert job.status is Status.SUCCEEDED
 

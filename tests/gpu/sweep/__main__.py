@@ -1,7 +1,7 @@
-"""Sweep of many configurations on a GPU: ``python -m deploy.gpu_sweep --out sweep.jsonl``.
+"""Sweep of many configurations on a GPU: ``python -m tests.gpu.sweep --out sweep.jsonl``.
 
 Needs torch, transformers, peft, msgspec and nvidia-ml-py, and no server of any kind. Run again with
-the same file it goes on where it was ended; ``python -m deploy.gpu_sweep.report sweep.jsonl`` makes
+the same file it goes on where it was ended; ``python -m tests.gpu.sweep.report sweep.jsonl`` makes
 tables of it.
 """
 

@@ -1,4 +1,4 @@
-"""Process that runs one case: ``python -m deploy.gpu_sweep.child --device cuda``.
+"""Process that runs one case: ``python -m tests.gpu.sweep.child --device cuda``.
 
 The case is on stdin, the answer one line on stdout. All imports are done before the case comes, so
 that the GPU waits for nobody; CUDA starts with the case.

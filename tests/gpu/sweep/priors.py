@@ -1,6 +1,6 @@
 """Conversion of a data file to shipped measurements of the catalogue.
 
-Run as ``python -m deploy.gpu_sweep.priors sweep.jsonl --source …``. The document is what
+Run as ``python -m tests.gpu.sweep.priors sweep.jsonl --source …``. The document is what
 ``service.catalog.prior_measurements`` reads; it goes into ``service/catalog/priors``. Models at
 full depth are shipped, since a request names a model of the catalogue and not some of its layers.
 """

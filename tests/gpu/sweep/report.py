@@ -1,4 +1,4 @@
-"""Tables of a data file: ``python -m deploy.gpu_sweep.report sweep.jsonl > sweep.md``."""
+"""Tables of a data file: ``python -m tests.gpu.sweep.report sweep.jsonl > sweep.md``."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Bells that are rung, and workers that listen."""
+"""Notifiers, and workers that listen."""
 
 from uuid import UUID, uuid4
 
@@ -13,8 +13,8 @@ JOB_ID = UUID(int=42)
 PAYLOAD = JobPayload(job_id=JOB_ID, attempt=2)
 
 
-def a_bell(redis_url: str) -> Notifier:
-    """Return a bell on the test's Redis."""
+def make_notifier(redis_url: str) -> Notifier:
+    """Return a notifier on the test's Redis."""
     return Notifier(connect_to_notify(redis_url), job_timeout_s=60)
 
 

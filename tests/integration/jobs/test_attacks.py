@@ -66,8 +66,8 @@ def redis(redis_url: str) -> Iterator["Redis"]:
         yield client
 
 
-def a_bell(redis_url: str) -> Notifier:
-    """Return a bell on the test's Redis."""
+def make_notifier(redis_url: str) -> Notifier:
+    """Return a notifier on the test's Redis."""
     return Notifier(connect_to_notify(redis_url), job_timeout_s=60)
 
 
@@ -94,7 +94,7 @@ def hear(redis_url: str, *, turns: int = 3) -> list[JobPayload]:
 def test_the_key_that_suspends_rq_suspends_nobody(redis_url: str, redis: "Redis") -> None:
     """RQ's workers would sleep for as long as it is there, and look into Postgres no more."""
     redis.set("rq:suspended", 1)
-    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
+    make_notifier(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     assert hear(redis_url) == [PAYLOAD]
 
@@ -105,7 +105,7 @@ def test_the_key_that_suspends_rq_suspends_nobody(redis_url: str, redis: "Redis"
 def test_a_forged_name_of_a_ring_stops_nobody(redis_url: str, redis: "Redis", ring: bytes) -> None:
     """A name without a job, or that is no text, is passed over, and the next ring is heard."""
     redis.rpush(open_queue(redis, ProbeDevice.CPU).key, ring)
-    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
+    make_notifier(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     assert hear(redis_url) == [PAYLOAD]
 
@@ -121,7 +121,7 @@ def test_a_ring_of_many_megabytes_is_no_ring(redis_url: str, redis: "Redis") -> 
     }
     redis.hset(GuardedJob.key_for("huge"), mapping=fields)
     redis.rpush(open_queue(redis, ProbeDevice.CPU).key, "huge")
-    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
+    make_notifier(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     assert hear(redis_url) == [PAYLOAD]
     assert not redis.exists(GuardedJob.key_for("huge"))
@@ -131,16 +131,16 @@ def test_a_ring_of_many_megabytes_is_no_ring(redis_url: str, redis: "Redis") -> 
 def test_keys_of_the_wrong_type_are_counted_and_raise_nothing(
     redis_url: str, redis: "Redis", kind: str
 ) -> None:
-    """A queue that is no list takes no rings; the bell counts, the ear is lost, and both go on
+    """A queue that is no list takes no rings; the notifier counts, the ear is lost, and both go on
     without.
     """
     key = open_queue(redis, ProbeDevice.CPU).key
     redis.set(key, "x") if kind == "set" else redis.hset(key, "x", "y")
-    bell = a_bell(redis_url)
+    notifier = make_notifier(redis_url)
 
-    bell.notify(ProbeDevice.CPU, PAYLOAD)
+    notifier.notify(ProbeDevice.CPU, PAYLOAD)
 
-    assert bell.failures == 1
+    assert notifier.failures == 1
     assert hear(redis_url) == []
 
 
@@ -155,7 +155,7 @@ def test_poison_in_any_registry_is_not_read(
     redis.zadd(
         registry("measure-cpu", connection=redis).key, {"poison": 1.0, "poison:execution": 1.0}
     )
-    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
+    make_notifier(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     assert hear(redis_url) == [PAYLOAD]
     assert not trap.exists()
@@ -227,16 +227,16 @@ def test_a_silent_redis_is_waited_for_once() -> None:
     now = 0.0
     with socket.create_server(("127.0.0.1", 0)) as server:
         connection = connect_to_notify(f"redis://127.0.0.1:{server.getsockname()[1]}/0")
-        bell = Notifier(connection, job_timeout_s=60, clock=lambda: now)
+        notifier = Notifier(connection, job_timeout_s=60, clock=lambda: now)
         for _ in range(MANY):
-            bell.notify(ProbeDevice.CPU, PAYLOAD)
+            notifier.notify(ProbeDevice.CPU, PAYLOAD)
         while_resting = num_waiting(server)
         now = 3600.0
-        bell.notify(ProbeDevice.CPU, PAYLOAD)
+        notifier.notify(ProbeDevice.CPU, PAYLOAD)
         afterwards = num_waiting(server)
         connection.close()
 
-    assert bell.failures == MANY + 1
+    assert notifier.failures == MANY + 1
     assert (while_resting, afterwards) == (1, 1)
 
 

@@ -17,7 +17,7 @@ from rq.serializers import DefaultSerializer, JSONSerializer
 
 from service.jobs.contract import ProbeDevice, ProtocolError
 from service.jobs.notify import TASK, GuardedJob, open_queue, read_notification
-from tests.integration.jobs.builders import JOB_ID, PAYLOAD, a_bell, listen_once
+from tests.integration.jobs.builders import JOB_ID, PAYLOAD, listen_once, make_notifier
 from worker.listener import Listener
 
 GOOD_CALL = json.dumps([TASK, None, [str(JOB_ID), 2], {}])
@@ -52,7 +52,7 @@ def plant(redis: "Redis", ring: str, **fields: bytes | str) -> None:
 def test_a_forgotten_serializer_raises(
     redis: "Redis", serializer: type[DefaultSerializer] | str | None, tmp_path: Path
 ) -> None:
-    """In a process that uses the bell, RQ's own default neither writes nor reads pickles."""
+    """In a process that uses the notifier, RQ's own default neither writes nor reads pickles."""
     open_queue(redis, ProbeDevice.CPU)
     trap = tmp_path / "trap"
     redis.hset(
@@ -160,7 +160,7 @@ def test_a_job_that_rq_cannot_read_stops_nobody(redis_url: str, redis: "Redis", 
     """The worker drops it and hears the next ring."""
     fields: dict[str, bytes | str] = {"data": GOOD_CALL, field: b"\xff garbage"}
     plant(redis, "poison", **fields)
-    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
+    make_notifier(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     assert listen_once(redis) == [PAYLOAD]
 

@@ -28,6 +28,7 @@ from service.usecases.jobs import attempts, measurements, outcomes, samples
 from service.usecases.jobs.attempts import Attempt
 from service.usecases.stored import PageRequest
 from tests.job_builders import a_request, a_result
+from tests.job_counts import count_by_status
 from worker.retry import retry_while_unavailable
 
 Sessions = sessionmaker[Session]
@@ -162,15 +163,15 @@ def test_a_submission_that_is_repeated_is_one_job(
 
     assert cutter.num_cuts == 1
     assert submit() == job_id
-    assert sum(measurements.count_by_status(sessions).values()) == 1
+    assert sum(count_by_status(sessions).values()) == 1
 
 
 @pytest.mark.parametrize(("fate", "number"), [("lost", 1), ("done", 2)])
 def test_a_claim_that_nobody_knows_of_is_given_back(
     sessions: Sessions, through: Sessions, cutter: Cutter, fate: str, number: int
 ) -> None:
-    """The horse ends without an answer, and its worker releases the attempt that may have begun:
-    the next one begins.
+    """The job's process ends without an answer, and its worker releases the attempt that may have
+    begun: the next one begins.
     """
     job_id = submitted(sessions)
     cutter.cuts = [fate]
@@ -179,7 +180,7 @@ def test_a_claim_that_nobody_knows_of_is_given_back(
             through, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600
         )
 
-    released = attempts.release(through, job_id, attempt=1, reason="the horse ended")
+    released = attempts.release(through, job_id, attempt=1, reason="the process ended")
     payload = JobPayload(job_id=job_id, attempt=measurements.read(sessions, job_id).attempt)
     again = attempts.claim(through, payload, worker="w", lease_s=30, deadline_s=600)
 

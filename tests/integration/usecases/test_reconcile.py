@@ -28,7 +28,7 @@ RERING_AFTER_S = 15.0
 
 
 class Rings:
-    """A bell that remembers."""
+    """A notifier that remembers."""
 
     def __init__(self) -> None:
         """Hear nothing yet."""
@@ -177,7 +177,7 @@ def test_an_overdue_job_is_not_begun_again(sessions: Sessions) -> None:
     assert measurements.read(sessions, job_id).status is Status.FAILED
 
 
-def test_a_bell_that_nobody_heard_is_rung_again_but_not_at_once(sessions: Sessions) -> None:
+def test_a_lost_notification_is_sent_again_but_not_at_once(sessions: Sessions) -> None:
     """A fresh job is left to its first ring; after the time for it, each pass rings at most once
     per interval.
     """

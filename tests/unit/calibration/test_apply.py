@@ -12,8 +12,6 @@ from service.calibration.apply import (
     ONLY_PART,
     KnownCalibration,
     build_corrections,
-    build_point_corrections,
-    build_pooled_corrections,
     get_point,
 )
 from service.calibration.curve import Curve
@@ -62,11 +60,21 @@ def of(quantity: Quantity) -> Calibration:
     )
 
 
+def correct_point(
+    calibration: Calibration,
+    point: MeasuredPoint,
+    *,
+    calibration_id: str,
+    half_width: float | None = None,
+) -> Corrections:
+    """Return the corrections of one calibration for one point."""
+    source = KnownCalibration(name=calibration_id, calibration=calibration, half_width=half_width)
+    return build_corrections([source], point)
+
+
 def test_another_size_is_calibrated() -> None:
     """A question beside the measured ones gets the curve, what its family shows, and the doubt."""
-    found = build_point_corrections(
-        CALIBRATION, replace(POINT, sequence_length=256), calibration_id="id"
-    )
+    found = correct_point(CALIBRATION, replace(POINT, sequence_length=256), calibration_id="id")
 
     assert (found.basis, found.level, found.calibration) == ("calibrated", "key", "id")
     assert (found.relative_error, found.num_measurements, found.conformal) == (0.02, 2, False)
@@ -82,7 +90,7 @@ def test_another_size_is_calibrated() -> None:
 def test_measured_means_this_very_configuration(change: dict[str, int]) -> None:
     """One number that differs and it is another configuration."""
     assert (
-        build_point_corrections(CALIBRATION, replace(POINT, **change), calibration_id="id").basis
+        correct_point(CALIBRATION, replace(POINT, **change), calibration_id="id").basis
         == "calibrated"
     )
 
@@ -91,7 +99,7 @@ def test_the_measured_size_answers_with_its_own_residual() -> None:
     """Where it was measured the answer is what was measured, whatever the curve and the family
     say.
     """
-    found = build_point_corrections(CALIBRATION, POINT, calibration_id="id", half_width=0.1)
+    found = correct_point(CALIBRATION, POINT, calibration_id="id", half_width=0.1)
 
     assert (found.basis, found.level, found.relative_error) == ("measured", "point", EXACT_SHARE)
     assert found.instants == {"backward": InstantCorrection(fixed_bytes=7)}
@@ -99,7 +107,7 @@ def test_the_measured_size_answers_with_its_own_residual() -> None:
 
 def test_widths_that_were_measured_stand_alone() -> None:
     """Once enough measurements were held out, their width counts and not the key's own doubt."""
-    found = build_point_corrections(
+    found = correct_point(
         CALIBRATION, replace(POINT, num_layers=2), calibration_id="id", half_width=0.005
     )
 
@@ -115,8 +123,8 @@ def test_bounds_hold_on_their_side(length: int, least: int, most: int | None) ->
     """
     point = replace(POINT, sequence_length=length)
 
-    allocated = build_point_corrections(CALIBRATION, point, calibration_id="id")
-    reserved = build_point_corrections(of(Quantity.RESERVED), point, calibration_id="id")
+    allocated = correct_point(CALIBRATION, point, calibration_id="id")
+    reserved = correct_point(of(Quantity.RESERVED), point, calibration_id="id")
 
     assert (allocated.at_least_bytes, reserved.reserved_at_most_bytes) == (least, most)
 
@@ -142,7 +150,7 @@ def test_quantities_are_put_together() -> None:
 
 def test_time_alone_leaves_the_bytes_as_they_are() -> None:
     """Where only steps were timed, the interval of the bytes is the analytic one."""
-    found = build_point_corrections(of(Quantity.STEP_TIME), POINT, calibration_id="t")
+    found = correct_point(of(Quantity.STEP_TIME), POINT, calibration_id="t")
 
     assert (found.relative_error, dict(found.instants)) == (None, {})
 
@@ -153,10 +161,7 @@ def test_a_reserved_reading_may_differ_the_next_time() -> None:
     """
     measured = replace(of(Quantity.RESERVED), exact=(Exact(point=POINT, residuals={ONLY_PART: 5}),))
 
-    assert (
-        build_point_corrections(measured, POINT, calibration_id="id").reserved_error
-        == RESERVED_SPREAD
-    )
+    assert correct_point(measured, POINT, calibration_id="id").reserved_error == RESERVED_SPREAD
 
 
 def test_reserved_bytes_of_a_measured_point_are_those_that_were_measured() -> None:
@@ -166,8 +171,8 @@ def test_reserved_bytes_of_a_measured_point_are_those_that_were_measured() -> No
     sample = replace(evidence(256, residual=BASE // 50), quantity=Quantity.RESERVED)
     sample = replace(sample, measured={ONLY_PART: BASE + BASE // 50}, predicted={ONLY_PART: BASE})
 
-    found = build_point_corrections(taught(sample), sample.point, calibration_id="id")
-    elsewhere = build_point_corrections(
+    found = correct_point(taught(sample), sample.point, calibration_id="id")
+    elsewhere = correct_point(
         taught(sample), replace(sample.point, sequence_length=512), calibration_id="id"
     )
 
@@ -182,7 +187,7 @@ def test_what_was_imported_is_counted_and_proves_nothing(*, claimed: bool) -> No
     """
     sample = replace(evidence(256, residual=GB), claimed=claimed, spread=0.03)
 
-    found = build_point_corrections(taught(sample), sample.point, calibration_id="id")
+    found = correct_point(taught(sample), sample.point, calibration_id="id")
 
     assert (found.basis, found.proven, found.num_imported) == (
         "measured",
@@ -206,12 +211,10 @@ def test_a_family_answers_for_its_members(half_width: float | None, error: float
         half_width=half_width,
     )
 
-    found = build_pooled_corrections(pool)
+    found = build_corrections([pool], POINT)
 
-    assert found is not None
     assert (found.level, found.num_measurements, found.relative_error) == ("family", 7, error)
     assert found.instants["backward"].compute_bytes(0, 1000) == 20
-    assert build_pooled_corrections(replace(pool, shares={})) is None
 
 
 @pytest.mark.parametrize("quantity", [Quantity.RESERVED, Quantity.DEVICE, Quantity.STEP_TIME])
@@ -222,9 +225,8 @@ def test_a_family_corrects_each_quantity_by_its_own(quantity: Quantity) -> None:
         group=group, level=Level.GLOBAL, shares={ONLY_PART: 0.1}, num_keys=2, num_measurements=2
     )
 
-    found = build_pooled_corrections(pool)
+    found = build_corrections([pool], POINT)
 
-    assert found is not None
     blank = Corrections(calibration=found.calibration, level="global", num_measurements=2)
     changed = {
         name

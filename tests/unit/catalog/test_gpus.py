@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from service.base.errors import UnknownGpuError
-from service.catalog.gpus import GpuEntry, find_gpus, list_family_gpus, list_gpus, resolve_gpu
+from service.catalog.gpus import GpuEntry, find_gpus, list_gpus, resolve_gpu
 from service.estimator.values.units import GIB, MIB
 
 ASKED_FIRST = {
@@ -208,11 +208,3 @@ def test_a_name_like_nothing_is_told_what_is_known() -> None:
         resolve_gpu("abacus")
 
     assert all(entry.name in refused.value.detail for entry in list_gpus())
-
-
-def test_a_family_lists_its_skus() -> None:
-    """Both memory sizes of an A100 are in its family, and an unknown family is empty."""
-    names = {entry.name for entry in list_family_gpus("a100")}
-
-    assert {"A100-SXM4-40GB", "A100-SXM4-80GB"} <= names
-    assert list_family_gpus("abacus") == ()

@@ -9,26 +9,49 @@ import pytest
 from tests.quick.deadline import describe_late
 
 _ROOT = Path(__file__).resolve().parents[3]
+_PASSING = "def test_it():\n    pass\n"
 _FAILING = "def test_it():\n    assert False\n"
+_SKIPPED = "import pytest\n\n\n@pytest.mark.skip\n" + _PASSING
+_COLLECTED_LATE = """
+import time
+
+clock = time.monotonic
+time.monotonic = lambda: clock() + 1000
+
+"""
 
 
-@pytest.mark.parametrize(
-    ("until", "status", "words"), [("0", 0, "1 tests of 1 files: test_late.py"), ("inf", 1, "")]
-)
-def test_no_test_begins_when_the_time_is_up(
-    tmp_path: Path, until: str, status: int, words: str
-) -> None:
-    """What would begin too late is named and does not run; what is in time does."""
-    (tmp_path / "test_late.py").write_text(_FAILING)
+def run_pytest(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run a folder's tests with the plugin and nothing else."""
     plugin = ("-p", "tests.quick.deadline", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugin, "--until", until, "test_late.py"],
-        cwd=tmp_path,
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *plugin, *options],
+        cwd=folder,
         env={"PYTHONPATH": str(_ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("test", "seconds", "status", "words"),
+    [
+        (_COLLECTED_LATE + _PASSING, "500", 0, "1 passed"),
+        (_PASSING, "0", 1, "1 tests of 1 files: test_it.py"),
+        (_FAILING, "inf", 1, "1 failed"),
+        (_SKIPPED, "inf", 0, "1 skipped"),
+    ],
+)
+def test_no_test_begins_when_the_time_is_up(
+    tmp_path: Path, test: str, seconds: str, status: int, words: str
+) -> None:
+    """What would begin too late is named and does not run; a run of nothing else fails, and the
+    time begins after collection.
+    """
+    (tmp_path / "test_it.py").write_text(test)
+
+    run = run_pytest(tmp_path, "--seconds", seconds)
 
     assert run.returncode == status, run.stderr
     assert words in run.stdout

@@ -11,7 +11,7 @@ SOURCES = make_sources(
         "service/core/registry.py": 'load(f"service.core.families.{name}")\n',
         "service/api/fit.py": "from service.core.estimate import estimate\n",
         "service/api/page.py": 'PAGE = read("page.html")\n',
-        "service/jobs/bell.py": "",
+        "service/jobs/notify.py": "",
         "tests/conftest.py": 'pytest_plugins = ["tests.servers"]\n',
         "tests/servers.py": "from service.db import session\n",
         "service/db/session.py": "",
@@ -58,7 +58,7 @@ def test_a_file_of_data_is_touched_where_its_name_is_written() -> None:
 
 def test_what_nothing_imports_has_the_tests_of_its_room() -> None:
     """The unit tests beside it are better than none."""
-    assert select_tests(SOURCES, ["service/jobs/bell.py"]) == ["tests/unit/jobs/test_states.py"]
+    assert select_tests(SOURCES, ["service/jobs/notify.py"]) == ["tests/unit/jobs/test_states.py"]
 
 
 def test_the_servers_of_all_tests_touch_nobody_who_does_not_ask() -> None:
@@ -70,7 +70,7 @@ def test_house_rules_are_asked_of_every_changed_module() -> None:
     """They read the source of all, and import none."""
     texts = {**SOURCES.texts, "tests/architecture/test_shape.py": ""}
 
-    assert select_tests(make_sources(texts), ["service/jobs/bell.py"]) == [
+    assert select_tests(make_sources(texts), ["service/jobs/notify.py"]) == [
         "tests/unit/jobs/test_states.py",
         "tests/architecture/test_shape.py",
     ]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from service.app import _make_recording_lifespans
 from service.runtime.background_program import BackgroundProgram
+from service.runtime.recording_files import RecordingFiles
 
 
 def test_a_program_ends_with_its_server() -> None:
@@ -20,6 +21,11 @@ def test_a_program_ends_with_its_server() -> None:
 
 
 def test_a_server_records_ahead_where_recordings_are_kept(tmp_path: Path) -> None:
-    """Without a folder it starts nothing."""
+    """Without a folder it starts nothing, nor where all recordings are kept."""
+    before = _make_recording_lifespans(tmp_path)
+    RecordingFiles(tmp_path).mark_complete()
+
+    after = _make_recording_lifespans(tmp_path)
+
     assert _make_recording_lifespans(None) == ()
-    assert len(_make_recording_lifespans(tmp_path)) == 1
+    assert (len(before), len(after)) == (1, 0)

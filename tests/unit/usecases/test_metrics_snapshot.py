@@ -7,7 +7,7 @@ import pytest
 
 from service.base.errors import UnavailableError
 from service.usecases.learning.accuracy import LearningStatistics
-from service.usecases.operations import metrics_snapshot as census
+from service.usecases.operations import metrics_snapshot
 from service.usecases.operations.load import Load
 from service.usecases.operations.metrics_snapshot import (
     LEARNING_CACHE_S,
@@ -73,7 +73,7 @@ def test_what_takes_long_holds_no_scrape_up(monkeypatch: pytest.MonkeyPatch) -> 
     """A scrape that has waited enough is told what was read before, and the next what was read
     meanwhile.
     """
-    monkeypatch.setattr(census, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(metrics_snapshot, "PATIENCE_S", 0.05)
     go, reads = (
         Event(),
         iter(

@@ -55,17 +55,17 @@ def test_the_worker_ticks_while_it_waits_and_can_kill() -> None:
         nonlocal ticks
         ticks += 1
         if ticks == 3:
-            horse.kill()
+            process.kill()
 
-    horse = JobProcess(sleep_for_long)
-    status = horse.wait(tick=tick, tick_s=TICK_S)
+    process = JobProcess(sleep_for_long)
+    status = process.wait(tick=tick, tick_s=TICK_S)
 
     assert status == -9
-    horse.kill()  # once it is over this reaches nobody
+    process.kill()  # once it is over this reaches nobody
 
 
 def test_it_dies_with_the_process_that_forked_it(tmp_path: Path) -> None:
-    """Kill -9 of the worker leaves no horse, and so no job that runs twice."""
+    """Kill -9 of the worker leaves no job process, and so no job that runs twice."""
     note = tmp_path / "note"
 
     def work() -> None:

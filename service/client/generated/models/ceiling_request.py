@@ -21,20 +21,22 @@ T = TypeVar("T", bound="CeilingRequest")
 
 @_attrs_define
 class CeilingRequest:
-    """A question: the largest value that still fits; what is absent is searched.
+    """A question: the largest value that still fits.
 
-    Attributes:
-        workload (ServeCeiling | TrainCeiling): What runs; the word that is maximised may be left out.
-        gpu (GpuByMemory | str):
-        maximize (Maximized): Quantities that a ceiling question maximizes.
-        model (InlineModel | str | Unset): Required, unless `num_parameters` is maximised: then its own size is not
-            used.
-        layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
-            context parallel.
-        num_gpus (int | Unset): GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as
-            it says.
-        confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
-            tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
+    Absent words have the defaults of a fit; what is searched instead is named in `assumptions`.
+
+        Attributes:
+            workload (ServeCeiling | TrainCeiling): What runs; the word that is maximised may be left out.
+            gpu (GpuByMemory | str):
+            maximize (Maximized): Quantities that a ceiling question maximizes.
+            model (InlineModel | str | Unset): Required, unless `num_parameters` is maximised: then its own size is not
+                used.
+            layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
+                context parallel.
+            num_gpus (int | Unset): GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as
+                it says.
+            confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
+                tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
     """
 
     workload: ServeCeiling | TrainCeiling

@@ -22,7 +22,7 @@ class Constraints:
         gpus_per_node (int | Unset): GPUs of a node; any number of them within one, beyond it whole nodes. Default 8.
         global_batch_size (int | Unset): Sequences per optimizer step: micro batch x accumulation x data parallel.
         frameworks (list[ConstraintsFrameworksItem] | Unset): Ways to train that may be used; `transformers` is all of
-            its own. Default all.
+            its own. Default all; in how-many those of `framework`.
         allow (list[ConstraintsAllowItem] | Unset): What is used only when it is allowed: offload (training), quantised
             weights (serving).
         max_cost_per_hour (float | Unset): USD per hour of all GPUs.

@@ -44,8 +44,8 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     cache.get_checks(SERVE_LLAMA_CPP, model).check(workload, layout)
     files: Memo[GgufBytes] = cache.get_memo("gguf files")
     key = (cache.get_model_key(model), workload.quantization, workload.weight_dtype)
-    tensors = files.get(key) or files.store(
-        key, file_bytes(model, workload.quantization, workload.weight_dtype)
+    tensors = files.get_or_make(
+        key, lambda: file_bytes(model, workload.quantization, workload.weight_dtype)
     )
     kv_bytes, graph = cache_bytes(model, workload), graph_bytes(model, workload)
     weights = tensors.layers + tensors.head

@@ -143,11 +143,10 @@ def _make_recorder(memo: Memo[ShapeRecording]) -> Recorder:
     """Return a recorder that records each shape once."""
 
     def recorder(shape: RankShape, switches: Switches) -> ShapeRecording:
-        recording = memo.get((shape, switches))
-        if recording is not None:
-            return recording
-        record = cache_calls(partial(record_chunk, shape, switches))
-        return memo.store((shape, switches), ShapeRecording(record, {}))
+        return memo.get_or_make(
+            (shape, switches),
+            lambda: ShapeRecording(cache_calls(partial(record_chunk, shape, switches)), {}),
+        )
 
     return recorder
 

@@ -32,11 +32,6 @@ alternate between stages.
 """
 
 
-def get_stage_chunks(model: Architecture, layout: Layout, stage: int) -> Chunks:
-    """Return the chunks of one stage."""
-    return list_stage_chunks(model, layout)[stage][1]
-
-
 def list_stage_chunks(model: Architecture, layout: Layout) -> ByStage:
     """Return the chunks of all stages."""
     return _list_stage_chunks(

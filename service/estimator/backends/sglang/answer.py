@@ -69,9 +69,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     pools: Memo[FilledPool] = cache.get_memo("sglang pools")
     replica = (cache.get_model_key(question.model), question.replica_key)
     key = (replica, workload.num_sequences, question.accepted_tokens)
-    pool = pools.get(key)
-    if pool is None:
-        pool = pools.store(key, _fill_pool(question, cache))
+    pool = pools.get_or_make(key, lambda: _fill_pool(question, cache))
     return build_pool_estimate(
         pool.totals,
         pool.count_demand(workload),

@@ -4,6 +4,7 @@ Its own blocks on FSDP2, and the pools of FSDP2's streams.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.torchtitan.model import build_torchtitan_model
@@ -135,13 +136,8 @@ def _get_shard(question: TrainQuestion, context_ranks: int, cache: PassCache) ->
     shards: Memo[Architecture] = cache.get_memo("torchtitan shards", MAX_RECORDINGS)
     tensor_ranks = question.layout.tensor_parallel
     key = (*_list_form(question, context_ranks, cache), tensor_ranks)
-    shard = shards.get(key)
-    if shard is not None:
-        return shard
-    shard = build_torchtitan_model(
-        question.model, question.workload, context_ranks=context_ranks, tensor_ranks=tensor_ranks
-    )
-    return shards.store(key, shard)
+    build = partial(build_torchtitan_model, context_ranks=context_ranks, tensor_ranks=tensor_ranks)
+    return shards.get_or_make(key, lambda: build(question.model, question.workload))
 
 
 def _list_form(question: TrainQuestion, context_ranks: int, cache: PassCache) -> tuple[object, ...]:
@@ -178,10 +174,7 @@ def _get_candidates(
 ) -> PeakCandidates:
     """Return the recording of a pass, made once."""
     passes: Memo[PeakCandidates] = cache.get_memo("torchtitan passes", MAX_RECORDINGS)
-    candidates = passes.get(key)
-    if candidates is not None:
-        return candidates
-    return passes.store(key, record_training(model, config))
+    return passes.get_or_make(key, lambda: record_training(model, config))
 
 
 def _stream_bytes(static_memory: StaticMemory, peaks: tuple[PhasePeakBytes, ...]) -> int:

@@ -76,10 +76,9 @@ class ReplayCache:
         None where the order of its allocations is not known.
         """
         key = (model.spec, model.quantization, workload, layout)
-        entry = self._replays.get(key)
-        if entry is None:
-            entry = self._replays.store(key, (self._replay(model, workload, layout, timeline),))
-        return entry[0]
+        return self._replays.get_or_make(
+            key, lambda: (self._replay(model, workload, layout, timeline),)
+        )[0]
 
     def _replay(
         self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
@@ -116,22 +115,16 @@ class ReplayCache:
         No batch and no sequence changes them.
         """
         static = timeline.static_memory
-        tensors = self._tensors.get(static)
-        if tensors is not None:
-            return tensors
-        return self._tensors.store(
+        return self._tensors.get_or_make(
             static,
-            list_training_tensors(
+            lambda: list_training_tensors(
                 model, workload, layout, static.trained, static.states, static.buckets
             ),
         )
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)
-        events = self._logs.get(key)
-        if events is not None:
-            return events
-        return self._logs.store(key, load_training_log(model, config, self._store))
+        return self._logs.get_or_make(key, lambda: load_training_log(model, config, self._store))
 
 
 def _find_peak(timeline: Timeline) -> int:

@@ -1,8 +1,8 @@
 """Relative ends of intervals, by level, kind of answer and quantity.
 
 The ends are residuals on cases that no rule was chosen by (split conformal prediction,
-arXiv:1604.04173), written down in ``interval_table`` by ``python -m tests.accuracy.intervals
---write`` for every hundredth of a level. A level between two has the wider one. Contexts,
+arXiv:1604.04173), written down in ``table`` by ``python -m tests.accuracy.intervals --write``
+for every hundredth of a level. A level between two has the wider one. Contexts,
 communicators and the fixed parts of engines are known by the ends of their readings alone, which
 stand at every level.
 """

@@ -118,6 +118,12 @@ class Norm:
             yield Weight(f"{self.name}.bias", self.kind, (self.size,))
 
 
+def iterate_weights(*modules: Linear | Norm) -> Iterator[Weight]:
+    """Yield the tensors of layers and norms, in their order."""
+    for module in modules:
+        yield from module.weights()
+
+
 def count_padded_elements(weights: Iterable[Weight], ranks: int) -> int:
     """Count the elements of weights whose rows are sharded, padding included.
 

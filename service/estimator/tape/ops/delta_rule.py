@@ -9,6 +9,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Value, count_bytes
+from service.estimator.tape.ops.scan import keep_unnamed
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -125,14 +126,14 @@ def _keep_operands(tape: Tape, saved: list[Storage], loop: ChunkLoop) -> None:
     read by nothing.
     """
     num_later, narrow = loop.num_chunks - 1, tape.autocast
-    _keep(
+    keep_unnamed(
         tape,
         saved,
         sizes.scale(loop.state, loop.num_chunks if narrow is None else num_later),
         DType.FP32,
     )
     if narrow is None:
-        _keep(tape, saved, loop.new_values.numel, DType.FP32)
+        keep_unnamed(tape, saved, loop.new_values.numel, DType.FP32)
         tape.save(
             saved,
             (
@@ -159,20 +160,5 @@ def _keep_operands(tape: Tape, saved: list[Storage], loop: ChunkLoop) -> None:
         key_chunks,
         key_chunks,
     ):
-        _keep(tape, saved, numel, narrow)
+        keep_unnamed(tape, saved, numel, narrow)
     tape.save(saved, (loop.final_decay,) if num_later else ())
-
-
-def _keep(tape: Tape, saved: list[Storage], numel: Size, dtype: DType) -> None:
-    """Keep a tensor that only backward holds.
-
-    Where nothing is kept it is counted and never there.
-    """
-    allocates = tape.mode is not Mode.DISCARDING
-    value = Value(
-        tape.allocate(Category.ACTIVATIONS, count_bytes(numel, dtype)) if allocates else None,
-        numel,
-        dtype,
-    )
-    tape.save(saved, (value,))
-    tape.free(value)

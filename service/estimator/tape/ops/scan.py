@@ -95,9 +95,9 @@ def scan(
             else []
         )
         for numel, kind in (states[0], *copies[:1]):
-            _keep(tape, saved, numel, kind)
+            keep_unnamed(tape, saved, numel, kind)
         for numel, kind in (states[1], *copies[1:]):
-            _keep(tape, early, numel, kind)
+            keep_unnamed(tape, early, numel, kind)
         tape.save(
             saved,
             (first, decay, reading)
@@ -125,7 +125,7 @@ def scan(
     return y, [outputs, last]
 
 
-def _keep(tape: Tape, saved: list[Storage], numel: Size, dtype: DType) -> None:
+def keep_unnamed(tape: Tape, saved: list[Storage], numel: Size, dtype: DType) -> None:
     """Keep a tensor that only backward holds.
 
     Where nothing is kept it is counted and never there.

@@ -105,7 +105,7 @@ def test_a_request_of_another_version_fails_in_words(sessions: Sessions) -> None
 
 
 def test_the_next_job_is_the_oldest_of_the_highest_priority(sessions: Sessions) -> None:
-    """A poll finds what the bell would have rung for first."""
+    """A poll finds what the notifier would have named first."""
     first = submitted(sessions)
     submitted(sessions)
 

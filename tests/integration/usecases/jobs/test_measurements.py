@@ -29,7 +29,7 @@ Sessions = sessionmaker[Session]
 
 
 class Rings:
-    """A bell that remembers."""
+    """A notifier that remembers."""
 
     def __init__(self) -> None:
         """Hear nothing yet."""
@@ -266,19 +266,3 @@ def test_a_measurement_that_is_not_there_is_not_found(sessions: Sessions) -> Non
     ):
         with pytest.raises(MeasurementNotFoundError):
             ask()
-
-
-def test_jobs_are_counted_by_state(sessions: Sessions) -> None:
-    """Every state has a number, zero included."""
-    submit(sessions)
-    finish(sessions, submit(sessions))
-
-    counts = measurements.count_by_status(sessions)
-
-    assert counts == {
-        Status.QUEUED: 1,
-        Status.RUNNING: 0,
-        Status.SUCCEEDED: 1,
-        Status.FAILED: 0,
-        Status.CANCELLED: 0,
-    }

@@ -10,7 +10,7 @@ from service.calibration.environment import REFERENCE_VERSIONS, Environment
 from service.calibration.key import build_calibration_key
 from service.db.queries.measurements import insert_job
 from service.db.records.measurements import PackedArtifact, StoredMeasurement
-from service.db.records.stored import NewJob
+from service.db.records.stored import NewJob, StoredCalibration
 from service.estimator.cache import PlanCache
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.layout import Layout
@@ -25,6 +25,7 @@ from service.jobs.contract import (
 )
 from service.jobs.readings import InstantReading, Peaks, StepTime
 from service.usecases.jobs import attempts, measurements, outcomes
+from service.usecases.learning import calibrations
 from service.usecases.learning.analytic_answers import compute_analytic_answer
 from tests.job_builders import TINY_LLAMA
 
@@ -42,6 +43,13 @@ ON_GPU: dict[str, str | int | None] = {
     "driver": "570.1",
     "cuda": "12.8",
 }
+
+
+def list_current(sessions: Sessions) -> dict[tuple[str, str], StoredCalibration]:
+    """Return the calibrations that hold, by key and quantity."""
+    return {
+        (item.key, item.quantity): item for item in calibrations.list_changed_since(sessions, None)
+    }
 
 
 def a_request(

@@ -12,6 +12,7 @@ from service.db.queries import calibrations as queries
 from service.db.records.stored import NewCalibration
 from service.db.session import transaction
 from service.usecases.learning import calibrations
+from tests.integration.usecases.learning.builders import list_current
 from tests.locks import wait_for_blocked_transaction
 
 MEASUREMENT = uuid4()
@@ -56,10 +57,9 @@ def test_the_newest_holds(sessions: sessionmaker[Session]) -> None:
     """
     first, second = learn(sessions, "k", fixed_bytes=1), learn(sessions, "k", fixed_bytes=2)
 
-    assert {
-        key: found.id
-        for key, found in calibrations.list_latest_by_key(sessions, ["k", "unknown"]).items()
-    } == {"k": second}
+    assert {key: found.id for key, found in list_current(sessions).items()} == {
+        ("k", "allocated"): second
+    }
     assert [item.id for item in calibrations.list_page(sessions, PageRequest()).items] == [
         second,
         first,
@@ -71,16 +71,10 @@ def test_quantities_are_kept_apart(sessions: sessionmaker[Session]) -> None:
     allocated = learn(sessions, "k")
     reserved = learn(sessions, "k", quantity="reserved")
 
-    assert calibrations.list_latest_by_key(sessions, ["k"])["k"].id == allocated
-    assert calibrations.list_latest_by_key(sessions, ["k"], quantity="reserved")["k"].id == reserved
-    assert calibrations.list_latest_by_key(sessions, ["k"], quantity="device") == {}
-
-
-def test_nothing_asked_is_nothing_read(sessions: sessionmaker[Session]) -> None:
-    """No keys, no answer."""
-    learn(sessions, "k")
-
-    assert calibrations.list_latest_by_key(sessions, []) == {}
+    assert {key: found.id for key, found in list_current(sessions).items()} == {
+        ("k", "allocated"): allocated,
+        ("k", "reserved"): reserved,
+    }
 
 
 def test_the_list_can_be_narrowed(sessions: sessionmaker[Session]) -> None:
@@ -135,7 +129,7 @@ def test_one_at_a_time_learns_about_a_key(sessions: sessionmaker[Session]) -> No
     def learn_second() -> None:
         with transaction(sessions) as session:
             queries.lock_key(session, "k")
-            seen.append(len(queries.list_latest_calibrations(session, ["k"])))
+            seen.append(len(queries.list_calibrations_since(session, None)))
 
     with transaction(sessions) as session:
         queries.lock_key(session, "k")

@@ -22,7 +22,7 @@ from service.jobs.states import Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import attempts, measurements, outcomes
 from service.usecases.jobs.withdrawals import withdraw
-from service.usecases.learning import calibrations, predictions
+from service.usecases.learning import predictions
 from service.usecases.learning.residuals import read_member
 from tests.integration.usecases.learning.builders import (
     ADDRESS,
@@ -32,6 +32,7 @@ from tests.integration.usecases.learning.builders import (
     Sessions,
     a_request,
     a_result,
+    list_current,
     measure,
 )
 from tests.job_builders import TINY_LLAMA
@@ -39,7 +40,7 @@ from tests.job_builders import TINY_LLAMA
 
 def learnt(sessions: Sessions) -> StoredCalibration:
     """Return the calibration that holds."""
-    return calibrations.list_latest_by_key(sessions, [ADDRESS])[ADDRESS]
+    return list_current(sessions)[ADDRESS, "allocated"]
 
 
 def calibration_id_of(measurement: StoredMeasurement) -> UUID | None:
@@ -96,7 +97,7 @@ def test_other_kernels_teach_nothing(sessions: Sessions) -> None:
     kernels = measure(sessions, request, a_result(request, off_by=0.5, transferable=False))
 
     assert calibration_id_of(kernels) is None
-    assert calibrations.list_latest_by_key(sessions, [ADDRESS]) == {}
+    assert list_current(sessions) == {}
 
 
 def test_another_release_teaches_keys_of_its_own(sessions: Sessions) -> None:
@@ -105,10 +106,10 @@ def test_another_release_teaches_keys_of_its_own(sessions: Sessions) -> None:
     newer = replace(Environment(), torch="2.14").key.build_curve_key(KEY)
 
     measure(sessions, request, a_result(request, off_by=0.5, torch="2.14.0"))
-    only_newer = calibrations.list_latest_by_key(sessions, [ADDRESS, newer])
+    only_newer = {key for key, _ in list_current(sessions)}
     measure(sessions, request, a_result(request))
 
-    assert set(only_newer) == {newer}
+    assert only_newer == {newer}
     assert from_document(learnt(sessions).correction).curves == {}
 
 
@@ -169,7 +170,7 @@ def test_a_result_and_what_it_teaches_are_one(sessions: Sessions) -> None:
 
     assert not outcomes.succeed(sessions, attempt, a_result(request))
 
-    assert calibrations.list_latest_by_key(sessions, [ADDRESS]) == {}
+    assert list_current(sessions) == {}
 
 
 def test_a_gpu_has_every_quantity_beside_its_prediction() -> None:

@@ -52,7 +52,7 @@ def a_worker(**changes: object) -> WorkerSummary:
 
 
 def told(*, load: Load | None = None, workers: tuple[WorkerSummary, ...] = ()) -> dict[str, float]:
-    """Return the samples of a census."""
+    """Return the samples of a snapshot."""
     return samples(
         MetricsReading(
             snapshot=MetricsSnapshot(load=load or Load(), workers=workers),

@@ -73,6 +73,32 @@ def test_a_ceiling_fits_whatever_the_engine(client: TestClient[Any], engine: str
     assert verdicts[1] != "fits"
 
 
+def test_a_ceiling_is_that_of_the_same_fit(client: TestClient[Any]) -> None:
+    """A framework that is left out is the one of a fit, and both answers name it."""
+    workload = {**QUESTION["workload"], "activation_checkpointing": "full"}
+    answer = ask(client, workload=workload)
+    body = {"model": QUESTION["model"], "gpu": QUESTION["gpu"]}
+    fits = [
+        client.post(
+            "/v1/fit", json=body | {"workload": workload | {"micro_batch_size": value}}
+        ).json()
+        for value in (answer["value"], answer["value"] + 1)
+    ]
+
+    assert "workload.framework = transformers" in answer["assumptions"]
+    assert "workload.framework = transformers" in fits[0]["assumptions"]
+    assert [fit["verdict"] == "fits" for fit in fits] == [True, False]
+
+
+def test_a_ceiling_names_what_it_searched(client: TestClient[Any]) -> None:
+    """Checkpointing that is left open is no default: the answer says that it was searched."""
+    lines = ask(client)["assumptions"]
+
+    (searched,) = (line for line in lines if line.startswith("searched"))
+    assert "activation_checkpointing" in searched
+    assert "framework" not in searched
+
+
 @pytest.mark.parametrize(
     ("maximize", "workload", "word"),
     [

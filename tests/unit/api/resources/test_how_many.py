@@ -126,6 +126,16 @@ def test_what_the_query_says_is_kept(client: TestClient[Any]) -> None:
     assert not {"layout.zero_stage", "layout.data_parallel", "workload.micro_batch_size"} & assumed
 
 
+def test_the_framework_is_that_of_a_fit(client: TestClient[Any]) -> None:
+    """A word that says whose code runs is a default, not something to search."""
+    answer = ask(client, sequence_length="2048", method="lora")
+
+    assert "workload.framework = transformers" in answer["assumptions"]
+    assert {candidate["workload"]["framework"] for candidate in answer["candidates"]} == {
+        "transformers"
+    }
+
+
 def test_a_family_is_answered_once_per_sku(client: TestClient[Any]) -> None:
     """Here the question is open, and every answer is right."""
     answers = ask(client, gpu="A100")["answers"]

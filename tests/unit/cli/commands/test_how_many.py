@@ -136,6 +136,8 @@ def test_what_is_recomputed_is_shown_as_it_is_said(
 ) -> None:
     """An object of the contract is shown as the word of its flag."""
     fixed = (
+        "--framework",
+        "torchtitan",
         "--sharding",
         "fsdp2",
         "--zero-stage",

@@ -1,67 +1,60 @@
 """Load at a constant rate: a server that is slow cannot hide it by being asked less."""
 
-import asyncio
 from collections import Counter
+from contextlib import closing
 from itertools import islice, repeat
+
+import pytest
 
 from tests.load.__main__ import Figures, compute_quantile, find_missed_bounds
 from tests.load.generator import Address, LoadOutcome, offer
 from tests.load.questions import build_repeated_bodies, iter_request_bodies
+from tests.unit.deploy.load.virtual_time import FakeServer, VirtualTimeLoop
 
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
-
-async def under_load(
-    *, answered_after: int, rate: float, seconds: float, connections: int
-) -> LoadOutcome:
-    """Offer load to a server that answers nothing until so many requests have come."""
-    held: list[asyncio.StreamWriter] = []
-    callers: set[asyncio.Task[object] | None] = set()
-    seen = 0
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal seen
-        callers.add(asyncio.current_task())
-        while await reader.readline():
-            head = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(
-                int(head.lower().partition(b"content-length: ")[2].split(b"\r")[0])
-            )
-            seen += 1
-            held.append(writer)
-            if seen >= answered_after:
-                while held:
-                    held.pop().write(ANSWER)
-        writer.close()
-        await writer.wait_closed()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        host, port = server.sockets[0].getsockname()
-        address = Address(host=host, port=port)
-        outcome = await offer(
-            [address], repeat(b"{}"), rate=rate, seconds=seconds, connections=connections
-        )
-        await asyncio.gather(*(caller for caller in callers if caller is not None))
-        return outcome
+def offer_load(server: FakeServer, *, rate: float, seconds: float, connections: int) -> LoadOutcome:
+    """Offer load to a server, in a time that passes only while everybody waits."""
+    offered = offer(
+        [Address(host="server", port=80)],
+        repeat(b"{}"),
+        rate=rate,
+        seconds=seconds,
+        connections=connections,
+    )
+    with closing(VirtualTimeLoop(server)) as loop:
+        return loop.run_until_complete(offered)
 
 
 def test_every_request_is_answered_and_counted() -> None:
-    """So many as the rate and the time say, over few connections."""
-    outcome = asyncio.run(under_load(answered_after=1, rate=1000, seconds=0.1, connections=4))
+    """So many as the rate and the time say, over few connections, each at once."""
+    outcome = offer_load(FakeServer(), rate=1000, seconds=0.1, connections=4)
 
     assert outcome.statuses == Counter({200: 100})
-    assert (len(outcome.latencies_s), outcome.unanswered) == (100, 0)
-    assert list(outcome.latencies_s) == sorted(outcome.latencies_s)
+    assert (outcome.sent_late, outcome.unanswered) == (0, 0)
+    assert list(outcome.latencies_s) == [pytest.approx(0)] * 100
+
+
+def test_a_latency_counts_from_when_a_request_was_due() -> None:
+    """The first of two requests that are answered together was under way for longer."""
+    outcome = offer_load(FakeServer(answers_after=2), rate=100, seconds=0.04, connections=2)
+
+    assert outcome.sent_late == 0
+    assert list(outcome.latencies_s) == pytest.approx([0, 0, 0, 0.01], abs=1e-6)
 
 
 def test_the_wait_for_a_free_connection_counts() -> None:
-    """While the server holds its first two answers back, the others wait, from when they were due
-    and not from when sent.
-    """
-    outcome = asyncio.run(under_load(answered_after=2, rate=100, seconds=0.2, connections=2))
+    """While an answer takes 25 ms, those due at 10 and 20 ms wait, and their wait is theirs."""
+    outcome = offer_load(FakeServer(seconds=0.025), rate=100, seconds=0.03, connections=1)
 
-    assert outcome.sent_late == 0
-    assert outcome.latencies_s[-1] >= 1 / 100
+    assert outcome.sent_late == 2
+    assert list(outcome.latencies_s) == pytest.approx([0.025, 0.040, 0.055], abs=1e-6)
+
+
+def test_what_is_never_answered_is_counted() -> None:
+    """A server that waits for more requests than there are connections answers none."""
+    outcome = offer_load(FakeServer(answers_after=3), rate=100, seconds=0.04, connections=2)
+
+    assert (outcome.unanswered, len(outcome.latencies_s)) == (4, 0)
 
 
 def figures(*latencies_s: float, statuses: Counter[int], ended: dict[str, int]) -> Figures:

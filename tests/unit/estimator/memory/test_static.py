@@ -103,7 +103,7 @@ def test_a_length_is_refused_after_another_was_answered() -> None:
 
 
 @pytest.mark.parametrize("detail", [Detail.FULL, Detail.REPLAYED])
-def test_what_differs_beside_the_shape_has_a_footing_of_its_own(detail: Detail) -> None:
+def test_what_differs_beside_the_shape_has_static_memory_of_its_own(detail: Detail) -> None:
     """Methods, precisions and layouts that follow each other on one cache, and a quantised twin of
     the same numbers.
     """

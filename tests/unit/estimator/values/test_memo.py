@@ -3,6 +3,15 @@
 from service.estimator.values.memo import Memo
 
 
+def test_a_value_is_made_once() -> None:
+    """What is kept is not made again."""
+    memo: Memo[list[int]] = Memo(1)
+
+    first, again = (memo.get_or_make("key", list) for _ in range(2))
+
+    assert first is again
+
+
 def test_the_oldest_value_is_dropped_first() -> None:
     """A memo keeps as many as it is made for, the newest of them."""
     memo: Memo[int] = Memo(2)

@@ -5,6 +5,7 @@ told from never.
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from itertools import combinations
 
 from hypothesis import given, settings
@@ -36,50 +37,65 @@ SKUS = ("A100-SXM4-80GB", "H100-SXM5-80GB")
 PROFILE = "1g.10gb"
 LATER = datetime(2026, 5, 1, tzinfo=UTC)
 
+# A strategy that is made for each draw costs more than the draw.
+_up_to = cache(partial(st.integers, 0))
+_BOOLEANS = st.booleans()
+_STATES = st.sampled_from([*[NodeState.READY] * 3, NodeState.DRAINED])
+_GPUS_PER_NODE = st.sampled_from([8, 4, 2, 1])
+_NUM_NODES = st.sampled_from([8, 5, 2, 0])
+_NUM_POOLS = st.integers(1, 3)
+_GPUS = st.sampled_from([*SKUS[:1] * 3, SKUS[1]])
+_HOST_BYTES = st.none() | st.integers(60, 400)
+_PRICES = st.none() | st.sampled_from([1.0, 2.0])
+
 
 @st.composite
 def node(draw: st.DrawFn, name: str, gpus_per_node: int) -> Node:
     """Draw a node: free, or some of its GPUs held by index, some without, some cut by MIG."""
-    if draw(st.booleans()):
+    if draw(_BOOLEANS):
         return Node(name=name)
-    indices = draw(st.sets(st.integers(0, gpus_per_node - 1)))
-    unnamed = draw(st.integers(0, gpus_per_node - len(indices)) | st.just(0))
-    cut = draw(st.integers(0, gpus_per_node - len(indices) - unnamed) | st.just(0))
-    total = draw(st.integers(0, 7 * cut))
+    # One number holds a bit for each GPU: a set would be many draws.
+    mask = draw(_up_to(2**gpus_per_node - 1))
+    indices = [index for index in range(gpus_per_node) if mask >> index & 1]
+    unnamed = draw(_up_to(gpus_per_node - len(indices)))
+    cut = draw(_up_to(gpus_per_node - len(indices) - unnamed))
+    total = draw(_up_to(7 * cut))
     named = Allocation(
         holder="a",
         num_gpus=len(indices),
         gpu_indices=tuple(indices),
-        host_memory_bytes=draw(st.integers(0, 60)),
+        host_memory_bytes=draw(_up_to(60)),
     )
     return Node(
         name=name,
         allocated_gpus=len(indices) + unnamed,
-        state=draw(
-            st.sampled_from([NodeState.READY, NodeState.READY, NodeState.READY, NodeState.DRAINED])
-        ),
+        state=draw(_STATES),
         allocations=(named,),
         mig_gpus=cut,
-        mig_slices=(MigSlices(profile=PROFILE, total=total, allocated=draw(st.integers(0, total))),)
+        mig_slices=(MigSlices(profile=PROFILE, total=total, allocated=draw(_up_to(total))),)
         if cut
         else (),
     )
 
 
+@cache
+def _list_island_sizes(gpus_per_node: int) -> st.SearchStrategy[int | None]:
+    """Return the sizes of NVLink islands: racks, halves of nodes, nodes, single GPUs."""
+    return st.sampled_from([gpus_per_node * 2, max(gpus_per_node // 2, 1), None, 1])
+
+
 @st.composite
 def pool(draw: st.DrawFn, name: str) -> Pool:
     """Draw a pool whose islands are parts of a node, nodes, or racks of two nodes."""
-    gpus_per_node = draw(st.sampled_from([8, 4, 2, 1]))
-    names = [f"n{number}" for number in range(draw(st.sampled_from([8, 5, 2, 0])))]
+    gpus_per_node = draw(_GPUS_PER_NODE)
+    names = [f"n{number}" for number in range(draw(_NUM_NODES))]
     return Pool(
         name=name,
-        gpu=draw(st.sampled_from([*SKUS[:1] * 3, SKUS[1]])),
+        gpu=draw(_GPUS),
         gpus_per_node=gpus_per_node,
-        nvlink_island_size=draw(
-            st.sampled_from([gpus_per_node * 2, max(gpus_per_node // 2, 1), None, 1])
-        ),
-        host_memory_bytes=draw(st.none() | st.integers(60, 400)),
-        price_per_gpu_hour=draw(st.none() | st.sampled_from([1.0, 2.0])),
+        nvlink_island_size=draw(_list_island_sizes(gpus_per_node)),
+        host_memory_bytes=draw(_HOST_BYTES),
+        price_per_gpu_hour=draw(_PRICES),
         nodes=tuple(draw(node(name, gpus_per_node)) for name in names),
     )
 
@@ -90,16 +106,16 @@ def supplies(draw: st.DrawFn) -> Supply:
     promised.
     """
     cluster = ClusterInventory(
-        pools=tuple(draw(pool(f"p{number}")) for number in range(draw(st.integers(1, 3))))
+        pools=tuple(draw(pool(f"p{number}")) for number in range(draw(_NUM_POOLS)))
     )
     promised = []
     for found in build_supply(cluster).pools:
         for one in found.nodes:
-            if one.free_gpus and draw(st.integers(0, 3)) == 3:  # of four nodes one
+            if one.free_gpus and draw(_up_to(3)) == 3:  # of four nodes one
                 share = Share(
                     pool=found.pool.name,
                     node=one.name,
-                    num_gpus=draw(st.integers(1, one.free_gpus)),
+                    num_gpus=1 + draw(_up_to(one.free_gpus - 1)),
                 )
                 promised.append(Reservation(holder="b", shares=(share,), expires_at=LATER))
     return build_supply(cluster, promised)

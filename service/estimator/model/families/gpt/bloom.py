@@ -21,7 +21,7 @@ from service.estimator.model.modules.attention.returned_weights import hold_prev
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
-from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.model.weights.tensors import Linear, Norm, Weight, iterate_weights
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
@@ -94,10 +94,7 @@ class BloomBlock:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        for norm in self.norms:
-            yield from norm.weights()
-        for layer in self.linears():
-            yield from layer.weights()
+        return iterate_weights(*self.norms, *self.linears())
 
     def idle_parameters(self) -> int:
         """Return the parameters that one token does not use: none."""

@@ -26,7 +26,7 @@ from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
-from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.model.weights.tensors import Linear, Norm, Weight, iterate_weights
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import add, chain, dropout
 from service.estimator.tape.ops.products import allocate_integers
@@ -114,10 +114,7 @@ class FalconBlock:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        for norm in self.norms:
-            yield from norm.weights()
-        for layer in self.linears():
-            yield from layer.weights()
+        return iterate_weights(*self.norms, *self.linears())
 
     def idle_parameters(self) -> int:
         """Return the parameters that one token does not use: none."""

@@ -22,7 +22,7 @@ from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
-from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.model.weights.tensors import Linear, Norm, Weight, iterate_weights
 from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.attention_kernels import copy_if_slice
@@ -123,10 +123,7 @@ class MptBlock:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        for norm in self.norms:
-            yield from norm.weights()
-        for layer in self.linears():
-            yield from layer.weights()
+        return iterate_weights(*self.norms, *self.linears())
 
     def idle_parameters(self) -> int:
         """Return the parameters that one token does not use: none."""

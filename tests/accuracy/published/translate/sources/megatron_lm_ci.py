@@ -9,7 +9,7 @@ from typing import Any
 from service.catalog.gpus import resolve_gpu
 from service.estimator.backends.megatron.parameters import count_stage_parameters
 from service.estimator.backends.megatron.shape import build_rank_shape
-from service.estimator.backends.megatron.stages import get_stage_chunks, merge_chunks
+from service.estimator.backends.megatron.stages import list_stage_chunks, merge_chunks
 from service.estimator.backends.megatron.states import compute_stage_states
 from service.estimator.backends.megatron.workspaces import get_generation, workspace_bytes
 from service.estimator.model.families.registry import architecture_from_spec
@@ -271,7 +271,7 @@ def _solved(spec: Mapping[str, Any], layout: Mapping[str, Any], gpu: str, steady
         held = Layout(**{**layout, "sharding": Sharding.MEGATRON, "data_parallel": ranks})
         shape, layers = (
             build_rank_shape(model, held),
-            merge_chunks(get_stage_chunks(model, held, held.pipeline_parallel - 1)),
+            merge_chunks(list_stage_chunks(model, held)[held.pipeline_parallel - 1][1]),
         )
         states = compute_stage_states(
             count_stage_parameters(shape, layers), POLICIES["megatron_bf16"], held, "adamw"

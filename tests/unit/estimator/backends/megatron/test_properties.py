@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from service.estimator.backends.megatron.parameters import count_stage_parameters
 from service.estimator.backends.megatron.shape import build_rank_shape
-from service.estimator.backends.megatron.stages import get_stage_chunks, merge_chunks
+from service.estimator.backends.megatron.stages import list_stage_chunks, merge_chunks
 from service.estimator.values.workload import Attention, Checkpointing
-from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
+from tests.unit.estimator.backends.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 _DEGREES = st.sampled_from((1, 2, 4))
 _KERNELS = st.sampled_from((Attention.SDPA, Attention.FLASH, Attention.EAGER))
@@ -25,7 +25,8 @@ def test_stages_add_up_to_the_model(stages: int, virtual: int, tied: bool) -> No
 
     held = sum(
         count_stage_parameters(
-            build_rank_shape(model, layout), merge_chunks(get_stage_chunks(model, layout, stage))
+            build_rank_shape(model, layout),
+            merge_chunks(list_stage_chunks(model, layout)[stage][1]),
         ).total
         for stage in range(stages)
     )

@@ -10,7 +10,7 @@ from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.values.device import Device
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import Attention, Loss
-from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
+from tests.unit.estimator.backends.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 _B200 = Device(name="B200-180GB", capacity_bytes=180 * GIB, usable_bytes=178 * GIB)
 _LATENT = {

@@ -17,7 +17,7 @@ from service.estimator.model.families.registry import (
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.workload import Attention, Checkpointing, Offload, OffloadTarget
 from tests.builders import a_model
-from tests.unit.estimator.frameworks.megatron.builders import (
+from tests.unit.estimator.backends.megatron.builders import (
     a_gpt3,
     a_megatron_layout,
     a_megatron_step,

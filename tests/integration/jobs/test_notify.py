@@ -1,4 +1,4 @@
-"""The bell against a real Redis: rings that are heard, bounded, and lost without harm."""
+"""The notifier against a real Redis: rings that are heard, bounded, and lost without harm."""
 
 import socket
 from typing import cast
@@ -8,13 +8,13 @@ from redis import Redis
 
 from service.jobs.contract import JobPayload, ProbeDevice
 from service.jobs.notify import MAX_UNANSWERED_NOTIFICATIONS, BackgroundNotifier, open_queue
-from tests.integration.jobs.builders import JOB_ID, PAYLOAD, a_bell, listen_once
+from tests.integration.jobs.builders import JOB_ID, PAYLOAD, listen_once, make_notifier
 from tests.waiting import eventually
 
 
 def test_a_ring_is_heard_and_leaves_nothing_behind(redis_url: str, redis: "Redis") -> None:
     """The payload arrives, and Redis keeps no account of the job."""
-    a_bell(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
+    make_notifier(redis_url).notify(ProbeDevice.CPU, PAYLOAD)
 
     heard = listen_once(redis)
 
@@ -25,12 +25,12 @@ def test_a_ring_is_heard_and_leaves_nothing_behind(redis_url: str, redis: "Redis
 
 def test_the_same_attempt_can_be_rung_for_twice(redis_url: str, redis: "Redis") -> None:
     """RQ would refuse an id that it has seen; the loop that rings again must not be refused."""
-    bell = a_bell(redis_url)
+    notifier = make_notifier(redis_url)
 
-    bell.notify(ProbeDevice.CPU, PAYLOAD)
-    bell.notify(ProbeDevice.CPU, PAYLOAD)
+    notifier.notify(ProbeDevice.CPU, PAYLOAD)
+    notifier.notify(ProbeDevice.CPU, PAYLOAD)
 
-    assert bell.failures == 0
+    assert notifier.failures == 0
     assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 2
 
 
@@ -40,10 +40,10 @@ def test_rings_that_nobody_answers_do_not_fill_redis(
     """The queue keeps the newest, and what RQ stores of each expires by itself."""
     assert MAX_UNANSWERED_NOTIFICATIONS >= 100
     monkeypatch.setattr("service.jobs.notify.MAX_UNANSWERED_NOTIFICATIONS", 3)
-    bell = a_bell(redis_url)
+    notifier = make_notifier(redis_url)
 
     for attempt in range(5):
-        bell.notify(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
+        notifier.notify(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
 
     assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 3
     assert all(cast("int", redis.ttl(key)) > 0 for key in redis.scan_iter("rq:job:*"))
@@ -51,7 +51,7 @@ def test_rings_that_nobody_answers_do_not_fill_redis(
 
 def test_each_device_has_a_queue_of_its_own(redis_url: str, redis: "Redis") -> None:
     """A CPU worker does not hear what is for a GPU."""
-    a_bell(redis_url).notify(ProbeDevice.CUDA, PAYLOAD)
+    make_notifier(redis_url).notify(ProbeDevice.CUDA, PAYLOAD)
 
     assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 0
     assert redis.llen(open_queue(redis, ProbeDevice.CUDA).key) == 1
@@ -61,11 +61,11 @@ def test_a_closed_port_costs_a_moment_and_is_counted() -> None:
     """Without Redis a ring fails fast, is counted, and raises nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    bell = a_bell(f"redis://127.0.0.1:{port}/0")
+    notifier = make_notifier(f"redis://127.0.0.1:{port}/0")
 
-    bell.notify(ProbeDevice.CPU, PAYLOAD)
+    notifier.notify(ProbeDevice.CPU, PAYLOAD)
 
-    assert bell.failures == 1
+    assert notifier.failures == 1
 
 
 def test_a_black_hole_holds_up_nobody() -> None:
@@ -73,8 +73,8 @@ def test_a_black_hole_holds_up_nobody() -> None:
     kept.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
-        bell = a_bell(f"redis://127.0.0.1:{server.getsockname()[1]}/0")
-        background = BackgroundNotifier(bell)
+        notifier = make_notifier(f"redis://127.0.0.1:{server.getsockname()[1]}/0")
+        background = BackgroundNotifier(notifier)
 
         for _ in range(3):
             background.notify(ProbeDevice.CPU, PAYLOAD)
@@ -85,11 +85,11 @@ def test_a_black_hole_holds_up_nobody() -> None:
     assert at_once == 0
 
 
-def test_a_background_bell_rings_what_waits_before_it_closes(
+def test_a_background_notifier_rings_what_waits_before_it_closes(
     redis_url: str, redis: "Redis"
 ) -> None:
     """Nothing that was rung for is dropped at the end of a process."""
-    background = BackgroundNotifier(a_bell(redis_url))
+    background = BackgroundNotifier(make_notifier(redis_url))
     for attempt in range(10):
         background.notify(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
     background.close()

@@ -15,7 +15,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Attention, Framework, Loss
 from tests.builders import a_model, a_training
-from tests.unit.estimator.frameworks.megatron.builders import (
+from tests.unit.estimator.backends.megatron.builders import (
     H100,
     a_gpt3,
     a_megatron_layout,

@@ -10,7 +10,7 @@ import pytest
 from service.estimator.values.device import Device
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Attention, Checkpointing
-from tests.unit.estimator.frameworks.megatron.builders import A100, H100, a_gpt3, answered
+from tests.unit.estimator.backends.megatron.builders import A100, H100, a_gpt3, answered
 
 
 def test_the_distributed_optimizer_between_steps() -> None:

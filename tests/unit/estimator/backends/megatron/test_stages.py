@@ -7,12 +7,12 @@ from service.estimator.backends.megatron.parameters import count_stage_parameter
 from service.estimator.backends.megatron.shape import build_rank_shape
 from service.estimator.backends.megatron.stages import (
     count_in_flight,
-    get_stage_chunks,
+    list_stage_chunks,
     merge_chunks,
 )
 from service.estimator.rules.tables.training.megatron import FAMILIES
 from service.estimator.values.errors import InvalidInputError
-from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
+from tests.unit.estimator.backends.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 
 @pytest.mark.parametrize(("stage", "expected"), [(0, 4), (1, 3), (3, 1)])
@@ -42,7 +42,7 @@ def test_chunks_alternate_between_stages() -> None:
     """
     layout = a_megatron_layout(pipeline_parallel=2, virtual_pipeline_stages=2)
 
-    first, last = (get_stage_chunks(a_gpt3(), layout, stage) for stage in (0, 1))
+    first, last = (list_stage_chunks(a_gpt3(), layout)[stage][1] for stage in (0, 1))
 
     assert [(chunk.dense, chunk.first, chunk.last) for chunk in first] == [
         (3, True, False),
@@ -76,7 +76,7 @@ def test_every_catalogue_model_is_counted_as_its_own_tree_does() -> None:
         if model.family in FAMILIES:
             shape = build_rank_shape(model, layout)
             held = count_stage_parameters(
-                shape, merge_chunks(get_stage_chunks(model, layout, 0))
+                shape, merge_chunks(list_stage_chunks(model, layout)[0][1])
             ).total
             padding = (
                 (shape.vocabulary - model.vocab_size)

@@ -20,7 +20,7 @@ from service.estimator.values.layout import Sharding
 from service.estimator.values.units import KIB, MIB
 from service.estimator.values.workload import Attention, Checkpointing
 from tests.builders import a_model
-from tests.unit.estimator.frameworks.megatron.builders import (
+from tests.unit.estimator.backends.megatron.builders import (
     H100,
     a_gpt3,
     a_megatron_layout,
