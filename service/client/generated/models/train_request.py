@@ -49,8 +49,6 @@ class TrainRequest:
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
         gradient_clipping (bool | Unset): Gradients are clipped by norm.
         allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
-
-            It decides how memory comes from the GPU.
         fp32_norms_and_head (bool | Unset): PEFT's prepare_model_for_kbit_training.
         double_quantization (bool | Unset): nf4 scales are quantised too.
         optimizer_in_backward (bool | Unset): The optimizer steps inside backward.

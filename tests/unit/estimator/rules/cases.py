@@ -11,6 +11,7 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import (
     Cache,
@@ -158,6 +159,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {"tensor_parallel": 2, "data_parallel": 2, "expert_parallel": 2}),
     ({"cache": Cache.STATIC}, {}),
     ({"speculative": Speculative(num_tokens=2)}, {}),
+    ({"client": Client.LOOP}, {}),
 )
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in _ODD)
 _TRAINED_ALIKE = (

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
@@ -80,6 +81,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "unquantised": (True,),
     "kv_cache_dtype": (DType.FP16, DType.FP32, DType.FP8),
     "num_beams": (2,),
+    "client": (Client.LOOP,),
+    "sampling": (Sampling.SAMPLE,),
     "max_model_len": (8, 128, 5000),
     "max_num_batched_tokens": (64,),
     "max_num_sequences": (4,),

@@ -8,6 +8,7 @@ from ...models.allocator import Allocator
 from ...models.attention import Attention
 from ...models.cache import Cache
 from ...models.checkpointing import Checkpointing
+from ...models.client import Client
 from ...models.d_type import DType
 from ...models.engine import Engine
 from ...models.family_answer import FamilyAnswer
@@ -20,6 +21,7 @@ from ...models.how_many_precision import HowManyPrecision
 from ...models.loss import Loss
 from ...models.method import Method
 from ...models.quantization import Quantization
+from ...models.sampling import Sampling
 from ...models.sharding import Sharding
 from ...types import UNSET, Call, Unset
 
@@ -36,6 +38,7 @@ def call(
     attention: Attention | Unset = UNSET,
     audio_frames: int | Unset = UNSET,
     cache: Cache | Unset = UNSET,
+    client_query: Client | Unset = UNSET,
     compile_: bool | Unset = UNSET,
     context_parallel: int | Unset = UNSET,
     data_parallel: int | Unset = UNSET,
@@ -95,6 +98,7 @@ def call(
     quantization: Quantization | Unset = UNSET,
     reentrant_checkpointing: bool | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
+    sampling: Sampling | Unset = UNSET,
     sequence_length: int | Unset = UNSET,
     sequence_parallel: bool | Unset = UNSET,
     shard_embeddings_separately: bool | Unset = UNSET,
@@ -154,6 +158,12 @@ def call(
         json_cache = cache
 
     params["cache"] = json_cache
+
+    json_client_query: str | Unset = UNSET
+    if not isinstance(client_query, Unset):
+        json_client_query = client_query
+
+    params["client"] = json_client_query
 
     params["compile"] = compile_
 
@@ -326,6 +336,12 @@ def call(
     params["reentrant_checkpointing"] = reentrant_checkpointing
 
     params["reshard_after_forward"] = reshard_after_forward
+
+    json_sampling: str | Unset = UNSET
+    if not isinstance(sampling, Unset):
+        json_sampling = sampling
+
+    params["sampling"] = json_sampling
 
     params["sequence_length"] = sequence_length
 
