@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from service.catalog.gpus import find_gpus
+from service.catalog.gpus import find_driver_name
 from service.jobs.contract import ProbeDevice
 from service.usecases.jobs.workers import WorkerInfo
 from worker.nvml.gpus import Gpu, list_gpus, read_cuda_version, read_driver_version
@@ -61,15 +61,14 @@ def describe_cpu(device: ProbeDevice) -> dict[str, Any]:
 def describe_gpu(nvml: Api, environ: Mapping[str, str]) -> dict[str, Any]:
     """Describe the one GPU that CUDA shows this process.
 
-    ``sku`` is the catalogue's name for it, None where it has none.
+    ``sku`` is the catalogue's name for it or for the slice, None where it has none.
     """
     with _require_nvml(nvml) as api:
         gpu = _require_one_gpu(list_visible_gpus(list_gpus(api), environ))
-        entries = find_gpus(_strip_mig_profile(gpu))
         return {
             "device": ProbeDevice.CUDA.value,
             "name": gpu.name,
-            "sku": entries[0].name if len(entries) == 1 and gpu.parent_uuid is None else None,
+            "sku": find_driver_name(gpu.name),
             "uuid": gpu.uuid,
             "memory_bytes": gpu.memory_bytes,
             "compute_capability": gpu.compute_capability,
@@ -109,11 +108,6 @@ def _require_one_gpu(gpus: Sequence[Gpu]) -> Gpu:
         "worker per GPU with headroom worker --gpus all, or name one in CUDA_VISIBLE_DEVICES"
     )
     raise NoGpuError(message)
-
-
-def _strip_mig_profile(gpu: Gpu) -> str:
-    """Return the GPU's name without a MIG instance's profile."""
-    return gpu.name.partition(" MIG ")[0]
 
 
 def parse_cpu_name(cpuinfo: str) -> str:

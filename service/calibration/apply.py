@@ -69,7 +69,8 @@ def build_corrections(
             if isinstance(source, Pool)
             else _correct_at_point(source, point)
         )
-    return Corrections(**fields, **_describe_source(named_source, point))
+    bases = {_get_quantity(source).value: _get_basis(source, point) for source in sources}
+    return Corrections(**fields, **_describe_source(named_source, point), bases=bases)
 
 
 def apply_lower_bound(
@@ -96,6 +97,13 @@ def apply_lower_bound(
         calibration=field_calibrations[0].name, basis=ANALYTIC, level=Level.NONE.value
     )
     return replace(base, device_at_least_bytes=lower_bound, num_seen=len(reached))
+
+
+def _get_basis(source: KnownCalibration | Pool, point: MeasuredPoint) -> str:
+    """Return whether a quantity was measured at this point, or elsewhere."""
+    if isinstance(source, Pool) or _find_exact(source.calibration, point) is None:
+        return CALIBRATED
+    return MEASURED
 
 
 def _get_quantity(source: KnownCalibration | Pool) -> Quantity:
@@ -224,10 +232,8 @@ def _compute_error(
     calibration: Calibration, *, exact: Exact | None, half_width: float | None
 ) -> float:
     if exact is not None:
-        return max(
-            exact.error,
-            RESERVED_SPREAD if calibration.quantity is Quantity.RESERVED else EXACT_SHARE,
-        )
+        may_differ = calibration.quantity is Quantity.RESERVED and exact.claimed
+        return max(exact.error, RESERVED_SPREAD if may_differ else EXACT_SHARE)
     return half_width if half_width is not None else calibration.relative_error
 
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.calibration.curve import Curve, Sample, compute_mean, fit
-from service.calibration.evidence import EXACT_SHARE, Evidence, MeasuredPoint, Quantity
+from service.calibration.evidence import (
+    EXACT_SHARE,
+    RESERVED_SPREAD,
+    SEGMENT_STEP_BYTES,
+    Evidence,
+    MeasuredPoint,
+    Quantity,
+)
 from service.calibration.shrinkage import Mean
 from service.calibration.sift import RejectedMeasurement, filter_evidence
 
@@ -263,6 +270,9 @@ def _build_exact_point(point: MeasuredPoint, samples: Sequence[Evidence]) -> Exa
         errors.append((abs(sample.measured_peak - answer) + 1) / answer)
     if claimed:
         errors.append(max(sample.spread for sample in samples))
+    if samples[0].quantity is Quantity.RESERVED:
+        answer = max(1.0, samples[0].peak(residuals))
+        errors.append(RESERVED_SPREAD if claimed else SEGMENT_STEP_BYTES / answer)
     return Exact(point=point, residuals=residuals, error=max(errors), claimed=claimed)
 
 

@@ -20,6 +20,15 @@ RESERVED_SPREAD = (39_026 - 35_926) / (39_026 + 35_926)
 """Half the range of reserved peaks of one request on one H100, as a share: only the history of
 warm-up differed (SGLang pull request 38172, 35,926 to 39,026 MiB).
 """
+SEGMENT_BYTES = 20 * 1024**2
+"""Bytes that the caching allocator takes at once for a medium-sized request (kLargeBuffer,
+c10/cuda/CUDACachingAllocator.cpp): other requests differ by as much.
+"""
+SEGMENT_STEP_BYTES = 2 * 1024**2
+"""Every segment is a multiple of this (kSmallBuffer and kRoundLarge there), so that repeated runs
+differ by one or not at all. A probe makes its history of requests itself, from an empty process on:
+the reserved peaks of 28 configurations that an H100 and an H200 both ran are the same to the byte.
+"""
 
 
 class Quantity(StrEnum):
@@ -155,8 +164,10 @@ class Evidence:
         """
         if self.quantity.is_ratio:
             return max(self.noise, EXACT_SHARE)
-        spread = RESERVED_SPREAD if self.quantity is Quantity.RESERVED else EXACT_SHARE
-        return max(float(ROUNDING_BYTES), self.measured[part] * max(spread, self.noise))
+        share, least = EXACT_SHARE, ROUNDING_BYTES
+        if self.quantity is Quantity.RESERVED:
+            share, least = (RESERVED_SPREAD if self.claimed else EXACT_SHARE), SEGMENT_BYTES
+        return max(float(least), self.measured[part] * max(share, self.noise))
 
     def contradicts(self, other: "Evidence") -> bool:
         """Return whether another measurement of the same point disagrees.

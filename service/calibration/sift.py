@@ -6,7 +6,13 @@ Every rejection has its reason; the order in which measurements came does not ma
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.calibration.evidence import Evidence, MeasuredPoint, tolerance
+from service.calibration.evidence import (
+    RESERVED_SPREAD,
+    Evidence,
+    MeasuredPoint,
+    Quantity,
+    tolerance,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +117,12 @@ def _is_monotonic(first: Evidence, second: Evidence) -> bool:
     small, large = sorted((first, second), key=lambda sample: sample.point.num_tokens)
     if not _is_on_same_line(small.point, large.point):
         return True
+    # What is reserved follows the order of requests, and may be less for more of them.
+    spread = RESERVED_SPREAD if small.quantity is Quantity.RESERVED else 0.0
     return all(
         large.measured[name]
-        >= small.measured[name] - max(tolerance(small.measured[name]), small.doubt(name))
+        >= small.measured[name] * (1 - spread)
+        - max(tolerance(small.measured[name]), small.doubt(name))
         for name in small.parts
         if name in large.measured
     )

@@ -21,6 +21,7 @@ SLICE_RESERVED_BYTES = 410 * MIB
 -lgip``): an A100-80GB's ``1g.10gb`` has 9.50 GiB of 9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's
 ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of 4.92.
 """
+_DRIVER_SLICE = " MIG "
 _DATA = Path(__file__).with_name("gpus.json")
 
 
@@ -182,6 +183,19 @@ def resolve_device(name: str, *, field: str = "gpu") -> Device:
         message = f"{entry.name} has no MIG profile {parts[1]!r}; it has: {available}."
         raise UnknownGpuError(message, errors=[{"field": field, "message": message}])
     return device
+
+
+def find_driver_name(text: str) -> str | None:
+    """Return the catalogue's name of what a driver names.
+
+    NVML says ``NVIDIA A100-SXM4-80GB MIG 1g.10gb``. None where the catalogue does not have it.
+    """
+    name, _, profile = text.partition(_DRIVER_SLICE)
+    entries = find_gpus(name)
+    if len(entries) != 1:
+        return None
+    device = entries[0].get_slice(profile) if profile else entries[0].to_device()
+    return None if device is None else device.name
 
 
 def find_gpus(name: str) -> tuple[GpuEntry, ...]:

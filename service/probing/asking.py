@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
+from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError
-from service.estimator.values.result import Estimate
+from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeRequest
 from service.jobs.host import Host
@@ -66,7 +67,8 @@ class AnalyticEstimates:
     def __init__(self, question: ProbeQuestion) -> None:
         """Start with an empty cache."""
         self._question = question
-        self._estimates: dict[Point, Estimate] = {}
+        self._plans = PlanCache()
+        self._estimates: dict[tuple[Point, Detail], Estimate] = {}
 
     def instant_bytes(self, point: Point) -> Mapping[str, int]:
         """Return the bytes of each instant.
@@ -87,9 +89,10 @@ class AnalyticEstimates:
     def reserved_bytes(self, point: Point) -> int:
         """Return an upper bound of the allocator's reserved bytes.
 
-        It is the end of the interval; raises Refusal as ``instant_bytes`` does.
+        It is the end of the interval of a replay; raises Refusal as ``instant_bytes`` does.
         """
-        return max(self._get_estimate(point).reserved_interval.high, self.allocated_bytes(point))
+        replayed = self._get_estimate(point, Detail.REPLAYED)
+        return max(replayed.reserved_interval.high, self.allocated_bytes(point))
 
     def get_peak_function(self, host: Host) -> Callable[[Point], int]:
         """Return the function for the bytes that must fit on a host.
@@ -98,12 +101,12 @@ class AnalyticEstimates:
         """
         return self.reserved_bytes if host.reserves else self.allocated_bytes
 
-    def _get_estimate(self, point: Point) -> Estimate:
-        if point not in self._estimates:
-            self._estimates[point] = self._estimate(point)
-        return self._estimates[point]
+    def _get_estimate(self, point: Point, detail: Detail = Detail.FULL) -> Estimate:
+        if (point, detail) not in self._estimates:
+            self._estimates[point, detail] = self._estimate(point, detail)
+        return self._estimates[point, detail]
 
-    def _estimate(self, point: Point) -> Estimate:
+    def _estimate(self, point: Point, detail: Detail) -> Estimate:
         question = self._question
         try:
             return estimate(
@@ -111,6 +114,8 @@ class AnalyticEstimates:
                 build_workload(question.workload, point),
                 layout=question.layout,
                 device=_UNBOUNDED_DEVICE,
+                plans=self._plans,
+                detail=detail,
             )
         except EstimatorError as error:
             raise Refusal(FailureKind.UNSUPPORTED, error.message) from error

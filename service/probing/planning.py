@@ -163,6 +163,9 @@ def _list_slicings(
         return ((everything,),)
     if question.full_depth:
         return (*((*slices, everything) for slices in choices[:1]), (everything,))
+    if host.reserves:
+        # What is reserved, the context and the time are those of a GPU: whatever fits it is run.
+        return ((everything,), *choices)
     if host.has_no_compute and estimate_point_seconds(target, question, host) <= FULL_DEPTH_S:
         return ((everything,), *choices)
     return choices

@@ -7,7 +7,7 @@ own host (``worker.probes.trace.speed``, ``worker.probes.run.session.measure_mat
 median of three.
 """
 
-from service.catalog.gpus import GpuEntry
+from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.jobs.host import Host
 from service.probing.plan import NUM_ROUNDS
@@ -43,13 +43,15 @@ def make_cpu_host(dtype: DType) -> Host:
     )
 
 
-def make_gpu_host(gpu: GpuEntry, dtype: DType) -> Host:
+def make_gpu_host(gpu: Device, dtype: DType) -> Host:
     """Return an idle GPU at the peak speed of its data sheet."""
     flops = gpu.peak_flops.get(dtype.value)
     return Host(
         available_bytes=gpu.usable_bytes,
         flops_per_second=None if flops is None else float(flops),
-        state_bytes_per_second=float(gpu.bandwidth_bytes_per_second),
+        state_bytes_per_second=None
+        if gpu.bandwidth_bytes_per_second is None
+        else float(gpu.bandwidth_bytes_per_second),
         reserves=True,
         num_steps=NUM_ROUNDS,
     )

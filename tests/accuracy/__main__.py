@@ -9,6 +9,9 @@ from tests.accuracy.after import report as after
 from tests.accuracy.pages import pages
 from tests.accuracy.published.report import score_all, text
 from tests.accuracy.published.rows import published_cases
+from tests.accuracy.real.bounds import score_bounds
+from tests.accuracy.real.report import render_text
+from tests.accuracy.real.scoring import score_real_runs
 from tests.accuracy.report import text_report
 from tests.accuracy.scoring import score_everything
 
@@ -17,17 +20,18 @@ def main() -> None:
     """Score everything."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.accuracy",
-        description="Score the estimator against traced and published runs.",
+        description="Score the estimator against traced, published and recorded runs.",
     )
     parser.add_argument(
         "--write",
         action="store_true",
-        help="also write docs/accuracy.md, its picture and docs/published.md",
+        help="also write docs/accuracy.md, docs/published.md, docs/real-gpus.md and pictures",
     )
     arguments = parser.parse_args()
     scores, published = score_everything(), score_all(published_cases())
     sys.stdout.write(text_report(scores))
     sys.stdout.write(f"\n{text(published)}\n{after.text()}")
+    sys.stdout.write(f"\n{render_text(score_real_runs(), score_bounds())}")
     if arguments.write:
         for path, content in pages(scores, published).items():
             path.write_text(content)

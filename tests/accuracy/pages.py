@@ -5,6 +5,10 @@ from pathlib import Path
 from tests.accuracy.after import report as after
 from tests.accuracy.picture import scatter
 from tests.accuracy.published.report import Published, markdown
+from tests.accuracy.real.bounds import score_bounds
+from tests.accuracy.real.picture import draw_runs
+from tests.accuracy.real.report import render_markdown
+from tests.accuracy.real.scoring import CLIENTS, score_real_runs
 from tests.accuracy.report import markdown_report
 from tests.accuracy.scoring import Scores
 
@@ -13,8 +17,12 @@ _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 def pages(scores: Scores, published: Published) -> dict[Path, str]:
     """Return what each file must hold."""
+    real = score_real_runs()
+    clients = [score for score in real.scores if score.group in CLIENTS]
     return {
         _DOCS / "accuracy.md": f"{markdown_report(scores)}\n{after.markdown()}",
         _DOCS / "accuracy.svg": scatter(scores),
         _DOCS / "published.md": markdown(published),
+        _DOCS / "real-gpus.md": render_markdown(real, score_bounds()),
+        _DOCS / "real-gpus.svg": draw_runs(clients),
     }

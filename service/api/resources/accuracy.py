@@ -9,7 +9,7 @@ from service.api.http.decoding import read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.contract.schemas.calibrations import (
     AccuracyAnswer,
     AccuracyQuery,
@@ -40,7 +40,7 @@ from service.usecases.stored import AccuracyFilter, ClassAccuracy, ErrorSummary
         query=AccuracyQuery,
         replies={
             200: Reply(
-                description="By kind of run and quantity, the largest class first.",
+                description="By kind of run, quantity and GPU, the largest class first.",
                 bodies=(AccuracyAnswer,),
             ),
         },
@@ -69,7 +69,7 @@ def _build_filter(query: AccuracyQuery) -> AccuracyFilter:
     gpu, device = get_or_none(query.gpu), get_or_none(query.device)
     return AccuracyFilter(
         family=get_or_none(query.family),
-        gpu=None if gpu is None else resolve_gpu(gpu).name,
+        gpu=None if gpu is None else resolve_device(gpu).name,
         device=None if device is None else device.value,
         quantity=get_or_none(query.quantity),
         since=get_or_none(query.since),
@@ -80,6 +80,7 @@ def _build_class(row: ClassAccuracy) -> ClassAnswer:
     return ClassAnswer(
         kind=row.kind,
         quantity=row.quantity,
+        gpu=row.gpu,
         count=row.count,
         before=_build_errors(row.before),
         after=_build_errors(row.after),

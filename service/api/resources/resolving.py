@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from service.api.http.dependencies import Dependencies
 from service.base.errors import InvalidRequestError
 from service.calibration.key import build_calibration_key
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel, ModelReference
 from service.contract.schemas.measurements import MeasurementRequest
@@ -24,6 +24,7 @@ from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.jobs.contract import MeasureRequest, ModelSource, make_task
 from service.usecases.jobs.measurable import check_plannable
+from service.usecases.jobs.waiting import choose_probe_device
 from service.usecases.stored import ModelContent
 from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
 from service.usecases.stored_specs.model_sources import make_content
@@ -62,7 +63,8 @@ def read_measurement(deps: Dependencies, request: MeasurementRequest) -> Measure
     workload, _ = read_workload(request.workload)
     layout, _ = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
     check_plannable(model.architecture, workload, layout)
-    gpu = get_or_none(request.gpu)
+    named_gpu, device = get_or_none(request.gpu), get_or_none(request.device)
+    gpu = None if named_gpu is None else resolve_device(named_gpu).name
     source = ModelSource(
         architecture=model.architecture.describe(),
         hf_config=None if model.hf_config is None else dict(model.hf_config),
@@ -74,8 +76,9 @@ def read_measurement(deps: Dependencies, request: MeasurementRequest) -> Measure
             model=source,
             task=make_task(workload),
             layout=layout,
-            device=request.device,
-            gpu=None if gpu is None else resolve_gpu(gpu).name,
+            device=device
+            or choose_probe_device(deps.sessions, gpu, gone_after_s=deps.settings.lease_s),
+            gpu=gpu,
             full_depth=request.full_depth,
             rank=request.rank,
             priority=request.priority,

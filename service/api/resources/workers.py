@@ -57,6 +57,7 @@ def _build_answer(worker: WorkerSummary) -> WorkerAnswer:
         pid=worker.pid,
         state=worker.state.value,
         devices=worker.devices,
+        observed=None if worker.observed is None else dict(worker.observed),
         versions=worker.versions,
         current_job=None if worker.current_job_id is None else str(worker.current_job_id),
         started_at=format_timestamp(worker.started_at),

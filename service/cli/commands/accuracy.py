@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fetch the report and print it."""
+    """Fetch the report and print it, GPU by GPU."""
     filters = {
         name: getattr(options, name) for name in ("family", "gpu", "device", "quantity", "since")
     }
@@ -64,12 +64,13 @@ def run(options: argparse.Namespace) -> int:
     if not report["classes"]:
         make_console().print("nothing was measured here yet: ask with headroom measure")
         return 0
-    rows = [_format_row(entry) for entry in report["classes"]]
-    title = (
-        "errors of answers: analytic, and after calibration with the measurement held out "
-        f"({report['level']:.0%} intervals)"
-    )
-    make_console().print(add_title(title, make_table(_COLUMNS, rows, right=_COLUMNS[2:])))
+    for gpu in dict.fromkeys(entry["gpu"] for entry in report["classes"]):
+        rows = [_format_row(entry) for entry in report["classes"] if entry["gpu"] == gpu]
+        title = (
+            "errors of answers: analytic, and after calibration with the measurement held out "
+            f"({report['level']:.0%} intervals){'' if gpu is None else f', measured on {gpu}'}"
+        )
+        make_console().print(add_title(title, make_table(_COLUMNS, rows, right=_COLUMNS[2:])))
     return 0
 
 

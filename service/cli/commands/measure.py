@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import httpx
 
 from service.base.errors import InvalidRequestError, ServiceError
 from service.cli.flags import add_question, build_workload, get_model, translate_to_flags
-from service.cli.http import Document, add_server, ask, build_path, connect
+from service.cli.http import Document, add_server, ask, build_path, connect, read
 from service.cli.ignored import refuse_ignored
 from service.cli.printing import print_json
 from service.cli.views.artifacts import describe_artifacts
@@ -23,6 +24,9 @@ from service.terminal.arguments import DOES_NOT_FIT, ERROR, FITS, format_choices
 _ARTIFACTS = tuple(name.value for name in ArtifactName)
 _DEVICES = ("cpu", "trace", "cuda")
 _PRIORITIES = ("low", "normal", "high")
+_NUM_LOOKS = 3
+_LOOK_INTERVAL_S = 0.25
+"""Within a second it is known that no worker comes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         type=make_choice_reader(_DEVICES),
         metavar=format_choices(_DEVICES),
-        default="cpu",
-        help="where the probe runs (default cpu)",
+        help=(
+            "where the probe runs (default cuda where a living worker has the GPU in question, "
+            "else cpu)"
+        ),
     )
     parser.add_argument("--gpu", help="the GPU that the answer is wanted for")
     parser.add_argument(
@@ -63,7 +69,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "https://pytorch.org/memory_viz (trace and cuda)"
         ),
     )
+    _add_ways_to_wait(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_server(parser)
+
+
+def _add_ways_to_wait(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait for a worker too where none that could run it is alive",
+    )
     which.add_argument(
         "--no-wait",
         "--detach",
@@ -80,15 +97,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--watch", metavar="ID", help="watch a measurement that was asked for before"
     )
     which.add_argument("--cancel", metavar="ID", help="cancel a measurement")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    add_server(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Submit, watch and print a measurement.
 
-    The code is 0 when it was measured, 1 when it ran out of memory, 2 when there is no result.
-    After Ctrl-C it is the shell's 130.
+    The code is 0 when it was measured, 1 when it ran out of memory, 2 when there is no result, or
+    no worker that could find one. After Ctrl-C it is the shell's 130.
     """
     for word in ("watch", "cancel"):
         if getattr(options, word):
@@ -100,7 +115,12 @@ def run(options: argparse.Namespace) -> int:
             return 0
         if options.dry_run:
             return _show_dry_run(client, body, as_json=options.json)
-        measurement_id = options.watch or _submit(client, body)
+        measurement_id = options.watch
+        if measurement_id is None:
+            submitted = _post(client, body)
+            measurement_id = str(submitted["id"])
+            if not options.wait and _is_stranded(client, submitted, keeps=options.detach):
+                return ERROR
         if options.detach:
             sys.stdout.write(f"{measurement_id}\n")
             return 0
@@ -113,9 +133,10 @@ def _build_request(options: argparse.Namespace) -> Document:
     body: Document = {
         "model": get_model(options),
         **build_workload(options),
-        "device": options.device,
         "priority": options.priority,
     }
+    if options.device:
+        body["device"] = options.device
     if options.gpu:
         body["gpu"] = options.gpu
     if options.full_depth:
@@ -148,8 +169,27 @@ def _show_dry_run(client: httpx.Client, body: Document | None, *, as_json: bool)
     return FITS if plan["problem"] is None else ERROR
 
 
-def _submit(client: httpx.Client, body: object) -> str:
-    return str(_post(client, body)["id"])
+def _is_stranded(client: httpx.Client, measurement: Document, *, keeps: bool) -> bool:
+    """Return whether no living worker can run a measurement, which is cancelled then.
+
+    With ``keeps`` it stays queued. Either way stderr says what to start.
+    """
+    path = build_path("measurements", measurement["id"])
+    for _ in range(_NUM_LOOKS):
+        if measurement["status"] != "queued" or not measurement["warnings"]:
+            return False
+        # A worker that was started just now may not have registered yet.
+        time.sleep(_LOOK_INTERVAL_S)
+        measurement = read(client, path)
+    if not measurement["warnings"]:
+        return False
+    for warning in measurement["warnings"]:
+        sys.stderr.write(f"measurement {measurement['id']} {warning}\n")
+    if keeps:
+        return False
+    ask(client, "DELETE", path)
+    sys.stderr.write("it was cancelled; --wait waits for such a worker\n")
+    return True
 
 
 def _post(client: httpx.Client, body: object) -> Document:

@@ -1,5 +1,5 @@
-"""Start everything embedded, in the foreground: Postgres, Redis, API, reconcile loop and worker;
-Ctrl-C stops it all.
+"""Start everything embedded, in the foreground: Postgres, Redis, API, reconcile loop and workers,
+one for each GPU; Ctrl-C stops it all.
 """
 
 import argparse
@@ -19,6 +19,13 @@ from service.cli.commands.serve import add_access
 from service.cli.commands.worker import list_missing_packages
 from service.cli.lifetimes import add_keep
 from service.cli.listen import get_url, listen, resolve_access
+from service.cli.local_workers import (
+    LocalWorkers,
+    add_workers,
+    choose_workers,
+    describe_gpu_workers,
+    make_worker_children,
+)
 from service.embedded.children import Child, run_to_end
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import Log
@@ -53,12 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="where everything is kept (default HEADROOM_DATA_DIR or the user's data)",
     )
-    parser.add_argument(
-        "--workers",
-        type=parse_count,
-        default=1,
-        help="workers that measure on the CPU, beside one that traces (default 1; 0 for none)",
-    )
+    add_workers(parser)
     add_keep(parser)
 
 
@@ -87,9 +89,9 @@ def run(options: argparse.Namespace) -> int:
         own_data_dir(options.data_dir or settings.data_dir, log) as data,
     ):
         try:
-            num_workers = count_workers_to_start(options.workers, list_missing_packages(), log)
+            workers = choose_workers(options, list_missing_packages(), log)
             keeping = () if options.keep is None else ("--keep", f"{options.keep}s")
-            _run(listener, data, num_workers, log, access=access, keeping=keeping)
+            _run(listener, data, workers, log, access=access, keeping=keeping)
         except StopRequested:
             log.debug("up.stopped_while_starting")
     return 0
@@ -98,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
 def _run(
     listener: socket.socket,
     data: DataDir,
-    num_workers: int,
+    workers: LocalWorkers,
     log: Log,
     *,
     access: str,
@@ -118,14 +120,11 @@ def _run(
             _make_api_child(data, environment, listener),
             _make_service_child(data, "reconcile", environment, *keeping),
         ]
-        children += [
-            _make_worker_child(data, environment, f"worker-{number}", "cpu")
-            for number in range(1, num_workers + 1)
-        ]
-        if num_workers:
-            children.append(_make_worker_child(data, environment, "tracer", "trace"))
+        children += make_worker_children(data, environment, workers)
         with keep_children(children, log) as services:
             sys.stdout.write(f"Headroom is ready at {get_url(listener)}\n")
+            if workers.gpus:
+                sys.stdout.write(f"{describe_gpu_workers(workers.gpus)}\n")
             sys.stdout.flush()
             supervise([*servers, *services], log)
 
@@ -162,27 +161,6 @@ def _run_servers(
         yield servers, urls
 
 
-def count_workers_to_start(requested: int, missing: Sequence[str], log: Log) -> int:
-    """Return how many workers can be started.
-
-    Logs a warning when that is none.
-    """
-    if not requested:
-        log.warning(
-            "up.no_worker",
-            effect="measurements wait for a worker",
-            mend="--workers 1, or run `headroom worker`",
-        )
-    elif missing:
-        log.warning(
-            "up.no_worker",
-            missing=", ".join(missing),
-            effect="measurements wait for a worker",
-            mend="gpu-headroom[worker]",
-        )
-    return 0 if missing else requested
-
-
 def _make_service_child(
     data: DataDir, command: str, environment: Mapping[str, str], *arguments: str
 ) -> Child:
@@ -194,22 +172,6 @@ def _make_service_child(
         is_ready=lambda _pid: True,
         stop_signals=((signal.SIGTERM, 5.0),),
         environment=environment,
-    )
-
-
-def _make_worker_child(
-    data: DataDir, environment: Mapping[str, str], name: str, device: str
-) -> Child:
-    return Child(
-        name=name,
-        program=(sys.executable, "-m", "worker", "--device", device),
-        record=data.record(name),
-        log_file=data.log_file(name),
-        is_ready=lambda _pid: True,
-        # At SIGTERM a worker would let its job end first, at SIGINT it gives it back at once.
-        stop_signals=((signal.SIGINT, 5.0),),
-        environment=environment,
-        may_fail=True,
     )
 
 

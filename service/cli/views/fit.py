@@ -179,6 +179,15 @@ def _iter_lines(answer: Document) -> Iterator[str]:
         )
     if answer["calibration"] is not None:
         yield _describe_calibration(answer)
+    yield from _iter_bases(answer["bases"])
     if answer["assumptions"]:
         yield format_assumptions(answer["assumptions"])
     yield from (f"warning: {text}" for text in answer["warnings"])
+
+
+def _iter_bases(bases: Document) -> Iterator[str]:
+    """Yield which quantities rest on measurements, where any does."""
+    for basis in ("measured", "calibrated"):
+        names = [name.replace("_", " ") for name, value in bases.items() if value == basis]
+        if names:
+            yield f"{basis}: {', '.join(names)}"

@@ -146,10 +146,13 @@ class ErrorAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ClassAnswer(Answer, frozen=True, kw_only=True):
-    """One kind of run and quantity."""
+    """One kind of run and quantity on one GPU."""
 
     kind: str
     quantity: str
+    gpu: Annotated[
+        str | None, Meta(description="What measured; null where it was no GPU, or an unknown one.")
+    ]
     count: int
     before: Annotated[ErrorAnswer, Meta(description="Of the analytic answers.")]
     after: Annotated[

@@ -138,6 +138,25 @@ class StageAnswer(Answer, frozen=True, kw_only=True):
     steady_bytes: int
 
 
+class BasesAnswer(Answer, frozen=True, kw_only=True):
+    """What each quantity rests on: `analytic`, `calibrated` by measurements like it, or `measured`
+    itself.
+    """
+
+    allocated: Annotated[str, Meta(examples=["analytic"])]
+    reserved: Annotated[
+        str, Meta(description="What is reserved beyond the allocated bytes.", examples=["analytic"])
+    ]
+    context: Annotated[
+        str,
+        Meta(
+            description="What lies on the GPU beside the allocator: context and libraries.",
+            examples=["analytic"],
+        ),
+    ]
+    step_time: Annotated[str, Meta(examples=["analytic"])]
+
+
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):
     """Memory of the worst rank."""
 
@@ -241,8 +260,13 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
         str, Meta(description="`fits`, `tight` or `does_not_fit`.", examples=["fits"])
     ]
     basis: Annotated[
-        str, Meta(description="`analytic`, `calibrated` or `measured`.", examples=["analytic"])
+        str,
+        Meta(
+            description="`analytic`, `calibrated` or `measured`: of the allocated bytes.",
+            examples=["analytic"],
+        ),
     ]
+    bases: Annotated[BasesAnswer, Meta(description="The same of each quantity.")]
     num_gpus: int
     per_gpu: PerGpuAnswer
     capacity_bytes: Annotated[int, Meta(description="NVML's total.")]

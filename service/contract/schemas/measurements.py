@@ -39,7 +39,15 @@ class MeasurementRequest(Strict, frozen=True, kw_only=True):
         ModelName | InlineModel, Meta(description="Stored or catalogue name, or an inline model.")
     ]
     workload: Annotated[WorkloadRequest, Meta(description="What runs.")]
-    device: Annotated[ProbeDevice, Meta(description="Where the probe runs.")]
+    device: Annotated[
+        ProbeDevice | UnsetType,
+        Meta(
+            description=(
+                "Where the probe runs. Default `cuda` where a living worker has the GPU that "
+                "`gpu` names, or any where it names none; else `cpu`."
+            )
+        ),
+    ] = UNSET
     layout: Annotated[
         LayoutRequest | UnsetType, Meta(description="How the real job is spread; default one GPU.")
     ] = UNSET
@@ -201,6 +209,15 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
         ),
     ]
     problem: Annotated[Json | None, Meta(description="Why it failed, as a problem document.")]
+    warnings: Annotated[
+        Sequence[str],
+        Meta(
+            description=(
+                "Of a queued one that no living worker can run: what it waits for, and what to "
+                "start."
+            )
+        ),
+    ] = ()
     environment: Json | None = None
     peaks: Annotated[
         Json | None, Meta(description="The highest readings, for the model that was asked.")

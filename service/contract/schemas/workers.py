@@ -16,7 +16,24 @@ class WorkerAnswer(Answer, frozen=True, kw_only=True):
     state: Annotated[
         str, Meta(description="`idle`, `busy`, `stopped` or `gone`.", examples=["idle"])
     ]
-    devices: list[dict[str, Any]]
+    devices: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description=(
+                "What it measures on. Of a GPU `sku` is the catalogue's name, and "
+                "`mig_parent_uuid` names the GPU of a slice."
+            )
+        ),
+    ]
+    observed: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description=(
+                "`used_bytes` and `foreign_processes` of its GPU when it was last idle: what "
+                "others hold there. Null without a GPU."
+            )
+        ),
+    ]
     versions: dict[str, Any]
     current_job: str | None
     started_at: str

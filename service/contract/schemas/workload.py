@@ -21,6 +21,7 @@ from service.contract.schemas.fields import (
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
+from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.workload import (
     Allocator,
     Attention,
@@ -42,29 +43,6 @@ PolicyName = Literal[
     "fp16_mixed",
     "megatron_bf16",
     "deepspeed_bf16",
-]
-OptimizerName = Literal[
-    "adamw",
-    "adamw_fused",
-    "adamw_loop",
-    "adamw_8bit",
-    "paged_adamw_8bit",
-    "adamw_bnb",
-    "paged_adamw",
-    "adamw_8bit_torchao",
-    "adamw_4bit",
-    "schedule_free_adamw",
-    "adafactor",
-    "adagrad",
-    "rmsprop",
-    "sgd",
-    "sgd_momentum",
-    "lion",
-    "lion_8bit",
-    "paged_lion_8bit",
-    "muon",
-    "galore_adamw",
-    "apollo",
 ]
 
 

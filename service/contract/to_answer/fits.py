@@ -4,6 +4,7 @@ from math import isfinite
 
 from service.base.errors import InvalidRequestError
 from service.contract.schemas.fit import (
+    BasesAnswer,
     CheckpointAnswer,
     ComponentAnswer,
     FitAnswer,
@@ -29,6 +30,7 @@ from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.planner.fit.remedies import Remedy
 
+ANALYTIC = "analytic"
 MAX_EXACT_BYTES = 2**53
 """Beyond this a client that reads JSON numbers as doubles would see other bytes than we sent (RFC
 8259, section 6).
@@ -50,6 +52,7 @@ def build_fit_answer(
     return FitAnswer(
         verdict=report.verdict.value,
         basis=estimate.basis,
+        bases=_build_bases(estimate),
         num_gpus=estimate.num_gpus,
         per_gpu=_build_per_gpu(estimate, parts),
         capacity_bytes=report.device.capacity_bytes,
@@ -73,6 +76,16 @@ def build_fit_answer(
         calibration=estimate.calibration,
         calibration_level=estimate.calibration_level,
         calibration_measurements=estimate.num_measurements,
+    )
+
+
+def _build_bases(estimate: Estimate) -> BasesAnswer:
+    bases = estimate.bases
+    return BasesAnswer(
+        allocated=bases.get("allocated", ANALYTIC),
+        reserved=bases.get("reserved", ANALYTIC),
+        context=bases.get("device", ANALYTIC),
+        step_time=bases.get("step_time", ANALYTIC),
     )
 
 

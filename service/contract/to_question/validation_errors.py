@@ -9,6 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from service.base.errors import InvalidRequestError
+from service.estimator.values.optimizers import UNMODELLED, OptimizerName
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>[0-9]+)\]|\[\.\.\.\]")
@@ -82,8 +83,21 @@ def _classify(
         return _join(path, match["name"]), _explain_missing(match["name"], types), None
     if match := _UNKNOWN_VALUE.fullmatch(what):
         word = value if isinstance(value, str) else match["word"]
+        if (refusal := _find_refusal(types, word)) is not None:
+            return path, *refusal
         return _explain_unknown(path, word, _list_values(types), "unknown value")
     return path, _rephrase(what, value), None
+
+
+def _find_refusal(types: list[inspect.Type], word: str) -> tuple[str, str] | None:
+    """Return why a known word is refused, and the nearest."""
+    for kind in types:
+        if isinstance(kind, inspect.EnumType) and kind.cls is OptimizerName:
+            unmodelled = UNMODELLED.get(word)
+            return (
+                None if unmodelled is None else (unmodelled.explain(word), unmodelled.nearest.value)
+            )
+    return None
 
 
 def _explain_unknown(

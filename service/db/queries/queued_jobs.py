@@ -53,18 +53,24 @@ def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
     return session.scalars(query).all()
 
 
-def list_queued_devices(session: Session) -> Sequence[str]:
-    """Return the devices that jobs are queued for."""
-    return session.scalars(select(Job.device).where(Job.state == Status.QUEUED).distinct()).all()
+def list_queued_devices(session: Session) -> Sequence[tuple[str, str | None]]:
+    """Return the devices and GPUs that jobs are queued for."""
+    query = select(Job.device, Job.gpu).where(Job.state == Status.QUEUED).distinct()
+    return [(device, gpu) for device, gpu in session.execute(query)]
 
 
 def lock_queued(
-    session: Session, *, device: str, other_than: str, limit: int
+    session: Session, *, device: str, gpu: str | None, other_than: str, limit: int
 ) -> Sequence[MeasureJobRow]:
-    """Return and lock queued jobs of ``device`` in another phase than ``other_than``."""
+    """Return and lock queued jobs in another phase than ``other_than``."""
     query = (
         select(Job)
-        .where(Job.state == Status.QUEUED, Job.device == device, Job.phase != other_than)
+        .where(
+            Job.state == Status.QUEUED,
+            Job.device == device,
+            Job.gpu.is_not_distinct_from(gpu),
+            Job.phase != other_than,
+        )
         .limit(limit)
         .with_for_update(skip_locked=True)
     )

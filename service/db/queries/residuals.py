@@ -9,6 +9,7 @@ from sqlalchemy import (
     ColumnElement,
     Float,
     Integer,
+    Text,
     case,
     cast,
     delete,
@@ -31,6 +32,7 @@ from service.db.records.stored import (
     NewResidual,
 )
 from service.db.tables.learning import ResidualRow
+from service.jobs.contract import ProbeDevice
 
 _COUNTED_SURPRISES = 50
 """Newest measurements of one kind, quantity and environment that tell of drift: an older error may
@@ -79,33 +81,40 @@ def mark_surprised(session: Session, job_id: UUID, quantity: str, *, surprised: 
     session.execute(update(ResidualRow).where(*mine).values(surprised=surprised))
 
 
-def summarize_accuracy(session: Session, filters: AccuracyFilter) -> tuple[ClassAccuracy, ...]:
+def summarize_accuracy(
+    session: Session, filters: AccuracyFilter, *, by_gpu: bool = False
+) -> tuple[ClassAccuracy, ...]:
     """Return the errors of each class, largest class first.
 
-    They are read in one pass over the residuals.
+    They are read in one pass over the residuals; ``by_gpu`` each GPU is a class of its own.
     """
     row = ResidualRow
+    # Bytes that a processor or fake tensors told are of no GPU, whichever they were asked for.
+    measured_gpu = case((row.device == ProbeDevice.CUDA.value, row.gpu), else_=None)
+    gpu = (measured_gpu if by_gpu else cast(None, Text)).label("gpu")
     query = (
         select(
             row.kind,
             row.quantity,
+            gpu,
             func.count().label("num"),
             *_make_summary(row.predicted, row.low, row.high),
             *_make_summary(row.after, row.after_low, row.after_high),
         )
         .where(*_make_conditions(filters))
-        .group_by(row.kind, row.quantity)
-        .order_by(func.count().desc(), row.kind, row.quantity)
+        .group_by(row.kind, row.quantity, gpu)
+        .order_by(func.count().desc(), row.kind, row.quantity, gpu)
     )
     return tuple(
         ClassAccuracy(
             kind=kind,
             quantity=quantity,
+            gpu=gpu_name,
             count=count,
             before=_to_error_summary(figures[:5]),
             after=_to_error_summary(figures[5:]),
         )
-        for kind, quantity, count, *figures in session.execute(query)
+        for kind, quantity, gpu_name, count, *figures in session.execute(query)
     )
 
 
@@ -273,12 +282,9 @@ def _make_summary(
 
 
 def _to_error_summary(figures: Sequence[float | None]) -> ErrorSummary:
-    median, p95, bias, coverage, width = (
-        None if value is None else float(value) for value in figures
-    )
-    assert median is not None  # noqa: S101 - a group has at least one row
-    assert p95 is not None  # noqa: S101 - a group has at least one row
-    assert bias is not None  # noqa: S101 - a group has at least one row
+    # A group has at least one row; its answers need no interval.
+    median, p95, bias = (float(value or 0.0) for value in figures[:3])
+    coverage, width = (None if value is None else float(value) for value in figures[3:])
     return ErrorSummary(median=median, p95=p95, bias=bias, coverage=coverage, width=width)
 
 

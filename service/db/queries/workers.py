@@ -55,15 +55,19 @@ def record_heartbeat(
     return session.execute(statement).first() is not None
 
 
-def has_live_worker(session: Session, device: str, *, gone_after_s: float) -> bool:
+def has_live_worker(
+    session: Session, device: str, *, gpu: str | None = None, gone_after_s: float
+) -> bool:
     """Return whether a live worker of ``device`` exists.
 
-    It is not stopped, and has a heartbeat in the last ``gone_after_s`` seconds.
+    It is not stopped, and has a heartbeat in the last ``gone_after_s`` seconds; with ``gpu`` it has
+    that one.
     """
+    described = {"device": device} if gpu is None else {"device": device, "sku": gpu}
     alive = select(WorkerRow.name).where(
         WorkerRow.state != "stopped",
         WorkerRow.last_heartbeat >= func.now() - timedelta(seconds=gone_after_s),
-        WorkerRow.devices.contains([{"device": device}]),
+        WorkerRow.devices.contains([described]),
     )
     return bool(session.scalar(select(alive.exists())))
 

@@ -182,13 +182,17 @@ class ErrorSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassAccuracy:
-    """Errors of one class before and after calibration."""
+    """Errors of one class before and after calibration.
+
+    ``gpu`` is None where no GPU measured, and where all of them count together.
+    """
 
     kind: str
     quantity: str
     count: int
     before: ErrorSummary
     after: ErrorSummary
+    gpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from service.estimator.memory.adapter_bases import BaseWeights, resolve_base_weights
 from service.estimator.memory.fsdp_buffers import resolve_gathering
-from service.estimator.memory.optimizers.table import Optimizer, get_optimizer
+from service.estimator.memory.optimizers.optimizer import Optimizer
+from service.estimator.memory.optimizers.table import resolve_optimizer
 from service.estimator.memory.trained import Shards, TrainedParameters, select_trained_parameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import count_padded_elements
@@ -49,7 +50,7 @@ def resolve_setup(model: Architecture, workload: TrainWorkload, layout: Layout) 
         model=model,
         workload=workload,
         layout=layout,
-        optimizer=get_optimizer(workload.optimizer),
+        optimizer=resolve_optimizer(workload),
         base_weights=resolve_base_weights(model, workload),
         shards=Shards.from_layout(layout),
         trained=select_trained_parameters(model, workload),

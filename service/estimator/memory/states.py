@@ -6,8 +6,7 @@ Source: ZeRO, arXiv:1910.02054, section 5.
 from dataclasses import dataclass
 
 from service.estimator.memory.adapter_bases import base_bytes
-from service.estimator.memory.optimizers.rules import PAGED_ELEMENTS
-from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer
+from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
 from service.estimator.memory.optimizers.tensors import (
     TrainedTensor,
     count_row_elements,
@@ -229,18 +228,13 @@ def _count_optimizer_bytes(setup: TrainSetup, stepped: int) -> tuple[int, int, i
         )
     tensors = list_local_tensors(trained, layout, setup.shards.optimizer)
     temporaries = max(
-        optimizer.step(group, width) for group in group_stepped_tensors(trained, layout)
+        optimizer.step_bytes(group, width) for group in group_stepped_tensors(trained, layout)
     )
     return (
         optimizer.state_bytes(tensors, width) + counts,
         temporaries,
-        _count_managed_bytes(optimizer, tensors),
+        optimizer.managed_bytes(tensors, width),
     )
-
-
-def _count_managed_bytes(optimizer: Optimizer, tensors: tuple[TrainedTensor, ...]) -> int:
-    large = sum(tensor.numel * tensor.count for tensor in tensors if tensor.numel >= PAGED_ELEMENTS)
-    return optimizer.host_bytes_per_element * large
 
 
 def count_saved_state_bytes(trained: TrainedParameters, optimizer: Optimizer) -> int:
@@ -252,4 +246,4 @@ def count_saved_state_bytes(trained: TrainedParameters, optimizer: Optimizer) ->
     if optimizer.num_states is not None:
         return trained.trained * optimizer.num_states * width
     tensors = list_tensors(trained.weights)
-    return optimizer.state_bytes(tensors, width) + _count_managed_bytes(optimizer, tensors)
+    return optimizer.state_bytes(tensors, width) + optimizer.managed_bytes(tensors, width)

@@ -78,6 +78,10 @@ class Corrections:
     """Number of imported readings behind ``device_at_least_bytes``."""
     num_imported: int = 0
     """Number of measurements that somebody imported, whose claim about what ran is not verified."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """Basis by corrected quantity: ``measured`` where this very configuration was, else
+    ``calibrated``.
+    """
     proven: bool = False
     """Whether a probe measured this very configuration: what it read holds, however far it is from
     the analytic answer.

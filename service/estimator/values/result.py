@@ -173,5 +173,7 @@ class Estimate:
     or ``none``.
     """
     num_measurements: int = 0
+    bases: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Basis of each corrected quantity; what is not here is analytic."""
     step_time_ratio: float = 1.0
     """Measured over analytic time, where steps like this one were timed."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
 
 
@@ -156,7 +157,7 @@ class TrainWorkload:
     framework: Framework = Framework.TRANSFORMERS
     method: Method = Method.FULL
     precision: Precision = field(default_factory=lambda: POLICIES["bf16_mixed"])
-    optimizer: str = "adamw"
+    optimizer: str = OptimizerName.ADAMW
     activation_checkpointing: Checkpointing = Checkpointing.NONE
     attention: Attention = Attention.SDPA
     loss: Loss = Loss.FULL_LOGITS

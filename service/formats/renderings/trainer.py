@@ -8,31 +8,32 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.estimator.values.dtypes import DType
+from service.estimator.values.optimizers import TRAINER_NAMES, OptimizerName
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 
 TORCH_NAMES: Mapping[DType, str] = MappingProxyType(
     {DType.FP32: "float32", DType.BF16: "bfloat16", DType.FP16: "float16"}
 )
+_SAME_NAMES = (
+    OptimizerName.PAGED_ADAMW_8BIT,
+    OptimizerName.LION_8BIT,
+    OptimizerName.PAGED_LION_8BIT,
+    OptimizerName.ADEMAMIX,
+    OptimizerName.ADEMAMIX_8BIT,
+    OptimizerName.PAGED_ADEMAMIX_8BIT,
+    OptimizerName.ADAFACTOR,
+    OptimizerName.SGD,
+    OptimizerName.ADAGRAD,
+    OptimizerName.RMSPROP,
+    OptimizerName.SCHEDULE_FREE_ADAMW,
+    OptimizerName.SCHEDULE_FREE_RADAM,
+    OptimizerName.SCHEDULE_FREE_SGD,
+    OptimizerName.STABLE_ADAMW,
+    OptimizerName.GALORE_ADAMW,
+)
 OPTIMIZERS: Mapping[str, str] = MappingProxyType(
-    {
-        "adamw": "adamw_torch",
-        "adamw_fused": "adamw_torch_fused",
-        "adamw_8bit": "adamw_bnb_8bit",
-        "paged_adamw_8bit": "paged_adamw_8bit",
-        "paged_adamw": "paged_adamw_32bit",
-        "adamw_4bit": "adamw_torch_4bit",
-        "adamw_8bit_torchao": "adamw_torch_8bit",
-        "lion": "lion_32bit",
-        "lion_8bit": "lion_8bit",
-        "paged_lion_8bit": "paged_lion_8bit",
-        "adafactor": "adafactor",
-        "sgd": "sgd",
-        "adagrad": "adagrad",
-        "rmsprop": "rmsprop",
-        "schedule_free_adamw": "schedule_free_adamw",
-        "galore_adamw": "galore_adamw",
-        "apollo": "apollo_adamw",
-    },
+    {name.value: word for word, name in TRAINER_NAMES.items()}
+    | {name.value: name.value for name in _SAME_NAMES}
 )
 """Names of optimizers for ``--optim`` (``OptimizerNames``); one that is missing is built by the
 script.

@@ -71,7 +71,9 @@ def assess_fit(
     if FitPart.THROUGHPUT in parts:
         untimed = find_untimed_reason(evaluator.architecture, evaluator.device)
         throughput = correct_throughput(
-            evaluator.get_throughput(workload, layout, estimate), estimate.step_time_ratio
+            evaluator.get_throughput(workload, layout, estimate),
+            estimate.step_time_ratio,
+            estimate.bases.get("step_time", "calibrated"),
         )
     rules: tuple[RuleOfThumb, ...] = ()
     if FitPart.RULES_OF_THUMB in parts:

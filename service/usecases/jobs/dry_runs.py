@@ -10,7 +10,7 @@ import msgspec
 
 from service.base.errors import InvalidRequestError
 from service.base.typed import convert
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.db.queries.told_plans import list_newest_plans
 from service.db.records.measurements import ReportedPlan
 from service.db.session import transaction
@@ -159,5 +159,5 @@ def _select_stand_in(request: MeasureRequest, dtype: DType) -> tuple[Host, str]:
         )
         raise InvalidRequestError(message, errors=[{"field": "gpu", "message": message}])
     return make_gpu_host(
-        resolve_gpu(request.gpu), dtype
+        resolve_device(request.gpu), dtype
     ), f"those of the data sheet of {request.gpu}, idle"

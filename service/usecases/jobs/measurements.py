@@ -34,7 +34,7 @@ from service.telemetry.tracing import Kind
 from service.usecases.idempotency import RequestKey, bind_job_key
 from service.usecases.jobs.measurable import check_measurable
 from service.usecases.jobs.status_changes import change_status, make_status_event
-from service.usecases.jobs.waiting import describe_waiting_phase, get_reason
+from service.usecases.jobs.waiting import describe_waiting_phase, get_reason, update_phase
 from service.usecases.stored import Sessions
 
 MAX_EVENTS = 500
@@ -96,10 +96,17 @@ def submit(  # noqa: PLR0913 - who asks, for what, and the three that a new job 
     return stored
 
 
-def read(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
-    """Return one measurement."""
+def read(
+    sessions: Sessions, job_id: UUID, *, gone_after_s: float | None = None
+) -> StoredMeasurement:
+    """Return one measurement.
+
+    With ``gone_after_s`` a queued one has the phase of this moment, by the workers alive now.
+    """
     with transaction(sessions) as session:
         stored = queries.read_measurement(session, job_id)
+        if stored is not None and gone_after_s is not None:
+            stored = update_phase(session, stored, gone_after_s=gone_after_s)
     if stored is None:
         raise _make_not_found_error(job_id)
     return stored
@@ -171,7 +178,9 @@ def cancel(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
 def _enqueue(
     session: Session, job_id: UUID, request: MeasureRequest, *, key: str, settings: Settings
 ) -> None:
-    phase = describe_waiting_phase(session, request.device.value, gone_after_s=settings.lease_s)
+    phase = describe_waiting_phase(
+        session, request.device.value, gpu=request.gpu, gone_after_s=settings.lease_s
+    )
     origin = get_current_origin()
     new = NewJob(
         key=key,

@@ -41,9 +41,9 @@ ERROR_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1
 
 
 def read_accuracy(sessions: Sessions, filters: AccuracyFilter) -> tuple[ClassAccuracy, ...]:
-    """Return errors by kind of run and quantity, largest class first."""
+    """Return errors by kind of run, quantity and GPU, largest class first."""
     with transaction(sessions) as session:
-        return queries.summarize_accuracy(session, filters)
+        return queries.summarize_accuracy(session, filters, by_gpu=True)
 
 
 def count_interval_misses(sessions: Sessions) -> tuple[IntervalMisses, ...]:

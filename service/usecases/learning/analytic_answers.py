@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from service.base.errors import UnknownGpuError
 from service.calibration.apply import get_point
 from service.calibration.evidence import MeasuredPoint
-from service.catalog.gpus import find_gpus
+from service.catalog.gpus import find_driver_name, find_gpus, resolve_device
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
@@ -42,8 +43,7 @@ def resolve_gpu_name(text: str) -> str:
 
     A name that the catalogue does not know stays as it is.
     """
-    entries = find_gpus(text)
-    return entries[0].name if len(entries) == 1 else text
+    return find_driver_name(text) or text
 
 
 def compute_analytic_answer(
@@ -95,8 +95,10 @@ def has_run_its_tokens(
 def _resolve_device(request: MeasureRequest, environment: Mapping[str, object]) -> Device:
     if request.device is not ProbeDevice.CUDA:
         return ANY_DEVICE
-    entries = find_gpus(resolve_gpu(request, environment))
-    return entries[0].to_device() if len(entries) == 1 else ANY_DEVICE
+    try:
+        return resolve_device(resolve_gpu(request, environment))
+    except UnknownGpuError:
+        return ANY_DEVICE
 
 
 def resolve_gpu(request: MeasureRequest, environment: Mapping[str, object]) -> str:
@@ -107,7 +109,7 @@ def resolve_gpu(request: MeasureRequest, environment: Mapping[str, object]) -> s
     reported = environment.get("gpu")
     if environment.get("mig") is not None:
         # A slice is no whole GPU of its kind.
-        return str(environment["mig"])
+        return resolve_gpu_name(str(environment["mig"]))
     names = [str(reported)] if reported else []
     names += [request.gpu] if request.gpu is not None else []
     resolvable = [name for name in names if len(find_gpus(name)) == 1]

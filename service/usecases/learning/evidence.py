@@ -3,37 +3,25 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import log
-from statistics import NormalDist
 
 from msgspec import structs
 
 from service.calibration.apply import ONLY_PART
 from service.calibration.environment import Environment, parse_environment
-from service.calibration.evidence import Evidence, MeasuredPoint, Quantity
+from service.calibration.evidence import Evidence, MeasuredPoint
 from service.calibration.field import DeviceReading
 from service.db.records.measurements import StoredMeasurement, StoredResult
 from service.estimator.cache import PlanCache
-from service.estimator.speed.throughput import estimate_throughput
-from service.estimator.values.result import Estimate, Interval
 from service.jobs.contract import ProbeDevice, ProtocolError, parse_measure_request
 from service.runtime.logs import get_logger
 from service.usecases.learning.analytic_answers import (
-    ANY_DEVICE,
     AnalyticAnswer,
     compute_analytic_answer,
     has_run_its_tokens,
     resolve_gpu,
 )
+from service.usecases.learning.gpu_evidence import collect_gpu_evidence, compute_spread
 from service.usecases.learning.sizes import iter_other_sizes, make_task_at
-
-LARGE_SEGMENT_BYTES = 20 * 1024**2
-"""Bytes that the caching allocator takes at once for a medium-sized request (kLargeBuffer,
-c10/cuda/CUDACachingAllocator.cpp): with less left on the device, the run had to do with what it
-had.
-"""
-_P95 = NormalDist().inv_cdf(0.95)
-MakeEvidence = partial[Evidence]
 
 _log = get_logger(__name__)
 
@@ -82,7 +70,7 @@ def build_evidence_set(stored: StoredMeasurement, plans: PlanCache) -> EvidenceS
         environment=environment,
         analytic=analytic,
         evidence=(
-            *_collect_evidence(stored, result, analytic),
+            *_collect_evidence(stored, result, analytic, plans),
             *_collect_size_evidence(stored, result, analytic, plans),
         )
         if counted
@@ -128,7 +116,7 @@ def _compute_lower_bound(result: StoredResult, value: int) -> int:
 
 
 def _collect_evidence(
-    stored: StoredMeasurement, result: StoredResult, analytic: AnalyticAnswer
+    stored: StoredMeasurement, result: StoredResult, analytic: AnalyticAnswer, plans: PlanCache
 ) -> Iterator[Evidence]:
     """Yield evidence of each quantity that the device tells.
 
@@ -150,12 +138,11 @@ def _collect_evidence(
     yield make(
         measured=_read_instants(result, analytic),
         predicted={instant.name: instant.allocated_bytes for instant in predicted.instants},
-        spread=_compute_spread(predicted.allocated_interval, predicted.allocated_bytes),
+        spread=compute_spread(predicted.allocated_interval, predicted.allocated_bytes),
     )
     if analytic.request.device is not ProbeDevice.CUDA:
         return
-    yield from _collect_gpu_evidence(result, analytic, make)
-    yield from _collect_time_evidence(result, analytic, make)
+    yield from collect_gpu_evidence(result, analytic, plans, make)
 
 
 def _collect_size_evidence(
@@ -179,7 +166,7 @@ def _collect_size_evidence(
             measured=size.measured,
             predicted={instant.name: instant.allocated_bytes for instant in predicted.instants},
             transferable=result.transferable,
-            spread=_compute_spread(predicted.allocated_interval, predicted.allocated_bytes),
+            spread=compute_spread(predicted.allocated_interval, predicted.allocated_bytes),
             is_extra_size=True,
         )
 
@@ -227,72 +214,6 @@ def _read_instants(result: StoredResult, analytic: AnalyticAnswer) -> dict[str, 
     return {
         str(reading["name"]): _to_int(reading["allocated_bytes"]) for reading in result.instants
     }
-
-
-def _collect_gpu_evidence(
-    result: StoredResult, analytic: AnalyticAnswer, make: MakeEvidence
-) -> Iterator[Evidence]:
-    peaks, predicted = result.peaks, analytic.estimate
-    allocated, reserved = _to_int(peaks["allocated_bytes"]), peaks.get("reserved_bytes")
-    if reserved is None:
-        return
-    on_device = peaks.get("device_bytes") or peaks.get("device_total_used_bytes")
-    outside = None if on_device is None else _to_int(on_device) - _to_int(reserved)
-    usable = analytic.device.usable_bytes
-    # The allocated bytes have a correction of their own: what is learnt here is what is reserved
-    # beyond them.
-    yield make(
-        quantity=Quantity.RESERVED,
-        measured={ONLY_PART: _to_int(reserved)},
-        predicted={ONLY_PART: allocated + predicted.reserved_bytes - predicted.allocated_bytes},
-        spread=_compute_spread(predicted.reserved_interval, predicted.reserved_bytes),
-        at_capacity=_to_int(reserved) + (outside or 0) > usable - LARGE_SEGMENT_BYTES,
-    )
-    if outside is not None and outside > 0:
-        yield make(
-            quantity=Quantity.DEVICE,
-            measured={ONLY_PART: outside},
-            predicted={ONLY_PART: predicted.device_bytes - predicted.reserved_bytes},
-            spread=_compute_spread(
-                _compute_outside_interval(predicted),
-                predicted.device_bytes - predicted.reserved_bytes,
-            ),
-        )
-
-
-def _compute_outside_interval(predicted: Estimate) -> Interval:
-    device, reserved = predicted.device_interval, predicted.reserved_interval
-    return Interval(max(0, device.low - reserved.low), device.high - reserved.high)
-
-
-def _compute_spread(around: Interval, point: int) -> float:
-    """Return an interval's wider half as a share of its point."""
-    return max(around.high - point, point - around.low, 0) / max(point, 1)
-
-
-def _collect_time_evidence(
-    result: StoredResult, analytic: AnalyticAnswer, make: MakeEvidence
-) -> Iterator[Evidence]:
-    times, request = result.step_time_s, analytic.request
-    if times is None or analytic.device is ANY_DEVICE:
-        return
-    throughput = estimate_throughput(
-        analytic.architecture,
-        request.task.workload,
-        request.layout,
-        analytic.device,
-        analytic.estimate,
-        PlanCache().works,
-    )
-    median, p95 = float(str(times["median"])), float(str(times["p95"]))
-    if throughput is None or median <= 0:
-        return
-    yield make(
-        quantity=Quantity.STEP_TIME,
-        measured={ONLY_PART: round(median * 1e9)},
-        predicted={ONLY_PART: max(1, round(throughput.step_time_s * 1e9))},
-        noise=log(max(p95, median) / median) / _P95,
-    )
 
 
 def _to_int(value: object) -> int:

@@ -55,14 +55,15 @@ def build_document(header: Header, rows: Iterable[Row], *, source: str) -> dict[
         "date": header.date,
         "environment": header.environment,
         "measurements": [
-            _build_entry(row.case, row.measured, header, gpu=gpu)
+            build_entry(row.case, row.measured, header, gpu=gpu)
             for row in last.values()
             if row.measured is not None
         ],
     }
 
 
-def _build_entry(case: Case, measured: Measurement, header: Header, *, gpu: str) -> dict[str, Any]:
+def build_entry(case: Case, measured: Measurement, header: Header, *, gpu: str) -> dict[str, Any]:
+    """Build the entry of one measured case."""
     request = {
         "task": msgspec.to_builtins(case.task),
         "layout": msgspec.to_builtins(case.layout),

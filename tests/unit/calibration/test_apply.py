@@ -17,7 +17,13 @@ from service.calibration.apply import (
 from service.calibration.curve import Curve
 from service.calibration.derive import Bound, Calibration, Exact, LeaveOneOut
 from service.calibration.document import from_document, to_document
-from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredPoint, Quantity
+from service.calibration.evidence import (
+    EXACT_SHARE,
+    RESERVED_SPREAD,
+    SEGMENT_STEP_BYTES,
+    MeasuredPoint,
+    Quantity,
+)
 from service.calibration.pool import Group, Level, Pool
 from service.calibration.shrinkage import Mean
 from service.calibration.sift import RejectedMeasurement
@@ -156,17 +162,18 @@ def test_time_alone_leaves_the_bytes_as_they_are() -> None:
 
 
 def test_a_reserved_reading_may_differ_the_next_time() -> None:
-    """The same request reserves other bytes after another history, even where it was measured
-    itself.
+    """The same request reserves other bytes after another history, which nobody vouches for where
+    it was imported.
     """
-    measured = replace(of(Quantity.RESERVED), exact=(Exact(point=POINT, residuals={ONLY_PART: 5}),))
+    imported = Exact(point=POINT, residuals={ONLY_PART: 5}, claimed=True)
+    measured = replace(of(Quantity.RESERVED), exact=(imported,))
 
     assert correct_point(measured, POINT, calibration_id="id").reserved_error == RESERVED_SPREAD
 
 
 def test_reserved_bytes_of_a_measured_point_are_those_that_were_measured() -> None:
-    """Within the spread of repeated runs a reading is no proof of an error, yet nothing better is
-    known of its own point.
+    """A probe makes the history of its requests itself: its reading holds to a segment, and what it
+    is off by is so at other sizes too.
     """
     sample = replace(evidence(256, residual=BASE // 50), quantity=Quantity.RESERVED)
     sample = replace(sample, measured={ONLY_PART: BASE + BASE // 50}, predicted={ONLY_PART: BASE})
@@ -176,8 +183,11 @@ def test_reserved_bytes_of_a_measured_point_are_those_that_were_measured() -> No
         taught(sample), replace(sample.point, sequence_length=512), calibration_id="id"
     )
 
-    assert (found.reserved.fixed_bytes, found.reserved_error) == (BASE // 50, RESERVED_SPREAD)
-    assert elsewhere.reserved.fixed_bytes == 0
+    assert found.reserved.fixed_bytes == BASE // 50
+    assert found.reserved_error == pytest.approx(
+        SEGMENT_STEP_BYTES / (BASE + BASE // 50), abs=EXACT_SHARE
+    )
+    assert elsewhere.reserved.fixed_bytes == pytest.approx(BASE // 50, rel=0.02)
 
 
 @pytest.mark.parametrize("claimed", [True, False])

@@ -1,10 +1,9 @@
 """The page of what is modelled names everything that a request may name."""
 
 import re
-from typing import get_args
 
-from service.contract.schemas.workload import OptimizerName
 from service.estimator.model.families.registry import list_model_types
+from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Engine, Quantization
 from tests.unit.docs.pages import read_page
@@ -25,7 +24,7 @@ def test_every_word_of_a_workload_is_there() -> None:
     }
 
     assert {
-        *get_args(OptimizerName),
+        *OptimizerName,
         *POLICIES,
         *(engine.value for engine in Engine),
         *formats,

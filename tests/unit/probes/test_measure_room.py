@@ -10,6 +10,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
+from service.estimator.values.result import Detail
 from service.estimator.values.workload import TrainWorkload
 from service.jobs.contract import (
     FailureKind,
@@ -79,12 +80,16 @@ def planned(available_bytes: int) -> tuple[PlannedRun, ...]:
 
 
 def test_the_most_that_may_be_reserved_has_to_be_free() -> None:
-    """The upper end of the estimate's interval decides to the byte: with one less, fewer tokens are
+    """The upper end of the replay's interval decides to the byte: with one less, fewer tokens are
     run.
     """
     host = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
     high = estimate(
-        architecture_from_config(CONFIG), TRAIN, layout=Layout(), device=host
+        architecture_from_config(CONFIG),
+        TRAIN,
+        layout=Layout(),
+        device=host,
+        detail=Detail.REPLAYED,
     ).reserved_interval.high
 
     assert [run.sequence_length for run in planned(high)] == [256]

@@ -108,6 +108,26 @@ def test_full_depth_runs_the_whole_model() -> None:
     assert (len(plan.points), len(hurried.points)) == (3, 1)
 
 
+@pytest.mark.parametrize(
+    ("free_gib", "slow", "depths"), [(80, 1, [16]), (10, 1, [2, 3, 4]), (80, 2000, [2, 3])]
+)
+def test_a_gpu_runs_every_layer_that_fits_it_in_time(
+    free_gib: int, slow: int, depths: list[int]
+) -> None:
+    """What is reserved, the context and the time of the model are its own; slices stand in where
+    memory or time is short.
+    """
+    gpu = Host(
+        available_bytes=free_gib * GIB,
+        flops_per_second=5e14 / slow,
+        state_bytes_per_second=2e12,
+        reserves=True,
+        num_steps=6,
+    )
+
+    assert [point.num_layers for point in plan_of(question(), gpu).points] == depths
+
+
 def test_a_small_host_gets_shallower_slices() -> None:
     """Where three layers do not fit, one and two do."""
     plan = plan_of(question(), replace(BIG_HOST, available_bytes=4 * GIB))

@@ -141,13 +141,13 @@ def test_a_gpu_worker_registers_its_gpu() -> None:
 
 
 def test_a_mig_instance_is_no_whole_gpu() -> None:
-    """It has its own memory and its GPU's UUID, and jobs for the whole GPU are not its."""
+    """It has its own memory, its GPU's UUID and a slice's name; no job for a whole GPU is its."""
     instance = FakeGpu(uuid="MIG-a", name="NVIDIA H200 MIG 1g.18gb", total=17 * GIB)
     machine = FakeNvml(FakeGpu(uuid="GPU-1", instances=[instance]))
     (device,) = describe_worker(ProbeDevice.CUDA, nvml=machine, environ={}).devices
 
     assert (device["sku"], device["mig_parent_uuid"], device["memory_bytes"]) == (
-        None,
+        "H200-SXM5-141GB-MIG-1g.18gb",
         "GPU-1",
         17 * GIB,
     )

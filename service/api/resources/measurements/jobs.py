@@ -66,7 +66,8 @@ AnyRequest = Request[Any, Any, Any]
         summary="Ask for a probe.",
         description="With `dry_run` nothing is asked for and nothing stored: the answer is what a "
         "worker would run, and how "
-        "long that would take, or why it would refuse.",
+        "long that would take, or why it would refuse. A job that no living worker can run is "
+        "taken as well, and `warnings` say what to start.",
         body=MeasurementRequest,
         example=EXAMPLE,
         headers={"Idempotency-Key": IdempotencyKey},
@@ -123,7 +124,9 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
 def read(request: AnyRequest) -> ASGIApp:
     """Show a measurement."""
     deps = get_dependencies(request)
-    stored = measurements.read(deps.sessions, read_measurement_id(request))
+    stored = measurements.read(
+        deps.sessions, read_measurement_id(request), gone_after_s=deps.settings.lease_s
+    )
     if stored.status.is_terminal:
         deps.corrections.refresh()
     return json_response(build_measurement_answer(stored))

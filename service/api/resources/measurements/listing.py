@@ -18,7 +18,7 @@ from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
 from service.api.resources.measurements.shapes import build_measurement_answer
 from service.base.errors import InvalidRequestError
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.measurement_rows import MeasurementTable
 from service.contract.schemas.measurements import MeasurementPage, MeasurementQuery
@@ -145,7 +145,7 @@ def _build_filter(deps: Dependencies, query: MeasurementQuery) -> MeasurementFil
         raise InvalidRequestError(message, errors=[{"field": "error_at_least", "message": message}])
     return MeasurementFilter(
         model=name if spec is None else spec.name,
-        gpu=None if gpu is None else resolve_gpu(gpu).name,
+        gpu=None if gpu is None else resolve_device(gpu).name,
         family=get_or_none(query.family),
         task=get_or_none(query.task),
         source=get_or_none(query.source),

@@ -18,8 +18,10 @@ from service.contract.schemas.measurements import (
 from service.contract.to_answer.measurement_questions import build_question
 from service.contract.to_answer.timestamps import format_optional_timestamp, format_timestamp
 from service.jobs.contract import Planned, ProbeDevice, ProbeFailure
+from service.jobs.states import Status
 from service.usecases.jobs.dry_runs import DryRun
 from service.usecases.jobs.outcomes import make_refusal_problem
+from service.usecases.jobs.waiting import get_reason
 from service.usecases.stored import StoredMeasurement, StoredResult
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -59,6 +61,7 @@ def build_measurement_answer(stored: StoredMeasurement) -> MeasurementAnswer:
         request=stored.request,
         question=build_question(stored.request),
         problem=stored.error,
+        warnings=_list_warnings(stored),
         artifacts=[
             ArtifactAnswer(
                 name=artifact.name,
@@ -70,6 +73,12 @@ def build_measurement_answer(stored: StoredMeasurement) -> MeasurementAnswer:
         ],
         **({} if stored.result is None else _render_result(stored.result)),
     )
+
+
+def _list_warnings(stored: StoredMeasurement) -> tuple[str, ...]:
+    """Return what a queued job waits for, and what to start."""
+    reason = get_reason(stored.phase) if stored.status is Status.QUEUED else None
+    return () if reason is None else (reason,)
 
 
 def build_dry_run_answer(dry_run: DryRun) -> DryRunAnswer:

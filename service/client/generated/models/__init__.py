@@ -8,6 +8,7 @@ from .alternative_answer import AlternativeAnswer
 from .artifact_answer import ArtifactAnswer
 from .artifact_name import ArtifactName
 from .attention import Attention
+from .bases_answer import BasesAnswer
 from .basis import Basis
 from .batch_answer import BatchAnswer
 from .batch_answer_items_item_type_1 import BatchAnswerItemsItemType1
@@ -71,7 +72,6 @@ from .held_answer import HeldAnswer
 from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
-from .how_many_optimizer import HowManyOptimizer
 from .how_many_precision import HowManyPrecision
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
@@ -147,6 +147,7 @@ from .not_today_answer_status import NotTodayAnswerStatus
 from .objective import Objective
 from .offload_request import OffloadRequest
 from .offload_target import OffloadTarget
+from .optimizer_name import OptimizerName
 from .parameters_answer import ParametersAnswer
 from .parameters_answer_by_module import ParametersAnswerByModule
 from .pareto_answer import ParetoAnswer
@@ -209,16 +210,15 @@ from .stage_answer import StageAnswer
 from .status import Status
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
-from .train_ceiling_optimizer import TrainCeilingOptimizer
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
 from .train_ceiling_task import TrainCeilingTask
 from .train_request import TrainRequest
-from .train_request_optimizer import TrainRequestOptimizer
 from .train_request_precision_type_0 import TrainRequestPrecisionType0
 from .train_request_task import TrainRequestTask
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
+from .worker_answer_observed_type_0 import WorkerAnswerObservedType0
 from .worker_answer_versions import WorkerAnswerVersions
 from .worker_page import WorkerPage
 from .worst_rank_answer import WorstRankAnswer
@@ -232,6 +232,7 @@ __all__ = (
     "ArtifactAnswer",
     "ArtifactName",
     "Attention",
+    "BasesAnswer",
     "Basis",
     "BatchAnswer",
     "BatchAnswerItemsItemType1",
@@ -295,7 +296,6 @@ __all__ = (
     "HowManyAnswer",
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
-    "HowManyOptimizer",
     "HowManyPrecision",
     "ImportAnswer",
     "ImportEnvironment",
@@ -371,6 +371,7 @@ __all__ = (
     "Objective",
     "OffloadRequest",
     "OffloadTarget",
+    "OptimizerName",
     "ParametersAnswer",
     "ParametersAnswerByModule",
     "ParetoAnswer",
@@ -433,16 +434,15 @@ __all__ = (
     "Status",
     "ThroughputAnswer",
     "TrainCeiling",
-    "TrainCeilingOptimizer",
     "TrainCeilingPrecisionType0",
     "TrainCeilingTask",
     "TrainRequest",
-    "TrainRequestOptimizer",
     "TrainRequestPrecisionType0",
     "TrainRequestTask",
     "VersionAnswer",
     "WorkerAnswer",
     "WorkerAnswerDevicesItem",
+    "WorkerAnswerObservedType0",
     "WorkerAnswerVersions",
     "WorkerPage",
     "WorstRankAnswer",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -15,11 +15,12 @@ T = TypeVar("T", bound="ClassAnswer")
 
 @_attrs_define
 class ClassAnswer:
-    """One kind of run and quantity.
+    """One kind of run and quantity on one GPU.
 
     Attributes:
         kind (str):
         quantity (str):
+        gpu (None | str): What measured; null where it was no GPU, or an unknown one.
         count (int):
         before (ErrorAnswer): Relative errors: answer / measured - 1.
         after (ErrorAnswer): Relative errors: answer / measured - 1.
@@ -27,6 +28,7 @@ class ClassAnswer:
 
     kind: str
     quantity: str
+    gpu: None | str
     count: int
     before: ErrorAnswer
     after: ErrorAnswer
@@ -36,6 +38,9 @@ class ClassAnswer:
         kind = self.kind
 
         quantity = self.quantity
+
+        gpu: None | str
+        gpu = self.gpu
 
         count = self.count
 
@@ -49,6 +54,7 @@ class ClassAnswer:
             {
                 "kind": kind,
                 "quantity": quantity,
+                "gpu": gpu,
                 "count": count,
                 "before": before,
                 "after": after,
@@ -66,6 +72,13 @@ class ClassAnswer:
 
         quantity = d.pop("quantity")
 
+        def _parse_gpu(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        gpu = _parse_gpu(d.pop("gpu"))
+
         count = d.pop("count")
 
         before = ErrorAnswer.from_dict(d.pop("before"))
@@ -75,6 +88,7 @@ class ClassAnswer:
         class_answer = cls(
             kind=kind,
             quantity=quantity,
+            gpu=gpu,
             count=count,
             before=before,
             after=after,

@@ -7,6 +7,7 @@ from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
 if TYPE_CHECKING:
+    from ..models.bases_answer import BasesAnswer
     from ..models.checkpoint_answer import CheckpointAnswer
     from ..models.per_gpu_answer import PerGpuAnswer
     from ..models.remedy_answer import RemedyAnswer
@@ -24,7 +25,9 @@ class FitAnswer:
 
     Attributes:
         verdict (str): `fits`, `tight` or `does_not_fit`.
-        basis (str): `analytic`, `calibrated` or `measured`.
+        basis (str): `analytic`, `calibrated` or `measured`: of the allocated bytes.
+        bases (BasesAnswer): What each quantity rests on: `analytic`, `calibrated` by measurements like it, or
+            `measured` itself.
         num_gpus (int):
         per_gpu (PerGpuAnswer): Memory of the worst rank.
         capacity_bytes (int): NVML's total.
@@ -48,6 +51,7 @@ class FitAnswer:
 
     verdict: str
     basis: str
+    bases: BasesAnswer
     num_gpus: int
     per_gpu: PerGpuAnswer
     capacity_bytes: int
@@ -76,6 +80,8 @@ class FitAnswer:
         verdict = self.verdict
 
         basis = self.basis
+
+        bases = self.bases.to_dict()
 
         num_gpus = self.num_gpus
 
@@ -138,6 +144,7 @@ class FitAnswer:
             {
                 "verdict": verdict,
                 "basis": basis,
+                "bases": bases,
                 "num_gpus": num_gpus,
                 "per_gpu": per_gpu,
                 "capacity_bytes": capacity_bytes,
@@ -163,6 +170,7 @@ class FitAnswer:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.bases_answer import BasesAnswer  # noqa: PLC0415
         from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
         from ..models.per_gpu_answer import PerGpuAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
@@ -174,6 +182,8 @@ class FitAnswer:
         verdict = d.pop("verdict")
 
         basis = d.pop("basis")
+
+        bases = BasesAnswer.from_dict(d.pop("bases"))
 
         num_gpus = d.pop("num_gpus")
 
@@ -268,6 +278,7 @@ class FitAnswer:
         fit_answer = cls(
             verdict=verdict,
             basis=basis,
+            bases=bases,
             num_gpus=num_gpus,
             per_gpu=per_gpu,
             capacity_bytes=capacity_bytes,

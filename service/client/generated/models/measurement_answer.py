@@ -53,6 +53,8 @@ class MeasurementAnswer:
         question (MeasurementAnswerQuestionType0 | None): The same as a body of POST /v1/measurements, which asks it
             again; null if it is outdated.
         problem (MeasurementAnswerProblemType0 | None): Why it failed, as a problem document.
+        warnings (list[str] | Unset): Of a queued one that no living worker can run: what it waits for, and what to
+            start.
         environment (MeasurementAnswerEnvironmentType0 | None | Unset):
         peaks (MeasurementAnswerPeaksType0 | None | Unset): The highest readings, for the model that was asked.
         instants (list[MeasurementAnswerInstantsItem] | Unset):
@@ -88,6 +90,7 @@ class MeasurementAnswer:
     request: MeasurementAnswerRequest
     question: MeasurementAnswerQuestionType0 | None
     problem: MeasurementAnswerProblemType0 | None
+    warnings: list[str] | Unset = UNSET
     environment: MeasurementAnswerEnvironmentType0 | None | Unset = UNSET
     peaks: MeasurementAnswerPeaksType0 | None | Unset = UNSET
     instants: list[MeasurementAnswerInstantsItem] | Unset = UNSET
@@ -163,6 +166,10 @@ class MeasurementAnswer:
             problem = self.problem.to_dict()
         else:
             problem = self.problem
+
+        warnings: list[str] | Unset = UNSET
+        if not isinstance(self.warnings, Unset):
+            warnings = self.warnings
 
         environment: dict[str, Any] | None | Unset
         if isinstance(self.environment, Unset):
@@ -277,6 +284,8 @@ class MeasurementAnswer:
                 "problem": problem,
             }
         )
+        if warnings is not UNSET:
+            field_dict["warnings"] = warnings
         if environment is not UNSET:
             field_dict["environment"] = environment
         if peaks is not UNSET:
@@ -419,6 +428,8 @@ class MeasurementAnswer:
             return cast(MeasurementAnswerProblemType0 | None, data)
 
         problem = _parse_problem(d.pop("problem"))
+
+        warnings = cast(list[str], d.pop("warnings", UNSET))
 
         def _parse_environment(data: object) -> MeasurementAnswerEnvironmentType0 | None | Unset:
             if data is None:
@@ -582,6 +593,7 @@ class MeasurementAnswer:
             request=request,
             question=question,
             problem=problem,
+            warnings=warnings,
             environment=environment,
             peaks=peaks,
             instants=instants,

@@ -27,7 +27,7 @@ class MeasurementRequest:
     Attributes:
         model (InlineModel | str): Stored or catalogue name, or an inline model.
         workload (ServeRequest | TrainRequest): What runs.
-        device (ProbeDevice): Device of a probe: a CPU, fake tensors, or a GPU.
+        device (ProbeDevice | Unset): Device of a probe: a CPU, fake tensors, or a GPU.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
         gpu (str | Unset): Name or alias of a GPU of the catalogue.
@@ -44,7 +44,7 @@ class MeasurementRequest:
 
     model: InlineModel | str
     workload: ServeRequest | TrainRequest
-    device: ProbeDevice
+    device: ProbeDevice | Unset = UNSET
     layout: LayoutRequest | Unset = UNSET
     gpu: str | Unset = UNSET
     priority: Priority | Unset = UNSET
@@ -69,7 +69,9 @@ class MeasurementRequest:
         else:
             workload = self.workload.to_dict()
 
-        device: str = self.device
+        device: str | Unset = UNSET
+        if not isinstance(self.device, Unset):
+            device = self.device
 
         layout: dict[str, Any] | Unset = UNSET
         if not isinstance(self.layout, Unset):
@@ -100,9 +102,10 @@ class MeasurementRequest:
             {
                 "model": model,
                 "workload": workload,
-                "device": device,
             }
         )
+        if device is not UNSET:
+            field_dict["device"] = device
         if layout is not UNSET:
             field_dict["layout"] = layout
         if gpu is not UNSET:
@@ -159,7 +162,12 @@ class MeasurementRequest:
 
         workload = _parse_workload(d.pop("workload"))
 
-        device = check_probe_device(d.pop("device"))
+        _device = d.pop("device", UNSET)
+        device: ProbeDevice | Unset
+        if isinstance(_device, Unset):
+            device = UNSET
+        else:
+            device = check_probe_device(_device)
 
         _layout = d.pop("layout", UNSET)
         layout: LayoutRequest | Unset

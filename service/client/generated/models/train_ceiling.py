@@ -11,7 +11,7 @@ from ..models.checkpointing import Checkpointing, check_checkpointing
 from ..models.framework import Framework, check_framework
 from ..models.loss import Loss, check_loss
 from ..models.method import Method, check_method
-from ..models.train_ceiling_optimizer import TrainCeilingOptimizer, check_train_ceiling_optimizer
+from ..models.optimizer_name import OptimizerName, check_optimizer_name
 from ..models.train_ceiling_precision_type_0 import TrainCeilingPrecisionType0, check_train_ceiling_precision_type_0
 from ..models.train_ceiling_task import TrainCeilingTask, check_train_ceiling_task
 from ..types import UNSET, Unset
@@ -40,7 +40,9 @@ class TrainCeiling:
         framework_version (str | Unset): Version of the framework.
         method (Method | Unset): Training method, which decides the trained parameters.
         precision (PrecisionRequest | TrainCeilingPrecisionType0 | Unset): A named policy or single formats.
-        optimizer (TrainCeilingOptimizer | Unset): The optimizer.
+        optimizer (OptimizerName | Unset): Optimizer by its library and the format of its states.
+
+            A name of transformers' ``OptimizerNames`` is read as the member that it means.
         activation_checkpointing (Checkpointing | SelectiveRequest | Unset): What backward computes again.
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
@@ -75,7 +77,7 @@ class TrainCeiling:
     framework_version: str | Unset = UNSET
     method: Method | Unset = UNSET
     precision: PrecisionRequest | TrainCeilingPrecisionType0 | Unset = UNSET
-    optimizer: TrainCeilingOptimizer | Unset = UNSET
+    optimizer: OptimizerName | Unset = UNSET
     activation_checkpointing: Checkpointing | SelectiveRequest | Unset = UNSET
     attention: Attention | Unset = UNSET
     loss: Loss | Unset = UNSET
@@ -322,11 +324,11 @@ class TrainCeiling:
         precision = _parse_precision(d.pop("precision", UNSET))
 
         _optimizer = d.pop("optimizer", UNSET)
-        optimizer: TrainCeilingOptimizer | Unset
+        optimizer: OptimizerName | Unset
         if isinstance(_optimizer, Unset):
             optimizer = UNSET
         else:
-            optimizer = check_train_ceiling_optimizer(_optimizer)
+            optimizer = check_optimizer_name(_optimizer)
 
         def _parse_activation_checkpointing(data: object) -> Checkpointing | SelectiveRequest | Unset:
             if isinstance(data, Unset):

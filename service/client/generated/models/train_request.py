@@ -11,7 +11,7 @@ from ..models.checkpointing import Checkpointing, check_checkpointing
 from ..models.framework import Framework, check_framework
 from ..models.loss import Loss, check_loss
 from ..models.method import Method, check_method
-from ..models.train_request_optimizer import TrainRequestOptimizer, check_train_request_optimizer
+from ..models.optimizer_name import OptimizerName, check_optimizer_name
 from ..models.train_request_precision_type_0 import TrainRequestPrecisionType0, check_train_request_precision_type_0
 from ..models.train_request_task import TrainRequestTask, check_train_request_task
 from ..types import UNSET, Unset
@@ -40,7 +40,9 @@ class TrainRequest:
         framework_version (str | Unset): Version of the framework.
         method (Method | Unset): Training method, which decides the trained parameters.
         precision (PrecisionRequest | TrainRequestPrecisionType0 | Unset): A named policy or single formats.
-        optimizer (TrainRequestOptimizer | Unset): The optimizer.
+        optimizer (OptimizerName | Unset): Optimizer by its library and the format of its states.
+
+            A name of transformers' ``OptimizerNames`` is read as the member that it means.
         activation_checkpointing (Checkpointing | SelectiveRequest | Unset): What backward computes again.
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
@@ -75,7 +77,7 @@ class TrainRequest:
     framework_version: str | Unset = UNSET
     method: Method | Unset = UNSET
     precision: PrecisionRequest | TrainRequestPrecisionType0 | Unset = UNSET
-    optimizer: TrainRequestOptimizer | Unset = UNSET
+    optimizer: OptimizerName | Unset = UNSET
     activation_checkpointing: Checkpointing | SelectiveRequest | Unset = UNSET
     attention: Attention | Unset = UNSET
     loss: Loss | Unset = UNSET
@@ -321,11 +323,11 @@ class TrainRequest:
         precision = _parse_precision(d.pop("precision", UNSET))
 
         _optimizer = d.pop("optimizer", UNSET)
-        optimizer: TrainRequestOptimizer | Unset
+        optimizer: OptimizerName | Unset
         if isinstance(_optimizer, Unset):
             optimizer = UNSET
         else:
-            optimizer = check_train_request_optimizer(_optimizer)
+            optimizer = check_optimizer_name(_optimizer)
 
         def _parse_activation_checkpointing(data: object) -> Checkpointing | SelectiveRequest | Unset:
             if isinstance(data, Unset):

@@ -8,6 +8,7 @@ from attrs import field as _attrs_field
 
 if TYPE_CHECKING:
     from ..models.worker_answer_devices_item import WorkerAnswerDevicesItem
+    from ..models.worker_answer_observed_type_0 import WorkerAnswerObservedType0
     from ..models.worker_answer_versions import WorkerAnswerVersions
 
 
@@ -23,7 +24,10 @@ class WorkerAnswer:
         host (str):
         pid (int):
         state (str): `idle`, `busy`, `stopped` or `gone`.
-        devices (list[WorkerAnswerDevicesItem]):
+        devices (list[WorkerAnswerDevicesItem]): What it measures on. Of a GPU `sku` is the catalogue's name, and
+            `mig_parent_uuid` names the GPU of a slice.
+        observed (None | WorkerAnswerObservedType0): `used_bytes` and `foreign_processes` of its GPU when it was last
+            idle: what others hold there. Null without a GPU.
         versions (WorkerAnswerVersions):
         current_job (None | str):
         started_at (str):
@@ -35,6 +39,7 @@ class WorkerAnswer:
     pid: int
     state: str
     devices: list[WorkerAnswerDevicesItem]
+    observed: None | WorkerAnswerObservedType0
     versions: WorkerAnswerVersions
     current_job: None | str
     started_at: str
@@ -42,6 +47,8 @@ class WorkerAnswer:
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        from ..models.worker_answer_observed_type_0 import WorkerAnswerObservedType0  # noqa: PLC0415
+
         name = self.name
 
         host = self.host
@@ -54,6 +61,12 @@ class WorkerAnswer:
         for devices_item_data in self.devices:
             devices_item = devices_item_data.to_dict()
             devices.append(devices_item)
+
+        observed: dict[str, Any] | None
+        if isinstance(self.observed, WorkerAnswerObservedType0):
+            observed = self.observed.to_dict()
+        else:
+            observed = self.observed
 
         versions = self.versions.to_dict()
 
@@ -73,6 +86,7 @@ class WorkerAnswer:
                 "pid": pid,
                 "state": state,
                 "devices": devices,
+                "observed": observed,
                 "versions": versions,
                 "current_job": current_job,
                 "started_at": started_at,
@@ -85,6 +99,7 @@ class WorkerAnswer:
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.worker_answer_devices_item import WorkerAnswerDevicesItem  # noqa: PLC0415
+        from ..models.worker_answer_observed_type_0 import WorkerAnswerObservedType0  # noqa: PLC0415
         from ..models.worker_answer_versions import WorkerAnswerVersions  # noqa: PLC0415
 
         d = dict(src_dict)
@@ -102,6 +117,21 @@ class WorkerAnswer:
             devices_item = WorkerAnswerDevicesItem.from_dict(devices_item_data)
 
             devices.append(devices_item)
+
+        def _parse_observed(data: object) -> None | WorkerAnswerObservedType0:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                observed_type_0 = WorkerAnswerObservedType0.from_dict(data)
+
+                return observed_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | WorkerAnswerObservedType0, data)
+
+        observed = _parse_observed(d.pop("observed"))
 
         versions = WorkerAnswerVersions.from_dict(d.pop("versions"))
 
@@ -122,6 +152,7 @@ class WorkerAnswer:
             pid=pid,
             state=state,
             devices=devices,
+            observed=observed,
             versions=versions,
             current_job=current_job,
             started_at=started_at,

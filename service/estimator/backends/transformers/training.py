@@ -14,6 +14,7 @@ from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
+from service.estimator.memory.optimizers.tensors import TABLE
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.memory.setup import TrainSetup, resolve_setup
@@ -36,6 +37,7 @@ from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORM
 from service.estimator.tape import sizes
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
+from service.estimator.values.units import format_bytes
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
@@ -181,7 +183,7 @@ def explain_training(
         host_memory_bytes=layout.host_memory_bytes,
         nvme_bytes_per_node=static_memory.nvme_bytes * job.ranks_per_node,
         nvme_bytes=layout.nvme_bytes,
-        warnings=(*_list_warnings(setup), *notes.warnings),
+        warnings=(*_list_warnings(static_memory), *notes.warnings),
     )
 
 
@@ -205,12 +207,26 @@ def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:
     )
 
 
-def _list_warnings(setup: TrainSetup) -> tuple[str, ...]:
+def _list_warnings(static_memory: StaticMemory) -> tuple[str, ...]:
+    setup, managed_bytes = static_memory.setup, static_memory.states.managed_states
     workload, layout, warnings = setup.workload, setup.layout, []
     if layout.zero_stage and layout.shards == 1:
         warnings.append(f"zero_stage {layout.zero_stage} has no effect on one data-parallel rank")
     if workload.gradient_clipping:
         warnings.append(
             "gradient_clipping adds nothing to the peak: its norms are a few bytes per tensor"
+        )
+    if managed_bytes:
+        warnings.append(
+            f"{format_bytes(managed_bytes)} of {workload.optimizer} states are in managed memory: "
+            "the GPU holds them while it has room, and nvidia-smi counts them for the whole GPU, "
+            "not for the process"
+        )
+    if setup.optimizer.fp32_tables and any(
+        weight.kind == TABLE for weight, _ in setup.trained.weights
+    ):
+        warnings.append(
+            "embeddings have 32-bit states, as HF's Trainer registers them: a loop of one's own, "
+            "which says keeps_logits, has 8-bit ones"
         )
     return tuple(warnings)

@@ -13,6 +13,7 @@ from service.estimator.memory.allocator.caching_allocator import (
     CancelCheck,
     make_allocator,
 )
+from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.tape.sizes import Size
@@ -28,14 +29,14 @@ it.
 class JobTensors:
     """Bytes of every tensor outside of the passes, in order.
 
-    The order is that in which they are made. ``temporaries`` are made and dropped list by list at
-    the step; ``gradient_bytes`` prices an element of a gradient shard.
+    The order is that in which they are made. ``step`` has what the optimizer makes and drops at its
+    step; ``gradient_bytes`` prices an element of a gradient shard.
     """
 
     loaded: tuple[int, ...]
     states: tuple[int, ...]
     main_gradients: tuple[int, ...]
-    temporaries: tuple[tuple[int, ...], ...]
+    step: StepEvents
     gradient_bytes: int
     gradient_shards: int
     backward: tuple[int, ...] = ()
@@ -72,6 +73,7 @@ def replay(
     """
     allocator = make_allocator(kind)
     allocator.allocate_all(tensors.loaded)
+    temporaries = [-(-size // BLOCK_BYTES) for size in tensors.step.sizes]
     priced = [_count_blocks(events, tensors, values) for events in passes]
     for step in range(STEPS):
         gradients: list[Block] = []
@@ -82,8 +84,7 @@ def replay(
         main = allocator.allocate_all(tensors.main_gradients)
         if step == 0:
             allocator.allocate_all(tensors.states)
-        for group in tensors.temporaries:
-            allocator.free_all(allocator.allocate_all(group))
+        allocator.run(tensors.step.order, temporaries, check)
         if step + 1 < STEPS:  # what is freed last of all changes no peak
             allocator.free_all(main)
             allocator.free_all(gradients)

@@ -4,11 +4,12 @@ They are weights, states and temporaries, each in the order it is made.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 from service.estimator.memory.allocator.replay import JobTensors
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS, Buckets
-from service.estimator.memory.optimizers.table import STEP_COUNT_BYTES, Optimizer, get_optimizer
+from service.estimator.memory.optimizers.events import StepEvents, unroll
+from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
+from service.estimator.memory.optimizers.table import resolve_optimizer
 from service.estimator.memory.optimizers.tensors import TrainedTensor, list_tensors, split_rows
 from service.estimator.memory.states import TrainStates, group_stepped_tensors, list_local_tensors
 from service.estimator.memory.trained import Shards, TrainedParameters
@@ -20,10 +21,6 @@ FIRST_BUCKET_BYTES, BUCKET_BYTES = 2**20, 25 * 2**20
 """Gradients that DDP reduces together: fewer at first, so that the first reduction starts early
 (torch 2.13 ``reducer.hpp``, ``kDefaultFirstBucketBytes``, and ``nn/parallel/distributed.py``,
 ``_DEFAULT_BUCKET_CAP_MB``).
-"""
-DEFAULT_STATES = 2
-"""Tensors into which the states of one tensor are divided where an optimizer looks at each: two
-moments.
 """
 
 
@@ -39,14 +36,16 @@ def list_training_tensors(
 
     Every part adds up to the bytes of it in ``states`` and ``buckets``.
     """
-    shards, optimizer = Shards.from_layout(layout), get_optimizer(workload.optimizer)
+    shards, optimizer = Shards.from_layout(layout), resolve_optimizer(workload)
+    width = trained.optimizer_dtype.bytes_per_element
     base = _split_local(list_tensors(model.counts.tensors), layout, shards.weights)
     adapters = (
         _split_local(list_tensors(trained.weights), layout, shards.weights)
         if workload.method is not Method.FULL
         else ()
     )
-    stepped = _list_numels(list_local_tensors(trained, layout, shards.optimizer))
+    tensors = list_local_tensors(trained, layout, shards.optimizer)
+    stepped = _list_numels(tensors)
     return JobTensors(
         loaded=(
             *split_bytes(states.weights, _list_numels(base)),
@@ -61,23 +60,21 @@ def list_training_tensors(
             ),
         ),
         backward=(buckets.backward,) if buckets.backward else (),
-        states=tuple(_iter_states(optimizer, states.optimizer_states, stepped)),
+        states=tuple(_iter_states(optimizer, states.optimizer_states, tensors, width)),
         main_gradients=tuple(split_bytes(states.step_main_gradients, stepped)),
-        temporaries=tuple(
-            _iter_temporaries(
-                optimizer,
-                states.step_temporaries,
-                _select_largest(group_stepped_tensors(trained, layout)),
-            ),
+        step=_list_step_events(
+            optimizer,
+            states.step_temporaries,
+            max(group_stepped_tensors(trained, layout), key=_count_elements),
+            width,
         ),
         gradient_bytes=trained.grad_dtype.bytes_per_element,
         gradient_shards=shards.gradients,
     )
 
 
-def _select_largest(groups: Iterable[Iterable[TrainedTensor]]) -> list[int]:
-    """Return the elements of every tensor of the largest group."""
-    return max(map(_list_numels, groups), key=sum)
+def _count_elements(tensors: Sequence[TrainedTensor]) -> int:
+    return sum(tensor.numel * tensor.count for tensor in tensors)
 
 
 def _iter_resident_buckets(
@@ -116,41 +113,41 @@ def _split_local(
 
 
 def _list_numels(tensors: Iterable[TrainedTensor]) -> list[int]:
-    """Return the elements of every tensor.
-
-    Equal numbers that stand together are one kind of layer, made layer by layer.
-    """
-    numels: list[int] = []
-    for count, members in groupby(tensors, key=lambda tensor: tensor.count):
-        numels += [tensor.numel for tensor in members] * count
-    return numels
+    """Return the elements of every tensor, layer by layer."""
+    return [tensor.numel for tensor in unroll(tuple(tensors))]
 
 
-def _iter_states(optimizer: Optimizer, total: int, stepped: Sequence[int]) -> Iterator[int]:
+def _iter_states(
+    optimizer: Optimizer, total: int, tensors: Sequence[TrainedTensor], width: int
+) -> Iterator[int]:
     """Yield the bytes of the states tensor by tensor.
 
-    The step count comes with it where that is on the device.
+    The step count comes before them where that is on the device.
     """
-    states_per_tensor = optimizer.num_states if optimizer.num_states is not None else DEFAULT_STATES
+    if optimizer.num_states is None:
+        if total:
+            yield optimizer.shared_bytes
+            for tensor in unroll(tensors):
+                yield from optimizer.states(tensor, width).device
+        return
     count = STEP_COUNT_BYTES if optimizer.step_counts_on_device else 0
-    for size in split_bytes(total, stepped):
+    for size in split_bytes(total, _list_numels(tensors)):
         yield count
-        yield from [size // states_per_tensor] * states_per_tensor
+        yield from [size // optimizer.num_states] * optimizer.num_states
 
 
-def _iter_temporaries(
-    optimizer: Optimizer, total: int, stepped: Sequence[int]
-) -> Iterator[tuple[int, ...]]:
-    """Yield the lists of temporaries that the step makes.
+def _list_step_events(
+    optimizer: Optimizer, total: int, tensors: Sequence[TrainedTensor], width: int
+) -> StepEvents:
+    """Return what the step allocates and frees.
 
-    They are those of all tensors at once for foreach, else the bytes that one tensor needs, in two.
+    Lists of all tensors may be those of a part: ``total`` has their bytes.
     """
-    if optimizer.per_element_temporaries is not None:
-        yield tuple(
-            split_bytes(
-                total,
-                [numel for numel in stepped for _ in range(optimizer.per_element_temporaries)],
-            ),
-        )
-    else:
-        yield (total // 2, total - total // 2)
+    lists = optimizer.per_element_temporaries
+    if not total:
+        return StepEvents()
+    if lists is None:
+        return optimizer.list_events(tensors, width)
+    sizes = tuple(split_bytes(total, _list_numels(tensors) * lists))
+    places = range(len(sizes))
+    return StepEvents(sizes=sizes, order=(*places, *[~place for place in places]))

@@ -110,6 +110,7 @@ def assemble(
         calibration=evidence.calibration if evidence is not None else None,
         calibration_level=evidence.level if evidence is not None else "none",
         num_measurements=evidence.num_measurements if evidence is not None else 0,
+        bases=corrections.bases if corrections is not None else {},
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
     )
 

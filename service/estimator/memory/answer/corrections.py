@@ -11,6 +11,8 @@ from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.corrections import NO_CORRECTION, Corrections, check_plausible
 from service.estimator.values.result import Interval, Throughput
 
+CALIBRATED, MEASURED = "calibrated", "measured"
+
 
 def correct_slack(
     slack: Overhead, allocated_bytes: int, corrections: Corrections | None
@@ -105,12 +107,15 @@ def apply_measured_error(
     )
 
 
-def correct_throughput(throughput: Throughput | None, ratio: float) -> Throughput | None:
+def correct_throughput(
+    throughput: Throughput | None, ratio: float, basis: str = CALIBRATED
+) -> Throughput | None:
     """Return the step's throughput scaled by a measured ratio.
 
-    ``ratio`` is measured over analytic time of steps like it.
+    ``ratio`` is measured over analytic time of steps like it, ``basis`` says whether of this very
+    one.
     """
-    if throughput is None or ratio == 1.0:
+    if throughput is None or (ratio == 1.0 and basis != MEASURED):
         return throughput
     hours = throughput.hours_for_tokens
     return replace(
@@ -120,7 +125,7 @@ def correct_throughput(throughput: Throughput | None, ratio: float) -> Throughpu
         tokens_per_second_per_gpu=throughput.tokens_per_second_per_gpu / ratio,
         mfu=throughput.mfu / ratio,
         hours_for_tokens=None if hours is None else hours * ratio,
-        basis="calibrated",
+        basis=basis,
     )
 
 

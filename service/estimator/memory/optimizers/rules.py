@@ -1,18 +1,29 @@
-"""Byte rules of optimizer states and of step temporaries.
+"""Rules of optimizer states, and of step temporaries as closed formulas.
 
 A rule of states takes one tensor and the bytes per element of the weights that are stepped (the
-master copy where there is one). A rule of temporaries takes all tensors of a rank in order, since
-some hold those of the tensor before.
+master copy where there is one). A rule of temporaries takes all tensors of a rank in order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from service.estimator.memory.optimizers.steps import count_factors, is_vector
 from service.estimator.memory.optimizers.tensors import TrainedTensor
 from service.estimator.values.units import ceil_div
 
-StateRule = Callable[[TrainedTensor, int], int]
+
+class TensorStates(NamedTuple):
+    """Bytes of every state of one tensor.
+
+    They are in the order in which they are made; ``managed`` ones lie in managed memory, beside
+    the allocator.
+    """
+
+    device: tuple[int, ...] = ()
+    managed: tuple[int, ...] = ()
+
+
+StateRule = Callable[[TrainedTensor, int], TensorStates]
 StepRule = Callable[[Sequence[TrainedTensor], int], int]
 
 FP32 = 4
@@ -32,148 +43,119 @@ LOW_RANK = 128
 """
 
 
-def compute_elementwise(tensor: TrainedTensor, width: int, *, num_states: int) -> int:
-    """Return the bytes of states of the tensor's own shape.
+def list_elementwise(tensor: TrainedTensor, width: int, *, num_states: int) -> TensorStates:
+    """Return states of the tensor's own shape.
 
     They have the dtype of the weights (torch.optim 2.13, ``zeros_like``).
     """
-    return tensor.numel * num_states * width
+    return TensorStates((tensor.numel * width,) * num_states)
 
 
-def compute_elementwise_fp32(tensor: TrainedTensor, _: int, *, num_states: int) -> int:
-    """Return the bytes of fp32 states of the tensor's own shape.
+def list_compensated(tensor: TrainedTensor, width: int) -> TensorStates:
+    """Return StableAdamW's states.
 
-    The dtype of the weights does not matter (bitsandbytes' 32-bit optimizers).
+    They are two moments, and beside 16-bit weights the compensation of Kahan's sum; a squared
+    epsilon, and a byte and an fp32 mean for its Triton kernel (torch-optimi 0.3 ``stableadamw.py``,
+    ``_init_state``).
     """
-    return tensor.numel * num_states * FP32
+    moments, epsilon = (tensor.numel * width,) * 2, width
+    compensation = 1 if width == FP32 else tensor.numel * width
+    return TensorStates((*moments, epsilon, compensation, FP32))
 
 
-def compute_blockwise_8bit(tensor: TrainedTensor, _: int, *, num_states: int) -> int:
-    """Return the bytes of 8-bit states with an absmax per block.
+def list_bitsandbytes(
+    tensor: TrainedTensor,
+    _: int,
+    *,
+    states: tuple[int, ...],
+    bits: int,
+    paged: bool = False,
+    fp32_tables: bool = False,
+) -> TensorStates:
+    """Return bitsandbytes' states (0.50 ``optim/optimizer.py``, ``init_state``).
 
-    States are fp32 below 4096 elements (bitsandbytes).
+    ``states`` has one number per state: how often it holds the tensor. They are fp32, or ``bits`` 8
+    with an fp32 absmax per block from 4096 elements on; ``fp32_tables``: but for embeddings.
     """
-    if tensor.numel < BITSANDBYTES_MIN_ELEMENTS:
-        return tensor.numel * num_states * FP32
-    return num_states * (tensor.numel + ceil_div(tensor.numel, BITSANDBYTES_BLOCK) * FP32)
+    keeps_fp32 = (
+        bits != 8  # noqa: PLR2004 - bits
+        or tensor.numel < BITSANDBYTES_MIN_ELEMENTS
+        or (fp32_tables and tensor.is_table)
+    )
+    buffers = tuple(tensor.numel * times * (FP32 if keeps_fp32 else 1) for times in states)
+    blocks = ceil_div(tensor.numel, BITSANDBYTES_BLOCK)
+    maxima = () if keeps_fp32 else tuple(blocks * times * FP32 for times in states)
+    if paged and tensor.numel >= PAGED_ELEMENTS:
+        return TensorStates(maxima, buffers)
+    return TensorStates((*buffers, *maxima))
 
 
-def compute_managed(tensor: TrainedTensor, width: int, *, rule: StateRule, bytes_each: int) -> int:
-    """Return the bytes that paged states leave in the allocator.
-
-    They are all of small tensors, else the absmax of the blocks alone.
-    """
-    state_bytes: int = rule(tensor, width)
-    return state_bytes if tensor.numel < PAGED_ELEMENTS else state_bytes - tensor.numel * bytes_each
-
-
-def compute_packed(tensor: TrainedTensor, width: int, *, bits: int, block: int) -> int:
-    """Return the bytes of two states of ``bits`` per element.
+def list_packed(tensor: TrainedTensor, width: int, *, bits: int, block: int) -> TensorStates:
+    """Return two states of ``bits`` per element.
 
     Each has an fp32 scale per block and a table; tensors that do not fit have the weights' dtype.
     (torchao 0.18 ``optim/adam.py`` ``_new_buffer``: from 4096 elements on, and only whole blocks.)
     """
     numel = tensor.numel
     if numel < BITSANDBYTES_MIN_ELEMENTS or numel % block:
-        return 2 * numel * width
-    return 2 * (numel * bits // 8 + numel // block * FP32 + (1 << bits) * FP32)
+        return TensorStates((numel * width,) * 2)
+    return TensorStates((numel * bits // 8, numel // block * FP32, (1 << bits) * FP32) * 2)
 
 
-def compute_rows_and_columns(tensor: TrainedTensor, _: int) -> int:
-    """Return the bytes of Adafactor's states.
+def list_rows_and_columns(tensor: TrainedTensor, _: int) -> TensorStates:
+    """Return Adafactor's states.
 
     They are fp32 row and column means, all elements of a vector, and the root mean square of the
     weights (transformers 5.23 ``optimization.py`` ``Adafactor`` without ``beta1``, as the HF
     Trainer makes it).
     """
-    if len(tensor.shape) < 2:  # noqa: PLR2004 - a matrix has two dimensions
-        return (tensor.numel + 1) * FP32
-    *outer, rows, columns = tensor.shape
-    leading = tensor.numel // (rows * columns) if outer else 1
-    return (leading * (rows + columns) + 1) * FP32
+    return TensorStates((*_list_factors(tensor, FP32), FP32))
 
 
-def compute_momentum_or_adamw(tensor: TrainedTensor, width: int) -> int:
-    """Return the bytes of Muon's states (torch.optim.Muon 2.13).
+def list_rows_and_columns_torch(tensor: TrainedTensor, width: int) -> TensorStates:
+    """Return the states of torch.optim's Adafactor.
+
+    They have the dtype of the weights.
+    """
+    return TensorStates(_list_factors(tensor, width))
+
+
+def _list_factors(tensor: TrainedTensor, width: int) -> tuple[int, ...]:
+    if is_vector(tensor):
+        return (tensor.numel * width,)
+    rows, columns = count_factors(tensor)
+    return (rows * width, columns * width)
+
+
+def list_momentum_or_adamw(tensor: TrainedTensor, width: int) -> TensorStates:
+    """Return Muon's states (torch.optim.Muon 2.13).
 
     They are one momentum of a hidden matrix, and AdamW's two of everything else.
     """
-    return tensor.numel * width * (1 if tensor.is_hidden_matrix else 2)
+    return TensorStates((tensor.numel * width,) * (1 if tensor.is_hidden_matrix else 2))
 
 
-def compute_low_rank(tensor: TrainedTensor, width: int) -> int:
-    """Return the bytes of a low-rank optimizer's states.
+def list_low_rank(tensor: TrainedTensor, width: int) -> TensorStates:
+    """Return a low-rank optimizer's states.
 
-    They are two moments of the projected gradient and the projection itself; AdamW's states outside
-    of hidden matrices. (galore-torch 1.0 ``galore_projector.py`` and apollo-torch 1.0.3
+    They are the projection and two moments of the projected gradient; AdamW's states outside of
+    hidden matrices. (galore-torch 1.0 ``galore_projector.py`` and apollo-torch 1.0.3
     ``random_projector.py``, ``proj_type`` std.)
     """
     if not tensor.is_hidden_matrix:
-        return 2 * tensor.numel * width
+        return TensorStates((tensor.numel * width,) * 2)
     rank = min(LOW_RANK, *tensor.shape)
-    return (2 * rank * max(tensor.shape) + rank * min(tensor.shape)) * width
+    moment = rank * max(tensor.shape) * width
+    return TensorStates((rank * min(tensor.shape) * width, moment, moment))
 
 
-def compute_low_rank_with_norm(tensor: TrainedTensor, width: int) -> int:
-    """Return the bytes of APOLLO's states.
+def list_low_rank_with_norm(tensor: TrainedTensor, width: int) -> TensorStates:
+    """Return APOLLO's states.
 
     They are those of a low rank, and the norm of the last scaled gradient.
     """
-    return compute_low_rank(tensor, width) + (width if tensor.is_hidden_matrix else 0)
-
-
-def no_temporaries(_: Sequence[TrainedTensor], __: int) -> int:
-    """Return zero: the kernel works in place."""
-    return 0
-
-
-def compute_lists(tensors: Sequence[TrainedTensor], width: int, *, count: int) -> int:
-    """Return the bytes of ``count`` lists of tensors.
-
-    Each list is as large as all weights (torch.optim's foreach implementations).
-    """
-    return count * width * sum(tensor.numel * tensor.count for tensor in tensors)
-
-
-def compute_one_by_one(tensors: Sequence[TrainedTensor], width: int) -> int:
-    """Return the highest bytes of AdamW's loop.
-
-    They are root and quotient of a tensor, beside the quotient of the one before. That one's name,
-    ``denom``, is bound anew only when the quotient is there (torch.optim 2.13,
-    ``_single_tensor_adam``).
-    """
-    return width * max(
-        2 * tensor.numel + previous
-        for tensor, previous in zip(tensors, _iter_previous_numels(tensors), strict=True)
-    )
-
-
-def _iter_previous_numels(tensors: Sequence[TrainedTensor]) -> Iterator[int]:
-    """Yield the elements of the largest tensor right before each.
-
-    A block's first tensor follows its last as well.
-    """
-    last = 0
-    for _, members in groupby(tensors, key=attrgetter("count")):
-        block = tuple(members)
-        repeated = block[-1].numel if block[-1].count > 1 else 0
-        for tensor in block:
-            yield max(last, repeated)
-            last, repeated = tensor.numel, 0
-
-
-def compute_adafactor_step(tensors: Sequence[TrainedTensor], width: int) -> int:
-    """Return the bytes of fp32 tensors of Adafactor's loop.
-
-    They are two of its tensor, casts of gradient and weights, and the last update. The squared
-    gradient is alive while the update of the tensor before it still has a name (transformers 5.23).
-    """
-    casts = 0 if width == FP32 else 2
-    previous = [tensors[0], *tensors[:-1]]
-    return FP32 * max(
-        (2 + casts) * tensor.numel + max(last.numel, tensor.numel if tensor.count > 1 else 0)
-        for tensor, last in zip(tensors, previous, strict=True)
-    )
+    states = list_low_rank(tensor, width).device
+    return TensorStates((*states, width) if tensor.is_hidden_matrix else states)
 
 
 def compute_muon_step(tensors: Sequence[TrainedTensor], width: int) -> int:
@@ -189,7 +171,8 @@ def compute_muon_step(tensors: Sequence[TrainedTensor], width: int) -> int:
         for tensor in tensors
         if tensor.is_hidden_matrix
     ]
-    return max(compute_lists(other_tensors, width, count=1), *matrices, 0)
+    roots = width * sum(tensor.numel * tensor.count for tensor in other_tensors)
+    return max(roots, *matrices, 0)
 
 
 def compute_galore_step(tensors: Sequence[TrainedTensor], width: int) -> int:

@@ -10,7 +10,9 @@ from math import prod
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.units import ceil_div
 
-_OUTSIDE = frozenset({"embedding", "lm_head"})
+TABLE = "embedding"
+"""Kind of the weights of ``nn.Embedding``."""
+_OUTSIDE = frozenset({TABLE, "lm_head"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class TrainedTensor:
     hidden: bool
     split: bool = False
     """Whether it belongs to a layer that tensor-parallel ranks share."""
+    is_table: bool = False
+    """Whether it is an embedding's (``nn.Embedding``)."""
 
     @property
     def numel(self) -> int:
@@ -44,7 +48,11 @@ def list_tensors(weights: Iterable[tuple[Weight, int]]) -> tuple[TrainedTensor, 
     """Return the tensors of a tree's weights, in their order."""
     return tuple(
         TrainedTensor(
-            shape=weight.shape, count=count, hidden=weight.kind not in _OUTSIDE, split=weight.split
+            shape=weight.shape,
+            count=count,
+            hidden=weight.kind not in _OUTSIDE,
+            split=weight.split,
+            is_table=weight.kind == TABLE,
         )
         for weight, count in weights
     )

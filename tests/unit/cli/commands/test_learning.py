@@ -20,6 +20,7 @@ ANSWERS: dict[str, Any] = {
             {
                 "kind": "transformers training, full, alone",
                 "quantity": "allocated",
+                "gpu": "H200-SXM5-141GB",
                 "count": 4,
                 "before": ERRORS,
                 "after": {**ERRORS, "median": 0.0001, "coverage": None},
@@ -86,7 +87,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("accuracy",), ("9.090%", "0.010%", "-9.000%", "50%")),
+        (("accuracy",), ("H200-SXM5-141GB", "9.090%", "0.010%", "-9.000%", "50%")),
         (("calibrations",), ("holds: 2 of 2", "stale: torch 2.14", "drifting: 2 of 2")),
         (("calibrations", "pools"), ("llama, training", "backward +2.00%")),
         (("calibrations", "remeasure", "c1"), ("measurement m3", "measurement m4")),

@@ -44,6 +44,7 @@ def measured(status: str, *, out_of_memory: bool = False) -> dict[str, Any]:
         "device": "cpu",
         "attempt": 1,
         "problem": {"detail": "the probe was killed"} if status == "failed" else None,
+        "warnings": [],
         "instants": [{"name": "backward", "allocated_bytes": 2**30}],
         "peaks": {"allocated_bytes": 2**30, "out_of_memory": out_of_memory},
         "prediction": {"allocated_bytes": 2**30, "error": 0.0},
@@ -232,3 +233,60 @@ def test_cancelling_needs_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert main(["measure", "--cancel", "m1"]) == 0
     assert server.asked == [("DELETE", "/v1/measurements/m1")]
+
+
+STRANDED = "waits for a worker on device cuda; none is alive: start one with `headroom worker`"
+
+
+def stranded(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Serve a measurement that no living worker can run."""
+    server = served(monkeypatch, Server(measured("succeeded")))
+    server.now = {**measured("queued"), "warnings": [STRANDED]}
+    monkeypatch.setattr(measure, "_LOOK_INTERVAL_S", 0.0)
+    return server
+
+
+def test_what_no_worker_can_run_ends_with_what_to_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody waits for ever: the job is cancelled and the code is that of no result."""
+    server = stranded(monkeypatch)
+
+    assert main([*ASKED]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"measurement m1 {STRANDED}" in err
+    assert "--wait" in err
+    assert ("DELETE", "/v1/measurements/m1") in server.asked
+
+
+def test_who_says_so_waits_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``--wait`` the command follows the job until a worker has run it."""
+    server = stranded(monkeypatch)
+
+    assert main([*ASKED, "--wait"]) == 0
+
+    assert "DELETE" not in {method for method, _ in server.asked}
+
+
+def test_what_is_detached_stays_queued_and_says_what_to_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The id is all of stdout, whoever may run it later."""
+    server = stranded(monkeypatch)
+
+    assert main([*ASKED, "--no-wait"]) == 0
+
+    out, err = capsys.readouterr()
+    assert (out, STRANDED in err) == ("m1\n", True)
+    assert "DELETE" not in {method for method, _ in server.asked}
+
+
+def test_the_server_chooses_the_device_that_nobody_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows which workers are alive and which GPUs they have."""
+    server = served(monkeypatch, Server(measured("succeeded")))
+
+    main([*ASKED])
+
+    assert "device" not in server.bodies[0]

@@ -1,13 +1,24 @@
 """What `headroom up` starts, and what it says when something will be missing."""
 
+import json
+import signal
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from service.cli.commands.up import count_workers_to_start
+from service.base.startup_errors import StartupError
 from service.cli.commands.worker import EXTRA
+from service.cli.local_workers import (
+    LocalWorkers,
+    VisibleGpu,
+    count_workers_to_start,
+    describe_gpu_workers,
+    list_worker_gpus,
+    make_worker_children,
+)
+from service.embedded.datadir import DataDir
 from service.embedded.events import NullLog
 from worker.__main__ import PROBE_PACKAGES
 
@@ -61,3 +72,61 @@ def test_a_worker_needs_the_whole_extra() -> None:
     }
 
     assert set(EXTRA) == set(PROBE_PACKAGES) == packages - NOT_IMPORTED
+
+
+GPUS = (VisibleGpu(uuid="GPU-1", name="NVIDIA H200"), VisibleGpu(uuid="MIG-2", name="a slice"))
+
+
+def test_each_gpu_gets_a_worker_that_sees_no_other(tmp_path: Path) -> None:
+    """Beside those of the CPU and the one that traces; all run the same probe."""
+    workers = LocalWorkers(num_cpu=1, gpus=GPUS, arguments=("--probe-command", "p"))
+
+    children = make_worker_children(
+        DataDir(root=tmp_path, sockets=tmp_path, user=None), {"HOME": "/h"}, workers
+    )
+
+    assert [(child.name, child.program[4]) for child in children] == [
+        ("worker-1", "cpu"),
+        ("tracer", "trace"),
+        ("gpu-0", "cuda"),
+        ("gpu-1", "cuda"),
+    ]
+    assert [child.environment.get("CUDA_VISIBLE_DEVICES") for child in children] == [
+        None,
+        None,
+        "GPU-1",
+        "MIG-2",
+    ]
+    assert all(child.program[5:] == ("--probe-command", "p") for child in children)
+    # At SIGTERM a worker would let its job end first.
+    assert {child.stop_signals[0][0] for child in children} == {signal.SIGINT}
+
+
+def test_what_measures_on_gpus_is_told() -> None:
+    """One line names each of them."""
+    line = describe_gpu_workers(GPUS)
+
+    assert line == "Workers of 2 GPUs: NVIDIA H200 (GPU-1), a slice (MIG-2)"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have programs believe in two GPUs."""
+    gpus = [{"uuid": "GPU-1111"}, {"uuid": "GPU-2222", "name": "NVIDIA H100 80GB HBM3"}]
+    monkeypatch.setenv("FAKE_GPUS", json.dumps(gpus))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tests' / 'fake_driver'}:{ROOT}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.usefixtures("machine")
+def test_the_driver_is_asked_by_a_program_of_the_workers() -> None:
+    """The service loads no driver; ``none`` asks nobody, a number is CUDA's."""
+    listed = {selection: list_worker_gpus(selection) for selection in ("all", "1", "none")}
+
+    assert {name: [gpu.uuid for gpu in gpus] for name, gpus in listed.items()} == {
+        "all": ["GPU-1111", "GPU-2222"],
+        "1": ["GPU-2222"],
+        "none": [],
+    }
+    with pytest.raises(StartupError, match="which is no GPU here"):
+        list_worker_gpus("7")

@@ -4,7 +4,7 @@ source.
 
 import pytest
 
-from service.estimator.memory.optimizers.table import MODELLED, get_optimizer
+from service.estimator.memory.optimizers.table import MODELLED, get_optimizer, resolve_optimizer
 from service.estimator.memory.optimizers.tensors import (
     TrainedTensor,
     count_row_elements,
@@ -20,7 +20,7 @@ from service.estimator.values.layout import Layout, Sharding
 from tests.builders import a_model, a_sharded_layout, a_training
 
 _MATRIX = TrainedTensor(shape=(512, 256), count=3, hidden=True)
-_TABLE = TrainedTensor(shape=(1000, 256), count=1, hidden=False)
+_TABLE = TrainedTensor(shape=(1000, 256), count=1, hidden=False, is_table=True)
 _VECTOR = TrainedTensor(shape=(256,), count=2, hidden=True)
 _ALL = (_TABLE, _MATRIX, _VECTOR)
 _M, _T, _V = 512 * 256, 1000 * 256, 256
@@ -39,6 +39,14 @@ def _states(optimizer: str, layout: Layout | None = None) -> TrainStates:
         ("lion", 4 * (3 * _M + _T + 2 * _V)),
         ("paged_adamw_8bit", 2 * (3 * _M // 64 + _T // 64 + 2 * 4 * _V) + 2 * 1024),
         ("paged_adamw", 8 * 2 * _V),
+        ("paged_lion", 4 * 2 * _V),
+        ("rmsprop_bnb", 4 * (3 * _M + _T + 2 * _V)),
+        ("ademamix", 3 * 4 * (3 * _M + _T + 2 * _V)),
+        ("ademamix_8bit", 3 * (3 * (_M + _M // 64) + _T + _T // 64 + 2 * 4 * _V) + 2 * 1024),
+        ("paged_ademamix_8bit", 3 * (3 * _M // 64 + _T // 64 + 2 * 4 * _V) + 2 * 1024),
+        ("stable_adamw", 3 * 2 * (3 * _M + _T + 2 * _V) + 6 * (2 + 4)),
+        ("adafactor_torch", 2 * (3 * (512 + 256) + 1000 + 256 + 2 * _V)),
+        ("schedule_free_sgd", 2 * (3 * _M + _T + 2 * _V)),
         (
             "adamw_8bit_torchao",
             2 * (3 * (_M + _M // 64 + 1024) + _T + _T // 64 + 1024 + 2 * 2 * _V),
@@ -65,7 +73,8 @@ def test_states_follow_the_shapes_of_the_tensors(name: str, expected: int) -> No
         ("adamw_8bit", 0),
         ("adamw", 2 * (3 * _M + _T + 2 * _V)),
         ("adamw_loop", 2 * (2 * _M + _T)),
-        ("adafactor", 4 * (4 * _T + _T)),
+        ("adafactor", 4 * (4 * _T + 1000 + 256)),
+        ("adafactor_torch", 2 * (_M + _T + 512 + 256 + 1)),
         ("muon", max(_M * 6 + 4 * 256**2, 2 * (_T + 2 * _V))),
         ("galore_adamw", max(4 * (2 * _M + (512 + 256) * 256), 2 * 2 * _T)),
         ("apollo", 2 * 2 * _T),
@@ -76,7 +85,51 @@ def test_a_step_needs_what_its_loop_holds_at_once(name: str, expected: int) -> N
     """A fused kernel needs nothing, foreach a list of all tensors, a loop what one tensor and the
     one before it leave.
     """
-    assert get_optimizer(name).step(_ALL, 2) == expected
+    assert get_optimizer(name).step_bytes(_ALL, 2) == expected
+
+
+def test_a_loop_holds_the_update_of_the_tensor_before() -> None:
+    """The last hidden matrix' update is alive while the head's gradient is squared; vectors come
+    after all matrices, since they have no weight decay.
+    """
+    head = TrainedTensor(shape=(1000, 256), count=1, hidden=False)
+    adafactor = get_optimizer("adafactor")
+
+    assert adafactor.step_bytes((_MATRIX, _VECTOR, head), 2) == 4 * (4 * _T + _M)
+    assert adafactor.step_bytes((_MATRIX, _VECTOR, head), 4) == 4 * (2 * _T + _M)
+
+
+def test_the_trainer_keeps_embeddings_in_32_bits() -> None:
+    """It registers nn.Embedding with bitsandbytes' manager; a loop of one's own, which holds its
+    logits, does not.
+    """
+    trainer = resolve_optimizer(a_training(optimizer="adamw_8bit"))
+    loop = resolve_optimizer(a_training(optimizer="adamw_8bit", keeps_logits=True))
+
+    assert trainer.states(_TABLE, 2) == ((4 * _T, 4 * _T), ())
+    assert loop.states(_TABLE, 2) == ((_T, _T, _T // 64, _T // 64), ())
+    assert trainer.states(_MATRIX, 2) == loop.states(_MATRIX, 2)
+
+
+def test_an_embedding_of_a_paged_optimizer_is_managed_in_32_bits() -> None:
+    """Its states are too large for the allocator in either format."""
+    paged = resolve_optimizer(a_training(optimizer="paged_adamw_8bit"))
+
+    assert paged.managed_bytes((_TABLE,), 2) == 2 * 4 * _T
+    assert paged.state_bytes((_TABLE,), 2) == 2 * 1024
+
+
+@pytest.mark.parametrize("name", [name for name, row in MODELLED.items() if row.record])
+def test_events_of_a_step_reach_its_peak_and_leave_nothing(name: str) -> None:
+    """The replayed order and the bytes at the peak are of one recording."""
+    events = get_optimizer(name).list_events(_ALL, 2)
+    live = peak = 0
+    for event in events.order:
+        live += events.sizes[event] if event >= 0 else -events.sizes[~event]
+        peak = max(peak, live)
+
+    assert (live, peak) == (0, get_optimizer(name).step_bytes(_ALL, 2))
+    assert len(events.order) == 2 * len(events.sizes)
 
 
 def test_shapes_do_not_matter_to_a_plain_optimizer() -> None:
@@ -88,7 +141,10 @@ def test_shapes_do_not_matter_to_a_plain_optimizer() -> None:
             elements = sum(tensor.numel * tensor.count for tensor in _ALL)
             assert optimizer.state_bytes(_ALL, 4) == 4 * optimizer.num_states * elements
             if optimizer.per_element_temporaries is not None:
-                assert optimizer.step(_ALL, 4) == 4 * optimizer.per_element_temporaries * elements
+                assert (
+                    optimizer.step_bytes(_ALL, 4)
+                    == 4 * optimizer.per_element_temporaries * elements
+                )
 
 
 def test_managed_states_are_what_the_allocator_does_not_count() -> None:
@@ -100,7 +156,7 @@ def test_managed_states_are_what_the_allocator_does_not_count() -> None:
 
     left = plain.state_bytes((matrix,), 2) - paged.state_bytes((matrix,), 2)
 
-    assert left == paged.host_bytes_per_element * matrix.numel
+    assert left == paged.managed_bytes((matrix,), 2) == 2 * matrix.numel
     assert (
         _states("paged_adamw_8bit").managed_states == 0
     )  # no tensor of the small model is large enough

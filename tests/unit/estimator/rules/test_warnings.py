@@ -42,6 +42,7 @@ def _of_megatron(**changes: Any) -> Workload:  # noqa: ANN401 - each field has i
         (_of_megatron(), Layout(expert_tensor_parallel=1), "expert_tensor_parallel"),
         (_of_megatron(), Layout(), "FusedAdam"),
         (a_training(sequence_length=512), Layout(), "max_position_embeddings 256"),
+        (a_training(optimizer="adamw_8bit"), Layout(), "embeddings have 32-bit states"),
         (a_training(framework_version="99.0"), Layout(), "99.0 was not read"),
         (a_training(framework_version="4.40.0"), Layout(), "of older ones"),
         (a_serving(), Layout(reshard_after_forward=False), "reshard_after_forward"),

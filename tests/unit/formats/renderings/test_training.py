@@ -19,6 +19,7 @@ from transformers import BitsAndBytesConfig, HfArgumentParser, TrainingArguments
 from transformers.training_args import OptimizerNames
 
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.optimizers import TRAINER_NAMES, UNMODELLED, OptimizerName
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Allocator,
@@ -79,6 +80,20 @@ def test_the_trainers_arguments_are_its_own() -> None:
         "deepspeed_config.json",
     )
     assert OptimizerNames(read.optim) is OptimizerNames.ADAMW_BNB
+
+
+def test_every_name_of_transformers_is_read_or_refused_in_words() -> None:
+    """A user of --optim may type what the launcher knows."""
+    words = {word.value for word in OptimizerNames}
+    read = {word for word in words if word not in UNMODELLED and OptimizerName(word)}
+
+    assert read | set(UNMODELLED) == words
+    assert not {*UNMODELLED} & {*OptimizerName, *TRAINER_NAMES}
+
+
+def test_what_is_rendered_is_read_back() -> None:
+    """Our word for a Trainer's optimizer means that optimizer again."""
+    assert all(OptimizerName(word) == name for name, word in OPTIMIZERS.items())
 
 
 def test_optimizers_are_called_what_transformers_calls_them() -> None:

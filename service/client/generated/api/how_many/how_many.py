@@ -16,10 +16,10 @@ from ...models.framework import Framework
 from ...models.how_many_answer import HowManyAnswer
 from ...models.how_many_lora_target_modules import HowManyLoraTargetModules
 from ...models.how_many_lora_variant import HowManyLoraVariant
-from ...models.how_many_optimizer import HowManyOptimizer
 from ...models.how_many_precision import HowManyPrecision
 from ...models.loss import Loss
 from ...models.method import Method
+from ...models.optimizer_name import OptimizerName
 from ...models.quantization import Quantization
 from ...models.sampling import Sampling
 from ...models.sharding import Sharding
@@ -88,7 +88,7 @@ def call(
     num_sequences: int | Unset = UNSET,
     num_tokens: int | Unset = UNSET,
     nvme_bytes: int | str | Unset = UNSET,
-    optimizer: HowManyOptimizer | Unset = UNSET,
+    optimizer: OptimizerName | Unset = UNSET,
     optimizer_in_backward: bool | Unset = UNSET,
     output_tokens: int | Unset = UNSET,
     padding_mask: bool | Unset = UNSET,

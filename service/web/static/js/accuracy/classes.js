@@ -9,8 +9,8 @@ const LEAST = 1e-5;
 const labelRoom = () => (window.innerWidth < 640 ? 120 : 340);
 
 /** "training, allocated" and the like. */
-export function className({ kind, quantity }) {
-  return `${words(kind)}, ${quantity.replaceAll("_", " ")}`;
+export function className({ kind, quantity, gpu = null }) {
+  return `${words(kind)}, ${quantity.replaceAll("_", " ")}${gpu === null ? "" : `, ${gpu}`}`;
 }
 
 /** Return the classes as a table; `level` is the share that an interval should hold. */
@@ -77,8 +77,8 @@ export function errorTable(classes) {
 export function classRows(classes) {
   const names = ["median", "p95", "bias", "coverage", "width"];
   return {
-    columns: ["kind", "quantity", "count", ...names.map((name) => `${name}_before`), ...names.map((name) => `${name}_after`)],
-    rows: classes.map((one) => [one.kind, one.quantity, one.count, ...names.map((name) => one.before[name]), ...names.map((name) => one.after[name])]),
+    columns: ["kind", "quantity", "gpu", "count", ...names.map((name) => `${name}_before`), ...names.map((name) => `${name}_after`)],
+    rows: classes.map((one) => [one.kind, one.quantity, one.gpu, one.count, ...names.map((name) => one.before[name]), ...names.map((name) => one.after[name])]),
   };
 }
 

@@ -9,6 +9,7 @@ from service.estimator.memory.allocator.replay_cache import ReplayCache
 from service.estimator.memory.allocator.slack import estimate_ratio_slack, estimate_serving_slack
 from service.estimator.memory.allocator.tensors import list_training_tensors, split_bytes
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS
+from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.memory.timeline import build_train_timeline
 from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.architecture import Architecture
@@ -40,7 +41,12 @@ def a_model() -> Architecture:
 
 def _nothing() -> JobTensors:
     return JobTensors(
-        loaded=(), states=(), main_gradients=(), temporaries=(), gradient_bytes=2, gradient_shards=1
+        loaded=(),
+        states=(),
+        main_gradients=(),
+        step=StepEvents(),
+        gradient_bytes=2,
+        gradient_shards=1,
     )
 
 
@@ -146,7 +152,7 @@ def test_tensors_add_up_to_the_states() -> None:
 
     assert sum(tensors.loaded) == timeline.states.weights + timeline.states.buffers
     assert sum(tensors.states) == timeline.states.optimizer_states
-    assert sum(map(sum, tensors.temporaries)) == timeline.states.step_temporaries
+    assert sum(tensors.step.sizes) == timeline.states.step_temporaries
 
 
 def test_buckets_add_up_to_the_gradients() -> None:

@@ -10,6 +10,7 @@ import pytest
 from service.estimator.memory.allocator import replay as replays
 from service.estimator.memory.allocator.replay import JobTensors
 from service.estimator.memory.allocator.tensors import list_training_tensors
+from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.memory.timeline import build_train_timeline
 from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.architecture import Architecture
@@ -96,10 +97,18 @@ def _replay_plainly(
         main = allocate(tensors.main_gradients)
         if step == 0:
             allocate(tensors.states)
-        for group in tensors.temporaries:
-            free(allocate(group))
+        _run_step_plainly(allocator, tensors.step)
         free([*main, *gradients])
     return allocator.reserved * _BLOCK, allocator.highest * _BLOCK
+
+
+def _run_step_plainly(allocator: reference_allocator.CachingAllocator, step: StepEvents) -> None:
+    live: dict[int, reference_allocator.Block] = {}
+    for event in step.order:
+        if event >= 0:
+            live[event] = allocator.allocate(-(-step.sizes[event] // _BLOCK))
+        else:
+            allocator.free(live.pop(~event))
 
 
 def _run_plainly(

@@ -1,0 +1,183 @@
+"""Workers that ``headroom up`` starts, one of them for each GPU."""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from service.base.startup_errors import StartupError
+from service.embedded.children import Child
+from service.embedded.datadir import DataDir
+from service.embedded.events import Log
+from service.terminal.arguments import parse_count
+
+NO_GPUS = "none"
+ALL_GPUS = "all"
+_TIMEOUT_S = 30.0
+"""Time for a driver without persistence mode to load."""
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the number of workers, their GPUs and their probe."""
+    parser.add_argument(
+        "--workers",
+        type=parse_count,
+        default=1,
+        help=(
+            "workers that measure on the CPU, beside one that traces and one for each GPU "
+            "(default 1; 0 for no worker at all)"
+        ),
+    )
+    parser.add_argument(
+        "--gpus",
+        metavar="all|none|0,1|UUID,…",
+        help="GPUs that get a worker each (default all that CUDA shows)",
+    )
+    parser.add_argument(
+        "--probe-command",
+        metavar="COMMAND",
+        help="what workers run in place of `python -m worker.probes`",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleGpu:
+    """A GPU or MIG slice that CUDA shows, by its UUID."""
+
+    uuid: str
+    name: str
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables that show a process this GPU alone."""
+        return {"CUDA_VISIBLE_DEVICES": self.uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalWorkers:
+    """Workers to start on this machine."""
+
+    num_cpu: int
+    gpus: tuple[VisibleGpu, ...]
+    arguments: tuple[str, ...]
+    """Arguments of all of them."""
+
+
+def choose_workers(options: argparse.Namespace, missing: Sequence[str], log: Log) -> LocalWorkers:
+    """Return the workers to start here: none where packages are ``missing``.
+
+    Raises StartupError for a GPU that is not there.
+    """
+    command = options.probe_command
+    return LocalWorkers(
+        num_cpu=count_workers_to_start(options.workers, missing, log),
+        gpus=() if missing else _choose_gpus(options, log),
+        arguments=() if command is None else ("--probe-command", command),
+    )
+
+
+def _choose_gpus(options: argparse.Namespace, log: Log) -> tuple[VisibleGpu, ...]:
+    """Return the GPUs that get a worker.
+
+    Where nobody named any, a driver that refuses costs a warning and no start.
+    """
+    if options.gpus is not None:
+        return list_worker_gpus(options.gpus)
+    if not options.workers:
+        return ()
+    try:
+        return list_worker_gpus(ALL_GPUS)
+    except StartupError as error:
+        log.warning("up.no_gpu_worker", reason=str(error), mend="--gpus")
+        return ()
+
+
+def count_workers_to_start(requested: int, missing: Sequence[str], log: Log) -> int:
+    """Return how many workers can be started.
+
+    Logs a warning when that is none.
+    """
+    if not requested:
+        log.warning(
+            "up.no_worker",
+            effect="measurements wait for a worker",
+            mend="--workers 1, or run `headroom worker`",
+        )
+    elif missing:
+        log.warning(
+            "up.no_worker",
+            missing=", ".join(missing),
+            effect="measurements wait for a worker",
+            mend="gpu-headroom[worker]",
+        )
+    return 0 if missing else requested
+
+
+def list_worker_gpus(selection: str) -> tuple[VisibleGpu, ...]:
+    """Return the GPUs that a selection means here, in CUDA's order.
+
+    Raises StartupError for a name that no GPU has.
+    """
+    if selection == NO_GPUS:
+        return ()
+    command = [sys.executable, "-m", "worker.nvml", "--gpus", selection]
+    # The service loads no driver: a program of the worker's asks it.
+    listed = subprocess.run(  # noqa: S603 - our own module, no shell
+        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    if listed.returncode != 0:
+        reason = listed.stderr.strip().rpartition("\n")[2]
+        message = f"--gpus {selection}: {reason}"
+        raise StartupError(message)
+    return tuple(VisibleGpu(**json.loads(line)) for line in listed.stdout.splitlines())
+
+
+def describe_gpu_workers(gpus: Sequence[VisibleGpu]) -> str:
+    """Return the line that tells of the workers of GPUs."""
+    names = ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in gpus)
+    return f"Workers of {'1 GPU' if len(gpus) == 1 else f'{len(gpus)} GPUs'}: {names}"
+
+
+def make_worker_children(
+    data: DataDir, environment: Mapping[str, str], workers: LocalWorkers
+) -> list[Child]:
+    """Make the workers of this machine.
+
+    A worker of a GPU sees no other, and is started again by itself.
+    """
+    make = partial(_make_worker_child, data, arguments=workers.arguments)
+    children = [
+        make(environment, f"worker-{number}", "cpu") for number in range(1, workers.num_cpu + 1)
+    ]
+    if workers.num_cpu:
+        children.append(make(environment, "tracer", "trace"))
+    children += [
+        make({**environment, **gpu.environment}, f"gpu-{number}", "cuda")
+        for number, gpu in enumerate(workers.gpus)
+    ]
+    return children
+
+
+def _make_worker_child(
+    data: DataDir,
+    environment: Mapping[str, str],
+    name: str,
+    device: str,
+    *,
+    arguments: Sequence[str],
+) -> Child:
+    return Child(
+        name=name,
+        program=(sys.executable, "-m", "worker", "--device", device, *arguments),
+        record=data.record(name),
+        log_file=data.log_file(name),
+        is_ready=lambda _pid: True,
+        # At SIGTERM a worker would let its job end first, at SIGINT it gives it back at once.
+        stop_signals=((signal.SIGINT, 5.0),),
+        environment=environment,
+        may_fail=True,
+    )

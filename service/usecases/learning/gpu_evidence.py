@@ -1,0 +1,115 @@
+"""Evidence that only a GPU gives: reserved bytes, context and time.
+
+Slices of a model tell them too: what they reserved beyond their own replay is added to the full
+model's, and their time over their own analytic time scales the full model's.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from math import log
+from statistics import NormalDist
+
+from service.calibration.apply import ONLY_PART
+from service.calibration.evidence import SEGMENT_BYTES, Evidence, Quantity
+from service.db.records.measurements import StoredResult
+from service.estimator.cache import PlanCache
+from service.estimator.speed.throughput import estimate_throughput
+from service.estimator.values.result import Estimate, Interval, Throughput
+from service.usecases.learning.analytic_answers import ANY_DEVICE, AnalyticAnswer
+from service.usecases.learning.slices import GpuReading, read_gpu, read_slices
+
+_P95 = NormalDist().inv_cdf(0.95)
+_NANO = 1e9
+MakeEvidence = partial[Evidence]
+
+
+def collect_gpu_evidence(
+    result: StoredResult, analytic: AnalyticAnswer, plans: PlanCache, make: MakeEvidence
+) -> Iterator[Evidence]:
+    """Yield what a measurement on a GPU tells beside its allocated bytes."""
+    reading = read_gpu(result)
+    slices = read_slices(result, analytic, plans) if result.extrapolated else ()
+    if slices and reading.reserved_bytes is None:
+        reading = slices[-1].extrapolate(analytic, reading)
+    yield from _collect_memory_evidence(reading, analytic, make)
+    if analytic.device is ANY_DEVICE:
+        return
+    throughput = _estimate_throughput(analytic)
+    if throughput is None:
+        return
+    readings = [
+        (part.reading, timed)
+        for part in slices
+        if (timed := _estimate_throughput(part.analytic)) is not None
+    ] or [(reading, throughput)]
+    yield from _collect_time_evidence(readings, throughput, make)
+
+
+def _collect_memory_evidence(
+    reading: GpuReading, analytic: AnalyticAnswer, make: MakeEvidence
+) -> Iterator[Evidence]:
+    predicted, reserved = analytic.estimate, reading.reserved_bytes
+    if reserved is None:
+        return
+    outside = reading.outside_bytes
+    # The allocated bytes have a correction of their own: what is learnt here is what is reserved
+    # beyond them.
+    slack = predicted.reserved_bytes - predicted.allocated_bytes
+    yield make(
+        quantity=Quantity.RESERVED,
+        measured={ONLY_PART: reserved},
+        predicted={ONLY_PART: reading.allocated_bytes + slack},
+        spread=compute_spread(predicted.reserved_interval, predicted.reserved_bytes),
+        # With less left on the device than a segment, the run had to do with what it had.
+        at_capacity=reserved + (outside or 0) > analytic.device.usable_bytes - SEGMENT_BYTES,
+    )
+    if outside is not None and outside > 0:
+        beside = predicted.device_bytes - predicted.reserved_bytes
+        yield make(
+            quantity=Quantity.DEVICE,
+            measured={ONLY_PART: outside},
+            predicted={ONLY_PART: beside},
+            spread=compute_spread(_compute_outside_interval(predicted), beside),
+        )
+
+
+def _collect_time_evidence(
+    readings: list[tuple[GpuReading, Throughput]], throughput: Throughput, make: MakeEvidence
+) -> Iterator[Evidence]:
+    """Yield the time that runs took over their analytic times.
+
+    It is that of the full model where no slice was timed.
+    """
+    timed = [(reading.step_time_s, answer.step_time_s) for reading, answer in readings]
+    known = [(time, predicted) for time, predicted in timed if time is not None]
+    if not known or min(time.median for time, _ in known) <= 0:
+        return
+    ratio = sum(time.median for time, _ in known) / sum(predicted for _, predicted in known)
+    yield make(
+        quantity=Quantity.STEP_TIME,
+        measured={ONLY_PART: round(throughput.step_time_s * ratio * _NANO)},
+        predicted={ONLY_PART: max(1, round(throughput.step_time_s * _NANO))},
+        noise=max(log(max(time.p95, time.median) / time.median) for time, _ in known) / _P95,
+    )
+
+
+def compute_spread(around: Interval, point: int) -> float:
+    """Return an interval's wider half as a share of its point."""
+    return max(around.high - point, point - around.low, 0) / max(point, 1)
+
+
+def _compute_outside_interval(predicted: Estimate) -> Interval:
+    device, reserved = predicted.device_interval, predicted.reserved_interval
+    return Interval(max(0, device.low - reserved.low), device.high - reserved.high)
+
+
+def _estimate_throughput(analytic: AnalyticAnswer) -> Throughput | None:
+    request = analytic.request
+    return estimate_throughput(
+        analytic.architecture,
+        request.task.workload,
+        request.layout,
+        analytic.device,
+        analytic.estimate,
+        PlanCache().works,
+    )

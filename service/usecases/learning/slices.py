@@ -1,0 +1,119 @@
+"""Readings of a GPU, of a model and of its slices."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.base.typed import convert
+from service.db.records.measurements import StoredResult
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.result import Detail
+from service.jobs.readings import StepTime
+from service.probing.stack import keep_layers
+from service.usecases.learning.analytic_answers import AnalyticAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuReading:
+    """Peaks and times of one run on a GPU.
+
+    None is what was not read.
+    """
+
+    allocated_bytes: int
+    reserved_bytes: int | None
+    outside_bytes: int | None
+    """Bytes of the process beside the allocator."""
+    step_time_s: StepTime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceReading:
+    """A run of some of the layers beside its own analytic answer."""
+
+    analytic: AnalyticAnswer
+    reading: GpuReading
+
+    def extrapolate(self, target: AnalyticAnswer, measured: GpuReading) -> GpuReading:
+        """Return the reading of the full model that this slice tells.
+
+        What it reserved beyond the replay of its own layers is added to the full model's replay;
+        what lies beside the allocator does not depend on depth. ``measured`` has the allocated
+        bytes.
+        """
+        reserved, full = self.reading.reserved_bytes, target.estimate
+        if reserved is None:
+            return measured
+        own = self.analytic.estimate
+        beyond = reserved - self.reading.allocated_bytes - own.reserved_bytes + own.allocated_bytes
+        slack = full.reserved_bytes - full.allocated_bytes
+        return replace(
+            measured,
+            reserved_bytes=max(measured.allocated_bytes + slack + beyond, measured.allocated_bytes),
+            outside_bytes=self.reading.outside_bytes,
+        )
+
+
+def read_gpu(result: StoredResult) -> GpuReading:
+    """Return the reading of the requested model."""
+    return _make_reading(result.peaks, result.step_time_s)
+
+
+def read_slices(
+    result: StoredResult, analytic: AnalyticAnswer, plans: PlanCache
+) -> tuple[SliceReading, ...]:
+    """Return the slices that ran the requested tokens, the deepest last.
+
+    One is left out where the estimator has no answer to it.
+    """
+    wanted = (
+        analytic.point.micro_batch_size,
+        analytic.point.sequence_length + analytic.point.output_tokens,
+    )
+    slices = [
+        slice_reading
+        for probe in result.probes
+        if (probe["micro_batch_size"], probe["sequence_length"]) == wanted
+        and probe.get("layers")
+        and probe.get("reserved_bytes")
+        and (slice_reading := _read_slice(probe, analytic, plans)) is not None
+    ]
+    return tuple(sorted(slices, key=lambda part: part.analytic.architecture.num_hidden_layers))
+
+
+def _read_slice(
+    probe: Mapping[str, Any], analytic: AnalyticAnswer, plans: PlanCache
+) -> SliceReading | None:
+    request = analytic.request
+    try:
+        architecture = keep_layers(analytic.architecture, probe["layers"])
+        predicted = estimate(
+            architecture,
+            request.task.workload,
+            layout=request.layout,
+            device=analytic.device,
+            plans=plans,
+            detail=Detail.REPLAYED,
+        )
+    except EstimatorError:
+        return None
+    allocated = max(int(instant["allocated_bytes"]) for instant in probe["instants"])
+    return SliceReading(
+        analytic=replace(analytic, architecture=architecture, estimate=predicted),
+        reading=_make_reading({**probe, "allocated_bytes": allocated}, probe.get("step_time_s")),
+    )
+
+
+def _make_reading(peaks: Mapping[str, Any], step_time_s: Mapping[str, Any] | None) -> GpuReading:
+    reserved = peaks.get("reserved_bytes")
+    on_device = peaks.get("device_bytes") or peaks.get("device_total_used_bytes")
+    return GpuReading(
+        allocated_bytes=int(peaks["allocated_bytes"]),
+        reserved_bytes=None if reserved is None else int(reserved),
+        outside_bytes=None
+        if reserved is None or on_device is None
+        else int(on_device) - int(reserved),
+        step_time_s=None if step_time_s is None else convert(step_time_s, StepTime),
+    )
