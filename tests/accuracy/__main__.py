@@ -14,6 +14,7 @@ from tests.accuracy.real.report import render_text
 from tests.accuracy.real.scoring import score_real_runs
 from tests.accuracy.report import text_report
 from tests.accuracy.scoring import score_everything
+from tests.accuracy.times import report as times
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
     scores, published = score_everything(), score_all(published_cases())
     sys.stdout.write(text_report(scores))
-    sys.stdout.write(f"\n{text(published)}\n{after.text()}")
+    sys.stdout.write(f"\n{text(published)}\n{after.text()}\n{times.format_text()}")
     sys.stdout.write(f"\n{render_text(score_real_runs(), score_bounds())}")
     if arguments.write:
         for path, content in pages(scores, published).items():

@@ -11,16 +11,18 @@ from tests.accuracy.real.report import render_markdown
 from tests.accuracy.real.scoring import CLIENTS, score_real_runs
 from tests.accuracy.report import markdown_report
 from tests.accuracy.scoring import Scores
+from tests.accuracy.times import report as times
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def pages(scores: Scores, published: Published) -> dict[Path, str]:
     """Return what each file must hold."""
+    parts = (markdown_report(scores), after.markdown(), times.format_markdown())
     real = score_real_runs()
     clients = [score for score in real.scores if score.group in CLIENTS]
     return {
-        _DOCS / "accuracy.md": f"{markdown_report(scores)}\n{after.markdown()}",
+        _DOCS / "accuracy.md": "\n".join(parts),
         _DOCS / "accuracy.svg": scatter(scores),
         _DOCS / "published.md": markdown(published),
         _DOCS / "real-gpus.md": render_markdown(real, score_bounds()),

@@ -56,7 +56,7 @@ def record_training(model: Architecture, config: TrainingPass) -> PeakCandidates
     tape = Tape(
         Section.FORWARD, Mode.RECORDING, autocast=config.autocast, accumulating=config.accumulating
     )
-    _run_training(tape, model, config)
+    run_training(tape, model, config)
     return tape.ledger.find_peak_candidates()
 
 
@@ -80,7 +80,7 @@ def _log_pass(model: Architecture, config: TrainingPass, *, shortens: bool) -> L
     )
     if config.gathering is not None:
         tape.unit_tensors = _list_unit_tensors(model, config.gathering.uneven_ranks)
-    _run_training(tape, model, config)
+    run_training(tape, model, config)
     return tape
 
 
@@ -104,7 +104,8 @@ def _list_unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, 
     return {sum(unit): unit for unit in (*block_tensors, root)}
 
 
-def _run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
+def run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
+    """Record one micro batch on a tape, forward, loss and backward."""
     tape.steps_in_backward = config.steps_in_backward
     units = _make_units(tape, config.gathering) if config.gathering is not None else None
     walk = get_walk_class(model)(

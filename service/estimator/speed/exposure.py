@@ -3,6 +3,8 @@
 They are gathers, reductions and exchanges that no product hides, and copies over PCIe.
 """
 
+from dataclasses import dataclass
+
 from service.estimator.memory.trained import PARAMETER_STAGE, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.speed.links import Links
@@ -12,8 +14,10 @@ from service.estimator.speed.rates import (
     CPU_ADAM_S_PER_PARAMETER,
     NVME_BYTES_PER_SECOND,
     PCIE_BYTES_PER_SECOND,
+    Rates,
 )
 from service.estimator.speed.ring import estimate_ring_s
+from service.estimator.speed.updates import TENSORS_PER_LAUNCH, get_update_traffic
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import Checkpointing, Method, OffloadTarget, TrainWorkload
 
@@ -133,16 +137,34 @@ def _count_layer_runs(workload: TrainWorkload) -> int:
     return 3 if workload.activation_checkpointing is Checkpointing.FULL else 2
 
 
-def estimate_update_s(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateTimes:
+    """Seconds after the last backward: launches, kernels, and what both wait for."""
+
+    host_s: float
+    gpu_s: float
+    waiting_s: float
+
+    def behind(self, host_lead_s: float) -> float:
+        """Return the seconds behind a GPU that is still busy for ``host_lead_s``."""
+        return max(self.gpu_s, self.host_s - host_lead_s) + self.waiting_s
+
+
+CLIPPED = 3
+"""Accesses of a gradient that is clipped: its norm reads it, its product reads and writes it."""
+CLIPPING_LISTS = 3
+"""Operations on lists: norms, their stack, products (torch ``clip_grad_norm_``)."""
+
+
+def estimate_update(
     workload: TrainWorkload,
     layout: Layout,
     trained: TrainedParameters,
     machine: Machine,
     *,
     state_bytes: int,
-    passes_over_states: int,
-) -> float:
-    """Return the seconds after the last backward.
+) -> UpdateTimes:
+    """Return the times after the last backward.
 
     They are those of gradients that are not reduced yet, the step, and updated weights.
     """
@@ -152,23 +174,51 @@ def estimate_update_s(
         local * trained.grad_dtype.bytes_per_element,
         local * trained.trained_dtype.bytes_per_element,
     )
+    host_s, gpu_s, waiting_s = 0.0, 0.0, 0.0
     if workload.offload.optimizer is OffloadTarget.NONE:
-        seconds = (
-            passes_over_states
-            * (state_bytes + (gradients + weights) * sharded / local)
-            / machine.memory
-        )
+        gpu_s = _time_update_kernels(workload, trained, machine, sharded, state_bytes)
+        num_tensors = sum(count for _, count in trained.weights) / layout.pipeline_parallel
+        host_s = _time_update_launches(workload, machine.rates, num_tensors, sharded)
     else:
-        seconds = _estimate_host_update_s(
+        waiting_s = _estimate_host_update_s(
             workload.offload.optimizer, layout, sharded, state_bytes, gradients + weights
         )
     if layout.zero_stage == 0:
-        return seconds + machine.links.reduce(gradients, layout.shards, layout.tensor_parallel)
-    if layout.zero_stage < PARAMETER_STAGE:
-        return seconds + machine.links.gather(
+        waiting_s += machine.links.reduce(gradients, layout.shards, layout.tensor_parallel)
+    elif layout.zero_stage < PARAMETER_STAGE:
+        waiting_s += machine.links.gather(
             gradients + weights, layout.shards, layout.tensor_parallel
         )
-    return seconds
+    return UpdateTimes(host_s=host_s, gpu_s=gpu_s, waiting_s=waiting_s)
+
+
+def _time_update_kernels(
+    workload: TrainWorkload,
+    trained: TrainedParameters,
+    machine: Machine,
+    elements: float,
+    state_bytes: int,
+) -> float:
+    traffic = get_update_traffic(workload.optimizer)
+    gradients = traffic.gradients + (CLIPPED if workload.gradient_clipping else 0)
+    width = trained.optimizer_dtype.bytes_per_element
+    accesses = (
+        (traffic.weights * elements, trained.trained_dtype.bytes_per_element),
+        (gradients * elements, trained.grad_dtype.bytes_per_element),
+        (traffic.states * state_bytes / width, width),
+        (traffic.temporaries * elements, traffic.temporary_bytes or width),
+    )
+    return sum(count * each / machine.get_update_rate(each) for count, each in accesses)
+
+
+def _time_update_launches(
+    workload: TrainWorkload, rates: Rates, num_tensors: float, elements: float
+) -> float:
+    traffic = get_update_traffic(workload.optimizer)
+    kernels = traffic.count_kernels(num_tensors, elements)
+    if workload.gradient_clipping:
+        kernels += CLIPPING_LISTS * num_tensors / TENSORS_PER_LAUNCH
+    return kernels * rates.launch_s + traffic.views * num_tensors * rates.view_s
 
 
 def _estimate_host_update_s(

@@ -17,6 +17,12 @@ class PassTimes:
     backward: float
     attention_forward: float = 0.0
     attention_backward: float = 0.0
+    host_s: float = 0.0
+    """Seconds that the host is busy with both passes."""
+    gpu_s: float = 0.0
+    """Seconds that the GPU is busy with both passes."""
+    host_lead_s: float = 0.0
+    """Seconds before the GPU's end at which the host has launched all of it."""
 
     @property
     def total(self) -> float:

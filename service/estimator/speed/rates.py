@@ -8,9 +8,16 @@ Else the best of a burst: on an A100, on AMD's. Attention: FlashAttention-2 with
 dimension 128, 2k to 4k tokens (arXiv:2307.08691, figures 4 to 7). Networks are those of the nodes
 that are rented most: 400 Gbit/s for a node of eight A100 (AWS p4d and p4de), 3200 from H100 on (p5,
 DGX H100); a layout that says what its network carries overrides them.
+
+Hopper's other shares, and the host's seconds, are a fit of these few numbers to 121 times of one
+H100 80GB HBM3 and one H200 (driver 580, torch 2.11.0, transformers 5.23.0;
+``tests/data/truth/gpu``, ``python -m tests.accuracy.times --fit``, which also scores each model at
+rates fitted to the others). Optimizer steps between two synchronisations give ``update``: 24.7e9
+fp32 accesses of ``foreach`` AdamW over 1.24e9 weights in 40 ms, and 7 bf16 accesses of its fused
+kernel over 8.03e9 in 57 ms, on the same H100. Its neighbours have the same shares.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GBIT = 10**9 // 8
 
@@ -28,12 +35,31 @@ class Rates:
     attention_backward: float
     network_bytes_per_second: int
     measured: bool = True
+    streaming: float = 0.9
+    """Of the memory's peak rate that one long read reaches: a copy on an H100 moves 3.02 of 3.35
+    TB/s (CUDA events).
+    """
+    memory: float = 0.66
+    """Of the memory's peak rate that element-wise kernels and reductions reach."""
+    update: float = 0.72
+    update_16_bit: float = 0.49
+    """Of the memory's peak rate that an optimizer's step reaches on fp32 and on 16-bit tensors."""
+    unaligned: float = 0.45
+    """Of the products' rate that remains where rows of 16-bit numbers are no multiple of 16
+    bytes."""
+    launch_s: float = 19e-6
+    """Host time of one kernel of a transformers model, dispatcher and autograd included:
+    Qwen2.5-0.5B decodes 47.4 tokens/s with 24 layers of 42 kernels and 39 views, on an A100 that
+    waits (Qwen2.5 speed benchmark, transformers 4.46).
+    """
+    view_s: float = 8.2e-6
+    """Host time of an operation that launches nothing."""
+    ungraphed: float = 0.75
+    """Of both that remains without autograd: 0.87 in sweeps' single decode steps, 0.57 in
+    ``generate``'s loops on the same H100.
+    """
 
 
-MEMORY_SHARE = 0.9
-"""Of the memory's peak rate that streaming kernels reach: a copy on an H100 moves 3.02 of 3.35 TB/s
-(CUDA events).
-"""
 LINK_SHARE = 0.78
 """Of a link's rate in one direction that NCCL's rings reach: 233.3 of 300 GB/s for 10 GiB on 8 A100
 (nccl-tests).
@@ -50,19 +76,22 @@ PRODUCT_OVERHEAD_S = 6e-6
 """Ramp and tail of one product: 1024 x 1024 x 4096 takes 18.3 us on an H100, 10.9 of them at its
 full rate (openxla/xla, matmul_interpolator_data.h, sm_90).
 """
-LAUNCH_S = 4.5e-6
-"""Host time to launch one kernel from PyTorch's C++ side."""
-PYTHON_S = 18e-6
-"""Host time of one operation of a transformers model in Python: Qwen2.5-0.5B decodes 47.4 tokens/s
-with 24 layers of 39 operations, on an A100 that waits (Qwen2.5 speed benchmark, transformers 4.46).
-"""
+KERNEL_S = 2e-6
+"""Start and end of a kernel that follows another one."""
 
 _HOPPER = Rates(
     products=0.711,
-    attention_forward=0.33,
-    attention_backward=0.25,
+    attention_forward=0.51,
+    attention_backward=0.31,
+    memory=0.66,
+    update=0.72,
+    update_16_bit=0.49,
+    launch_s=28e-6,
+    view_s=13.4e-6,
+    ungraphed=0.7,
     network_bytes_per_second=400 * GBIT,
 )
+_H200 = replace(_HOPPER, launch_s=23.5e-6, view_s=11.3e-6)
 _BY_PREFIX: tuple[tuple[str, Rates], ...] = (
     (
         "A100-PCIE",
@@ -83,7 +112,7 @@ _BY_PREFIX: tuple[tuple[str, Rates], ...] = (
         ),
     ),
     ("H100", _HOPPER),
-    ("H200", _HOPPER),
+    ("H200", _H200),
     (
         "B200",
         Rates(

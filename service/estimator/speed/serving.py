@@ -6,8 +6,10 @@ They rest on the products, on the bytes that are read, and on the host's time to
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.weights.scheme import Packing
+from service.estimator.speed.host import FORWARD_KERNELS, estimate_launch_s, estimate_unpacking_s
 from service.estimator.speed.machine import Machine
-from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
+from service.estimator.speed.rates import KERNEL_S, PRODUCT_OVERHEAD_S, Rates
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.tape import sizes
 from service.estimator.values.device import Device
@@ -22,7 +24,7 @@ CONCATENATED = 3
 
 QUANTIZED_LAUNCHES = 2
 """More operations than a plain product: an empty output and the bias, or the weights unpacked first
-(AutoGPTQ 0.7.1, ``qlinear_exllama.py``; AutoAWQ 0.2.6, ``gemm.py``; bitsandbytes, ``MatMul4Bit``).
+(AutoGPTQ 0.7.1, ``qlinear_exllama.py``; AutoAWQ 0.2.6, ``gemm.py``).
 """
 
 
@@ -35,22 +37,27 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     *,
     weight_bytes: int,
     cache_bytes: int,
+    rates: Rates | None = None,
 ) -> Throughput | None:
     """Return the times of prefill and of a decode step.
 
     The cache is full; None for a GPU of unknown rates. Every beam is a row of both; the gain of
     speculative decoding rests on how often it guesses right, and is not counted.
     """
-    machine = Machine.from_device(device, layout, workload.weight_dtype)
+    machine = Machine.from_device(device, layout, workload.weight_dtype, rates)
     if machine is None:
         return None
     beams = workload.num_beams
     workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
     split = layout.tensor_parallel * layout.pipeline_parallel
-    prefill = _estimate_prefill_s(model, workload, work, machine, split)
-    decode = _estimate_decode_s(
+    host_s = _estimate_host_s(
+        workload, work, machine.rates, _estimate_unpacking_s(model, workload, work, machine.rates)
+    )
+    prefill = _estimate_prefill_s(workload, work, machine, split, host_s)
+    gpu_s = _estimate_decode_kernels_s(
         model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes
     )
+    decode = max(gpu_s, host_s)
     decode += _estimate_reduce_s(model, workload, layout, machine) + _estimate_gather_s(
         model, workload, layout, machine, tokens=1
     )
@@ -67,7 +74,7 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
 
 
 def _estimate_prefill_s(
-    model: Architecture, workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int
+    workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int, host_s: float
 ) -> float:
     batch, length = workload.num_sequences, workload.prompt_tokens
     products = (
@@ -84,15 +91,21 @@ def _estimate_prefill_s(
         / (machine.flops * machine.rates.attention_forward)
     )
     moved = (
-        sizes.evaluate(work.moved, sizes.evaluate_monomials(batch, length)) / split / machine.memory
+        sizes.evaluate(work.forward.moved, sizes.evaluate_monomials(batch, length))
+        / split
+        / machine.memory
     )
     return max(
-        products + work.num_products * PRODUCT_OVERHEAD_S + attention + moved,
-        _estimate_host_s(workload, work, packed=_has_packed_weights(model, workload)),
+        products
+        + work.num_products * PRODUCT_OVERHEAD_S
+        + attention
+        + moved
+        + work.forward.kernels * KERNEL_S,
+        host_s,
     )
 
 
-def _estimate_decode_s(  # noqa: PLR0913 - a step's time rests on all that describes it
+def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all that describes it
     model: Architecture,
     workload: ServeWorkload,
     layout: Layout,
@@ -102,7 +115,7 @@ def _estimate_decode_s(  # noqa: PLR0913 - a step's time rests on all that descr
     weight_bytes: int,
     cache_bytes: int,
 ) -> float:
-    """Return the seconds of one decode step.
+    """Return the GPU's seconds of one decode step.
 
     It reads the weights that a batch touches and the cache, or computes the products. A token goes
     through the stages of a pipeline one after another, and each reads its weights for each part of
@@ -115,7 +128,7 @@ def _estimate_decode_s(  # noqa: PLR0913 - a step's time rests on all that descr
     )
     is_concatenated = workload.engine is Engine.TRANSFORMERS and workload.cache is Cache.DYNAMIC
     weights = weight_bytes * touched * layout.pipeline_parallel
-    read = (weights + cache_bytes * (CONCATENATED if is_concatenated else 1)) / machine.memory
+    read = (weights + cache_bytes * (CONCATENATED if is_concatenated else 1)) / machine.streaming
     flops = (
         workload.num_sequences
         * FLOPS_PER_PRODUCT
@@ -123,14 +136,8 @@ def _estimate_decode_s(  # noqa: PLR0913 - a step's time rests on all that descr
         / layout.tensor_parallel
     )
     products = flops / (machine.flops * machine.rates.products)
-    return (
-        max(read, products) + work.launches * machine.kernel_s
-        if _has_cuda_graphs(workload)
-        else max(
-            read,
-            products,
-            _estimate_host_s(workload, work, packed=_has_packed_weights(model, workload)),
-        )
+    return max(read, products) + (
+        work.forward.kernels * KERNEL_S if _has_cuda_graphs(workload) else 0.0
     )
 
 
@@ -142,22 +149,33 @@ def _has_cuda_graphs(workload: ServeWorkload) -> bool:
     return workload.engine is not Engine.TRANSFORMERS and not workload.enforce_eager
 
 
-def _has_packed_weights(model: Architecture, workload: ServeWorkload) -> bool:
-    """Return whether the weights are packed.
+def _estimate_unpacking_s(
+    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
+) -> float:
+    """Return the host's extra seconds for products with packed weights.
 
-    The request or the model's own config decides.
+    The request or the model's own config says how they are packed.
     """
-    return model.quantization is not None or workload.quantization not in {
-        Quantization.NONE,
-        Quantization.FP8,
-    }
+    scheme = model.quantization
+    if scheme is not None and scheme.packing is Packing.BLOCKS_4BIT:
+        return estimate_unpacking_s(work.num_products, rates)
+    if scheme is None and workload.quantization in {Quantization.NONE, Quantization.FP8}:
+        return 0.0
+    return QUANTIZED_LAUNCHES * work.num_products * rates.launch_s
 
 
-def _estimate_host_s(workload: ServeWorkload, work: ForwardWork, *, packed: bool) -> float:
+CACHED_KERNELS = 2
+"""Keys and values that each attention adds to the cache."""
+
+
+def _estimate_host_s(
+    workload: ServeWorkload, work: ForwardWork, rates: Rates, unpacking_s: float
+) -> float:
     if _has_cuda_graphs(workload):
         return 0.0
-    unpack_launches = QUANTIZED_LAUNCHES * work.num_products if packed else 0
-    return (work.launches + unpack_launches) * (PYTHON_S + LAUNCH_S)
+    kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
+    launch_s = estimate_launch_s(work.forward, rates) + kernels * rates.launch_s
+    return (launch_s + unpacking_s) * rates.ungraphed
 
 
 def _estimate_gather_s(

@@ -6,9 +6,11 @@ It selects the pass and the model that are timed.
 from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import get_fixed_fields
 from service.estimator.model.architecture import Architecture
+from service.estimator.passes.config import TrainingPass
+from service.estimator.speed.rates import Rates
 from service.estimator.speed.serving import estimate_serving_throughput
 from service.estimator.speed.training import StepTimer, estimate_training_throughput
-from service.estimator.speed.work import ForwardWork, count_forward_work
+from service.estimator.speed.work import ForwardWork, count_forward_work, count_training_work
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
@@ -16,7 +18,8 @@ from service.estimator.values.memo import Memo
 from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import (
     Attention,
-    Lora,
+    Checkpointing,
+    Method,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -36,31 +39,31 @@ class WorkCache:
         self._works: Memo[ForwardWork] = Memo(capacity)
         self._timers: Memo[StepTimer] = Memo(capacity)
 
-    def get_work(
-        self,
-        model: Architecture,
-        dtype: DType,
-        autocast: DType | None,
-        attention: Attention,
-        lora: Lora | None = None,
-        *,
-        length: int,
+    def get_forward_work(
+        self, model: Architecture, dtype: DType, attention: Attention, *, length: int
     ) -> ForwardWork:
-        """Return the work of a forward pass.
+        """Return the work of a forward pass without gradients.
 
         Its sequences are of ``length``; it is counted once where the length does not matter.
         """
         length = length if model.chunked else 0
-        key = (model.spec, dtype, autocast, attention, lora, length)
-        work = self._works.get(key)
-        if work is not None:
-            return work
-        work = count_forward_work(
-            model, dtype=dtype, autocast=autocast, attention=attention, lora=lora, length=length
+        key = (model.spec, dtype, attention, length)
+        return self._works.get(key) or self._works.store(
+            key, count_forward_work(model, dtype=dtype, attention=attention, length=length)
         )
-        return self._works.store(key, work)
 
-    def get_timer(self, model: Architecture, workload: TrainWorkload, device: Device) -> StepTimer:
+    def get_training_work(self, model: Architecture, config: TrainingPass) -> ForwardWork:
+        """Return the work of a micro batch, counted once."""
+        key = (model.spec, config)
+        return self._works.get(key) or self._works.store(key, count_training_work(model, config))
+
+    def get_timer(
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        device: Device,
+        rates: Rates | None = None,
+    ) -> StepTimer:
         """Return the timer of a workload's steps on a GPU.
 
         It is made once for every batch and layout.
@@ -71,12 +74,13 @@ class WorkCache:
             get_fixed_fields(workload),
             workload.sequence_length,
             device.name,
+            rates,
         )
         timer = self._timers.get(key)
         # A device of the same name may have other rates: whoever describes one names it as he
         # likes.
         if timer is None or (timer.device is not device and timer.device != device):
-            timer = make_step_timer(model, workload, device, self)
+            timer = make_step_timer(model, workload, device, self, rates)
             self._timers.store(key, timer)
         return timer
 
@@ -95,13 +99,15 @@ def find_untimed_reason(model: Architecture, device: Device) -> str | None:
     return None
 
 
-def estimate_throughput(
+def estimate_throughput(  # noqa: PLR0913 - a job, where it runs, and what is known of both
     model: Architecture,
     workload: Workload,
     layout: Layout,
     device: Device,
     estimate: Estimate,
     works: WorkCache,
+    *,
+    rates: Rates | None = None,
 ) -> Throughput | None:
     """Return the throughput of a workload.
 
@@ -112,47 +118,63 @@ def estimate_throughput(
     match workload:
         case TrainWorkload():
             states = _sum_component_bytes(estimate, "optimizer_states", "master_weights")
-            timer = works.get_timer(model, workload, device)
+            timer = works.get_timer(model, workload, device, rates)
             return estimate_training_throughput(timer, workload, layout, state_bytes=states or None)
         case ServeWorkload(weight_dtype=dtype):
-            work = works.get_work(
-                model, dtype, None, _select_kernel(workload), length=workload.prompt_tokens
+            work = works.get_forward_work(
+                model, dtype, workload.attention, length=workload.prompt_tokens
             )
             weights = _sum_component_bytes(estimate, "weights")
             cache = estimate.serving.kv_cache_bytes if estimate.serving is not None else 0
             return estimate_serving_throughput(
-                model, workload, layout, device, work, weight_bytes=weights, cache_bytes=cache
+                model,
+                workload,
+                layout,
+                device,
+                work,
+                weight_bytes=weights,
+                cache_bytes=cache,
+                rates=rates,
             )
 
 
 def make_step_timer(
-    model: Architecture, workload: TrainWorkload, device: Device, works: WorkCache
+    model: Architecture,
+    workload: TrainWorkload,
+    device: Device,
+    works: WorkCache,
+    rates: Rates | None = None,
 ) -> StepTimer:
     """Return the timer of a workload's steps.
 
     Their batch, recomputation and layout do not matter.
     """
-    precision = workload.precision
-    autocast = precision.compute_dtype if precision.autocast else None
-    dtype = precision.param_dtype if precision.autocast else precision.compute_dtype
-    work = works.get_work(
-        model,
-        dtype,
-        autocast,
-        _select_kernel(workload),
-        workload.lora,
-        length=workload.sequence_length,
-    )
     return StepTimer(
-        model=model, device=device, trained=select_trained_parameters(model, workload), work=work
+        model=model,
+        device=device,
+        trained=select_trained_parameters(model, workload),
+        work=works.get_training_work(model, _build_counted_pass(model, workload)),
+        rates=rates,
     )
 
 
-def _select_kernel(workload: Workload) -> Attention:
-    return (
-        workload.attention
-        if workload.attention in {Attention.EAGER, Attention.MATH}
-        else Attention.FLASH
+def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> TrainingPass:
+    """Return the micro batch whose kernels are counted: nothing sharded, nothing recomputed."""
+    precision, window = workload.precision, model.spec.sliding_window
+    return TrainingPass(
+        param_dtype=precision.param_dtype if precision.autocast else precision.compute_dtype,
+        autocast=precision.compute_dtype if precision.autocast else None,
+        compute_dtype=precision.compute_dtype,
+        trains_all=workload.method is Method.FULL,
+        lora=workload.lora,
+        checkpointing=Checkpointing.NONE,
+        attention=workload.attention,
+        keeps_logits=False,
+        accumulating=False,
+        batched=True,
+        window_reached=window is not None and workload.sequence_length >= window,
+        length=workload.sequence_length if model.chunked else None,
+        frozen=workload.frozen,
     )
 
 

@@ -10,38 +10,18 @@ from functools import lru_cache
 from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.model.architecture import Architecture
-from service.estimator.speed.exposure import estimate_update_s, estimate_waiting_s
+from service.estimator.speed.exposure import estimate_update, estimate_waiting_s
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import PassTimes
-from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
+from service.estimator.speed.rates import Rates
+from service.estimator.speed.stretches import BACKWARD_PRODUCTS, time_passes
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
-from service.estimator.tape import sizes
 from service.estimator.values.device import Device
-from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Throughput
-from service.estimator.values.workload import Checkpointing, Framework, Method, TrainWorkload
+from service.estimator.values.workload import Method, TrainWorkload
 
-BACKWARD_PRODUCTS = {True: 2, False: 1}
-"""Products of backward per product of forward: towards the input, and towards the weight when it is
-trained.
-"""
-BACKWARD_MOVED = 2
-"""Element-wise backward reads the gradient and what was kept, and writes a gradient for each
-operand.
-"""
-BACKWARD_ATTENTION = 2.5
-"""Five products instead of two (arXiv:2307.08691, section 2.3)."""
-LOSS_MOVED = 30
-"""Bytes per logit of an unfused loss: write and read 16 bit, fp32 copy, log-softmax, its gradient,
-and the cast back.
-"""
-STEP_MOVED = 3
-"""A foreach step reads and writes states, gradients and weights, and writes and reads its
-temporaries.
-"""
-UNPACKED_BYTES = 4.5
 SECONDS_PER_HOUR = 3600
 MAX_PASSES = 4096
 """Passes that one clock remembers: a search asks for hundreds, and a service lives long."""
@@ -58,6 +38,8 @@ class StepTimer:
     device: Device
     trained: TrainedParameters
     work: ForwardWork
+    rates: Rates | None = None
+    """Rates of this GPU and its host; None is those of its kind."""
     _machines: dict[object, Machine | None] = field(default_factory=dict)
     _passes: dict[object, PassTimes] = field(default_factory=dict)
 
@@ -66,7 +48,7 @@ class StepTimer:
         key = (layout.gpus_per_node, layout.network_bytes_per_second)
         if key not in self._machines:
             self._machines[key] = Machine.from_device(
-                self.device, layout, workload.precision.compute_dtype
+                self.device, layout, workload.precision.compute_dtype, self.rates
             )
         return self._machines[key]
 
@@ -89,15 +71,10 @@ class StepTimer:
         states = (
             _state_bytes(workload, layout, self.trained) if state_bytes is None else state_bytes
         )
-        update_s = estimate_update_s(
-            workload,
-            layout,
-            self.trained,
-            machine,
-            state_bytes=states,
-            passes_over_states=STEP_MOVED,
-        )
-        return micro_batch_s * (workload.gradient_accumulation_steps + bubble_share) + update_s
+        update = estimate_update(workload, layout, self.trained, machine, state_bytes=states)
+        return micro_batch_s * (
+            workload.gradient_accumulation_steps + bubble_share
+        ) + update.behind(passes.host_lead_s)
 
     def _get_pass_times(
         self, workload: TrainWorkload, layout: Layout, machine: Machine
@@ -114,7 +91,7 @@ class StepTimer:
         if times is None:
             if len(self._passes) >= MAX_PASSES:
                 self._passes.clear()
-            times = self._passes[key] = _time_passes(
+            times = self._passes[key] = time_passes(
                 self.model, workload, layout, self.trained, self.work, machine
             )
         return times
@@ -180,84 +157,3 @@ def _state_bytes_per_param(precision: Precision, num_states: int) -> int:
     moments = (num_states - _MOMENTS) * precision.optimizer_dtype.bytes_per_element
     both = precision.param_dtype.bytes_per_element + precision.grad_dtype.bytes_per_element
     return precision.bytes_per_param - both + moments
-
-
-def _time_passes(
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
-    trained: TrainedParameters,
-    work: ForwardWork,
-    machine: Machine,
-) -> PassTimes:
-    batch, length = workload.micro_batch_size, workload.sequence_length
-    split = layout.tensor_parallel * layout.context_parallel
-    tokens, rates = batch * length, machine.rates
-    stages = split * layout.pipeline_parallel
-    rate = machine.get_rate(DType.FP8) if workload.float8 else machine.flops * rates.products
-    products = tokens * FLOPS_PER_PRODUCT * work.block_weights / stages / rate
-    products += work.num_products * PRODUCT_OVERHEAD_S / layout.pipeline_parallel
-    head = tokens * FLOPS_PER_PRODUCT * work.head_weights / split / (machine.flops * rates.products)
-    attention = work.attention_flops(batch, length) / stages / machine.flops
-    forward_attention = attention / rates.attention_forward
-    moved = _moved_bytes(workload, work, batch, length) / stages / machine.memory
-    unpacked = _unpack_bytes(model, workload) / stages / machine.memory
-    loss = tokens * work.vocab_size * LOSS_MOVED / split / machine.memory
-    full = workload.method is Method.FULL
-    adapters = 0.0
-    if not full:
-        adapters = (
-            tokens
-            * 3
-            * FLOPS_PER_PRODUCT
-            * trained.trained
-            / (stages * machine.get_rate(trained.trained_dtype))
-        )
-    blocks = products + forward_attention + moved + unpacked
-    recomputed = _get_recomputed_s(workload, blocks, products, forward_attention)
-    backward = BACKWARD_PRODUCTS[full] * (products + head) + BACKWARD_MOVED * moved + unpacked
-    backward_attention = BACKWARD_ATTENTION * attention / rates.attention_backward
-    backward += backward_attention + adapters + recomputed
-    launched = work.launches / layout.pipeline_parallel
-    eager = launched * (PYTHON_S + LAUNCH_S)
-    return PassTimes(
-        forward=max(blocks + head + loss, eager),
-        backward=max(backward, BACKWARD_MOVED * launched * LAUNCH_S + eager * (recomputed > 0)),
-        attention_forward=forward_attention,
-        attention_backward=backward_attention,
-    )
-
-
-def _unpack_bytes(model: Architecture, workload: TrainWorkload) -> float:
-    """Return the bytes of unpacking every quantised weight for one pass.
-
-    4 bits are read, 16 written and read by the product.
-    """
-    packed = workload.method is Method.QLORA or model.quantization is not None
-    return model.parameter_counts().total * UNPACKED_BYTES if packed else 0.0
-
-
-def _moved_bytes(workload: TrainWorkload, work: ForwardWork, batch: int, length: int) -> float:
-    """Return the bytes that element-wise operations move in forward.
-
-    A compiler leaves the bytes that products read and write.
-    """
-    if workload.compile:
-        return work.product_bytes * batch * length
-    return sizes.evaluate(work.moved, sizes.evaluate_monomials(batch, length))
-
-
-def _get_recomputed_s(
-    workload: TrainWorkload, blocks: float, products: float, attention: float
-) -> float:
-    match workload.activation_checkpointing:
-        case Checkpointing.FULL:
-            return blocks
-        case Checkpointing.SELECTIVE if workload.selective_every is not None:
-            return blocks / workload.selective_every
-        case Checkpointing.SELECTIVE if workload.framework is Framework.MEGATRON:
-            return attention
-        case Checkpointing.SELECTIVE:
-            return blocks - products / 2 - attention
-        case _:
-            return 0.0

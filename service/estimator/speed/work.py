@@ -3,24 +3,25 @@
 It is products, attention, bytes that element-wise operations move, and operations launched.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
+from service.estimator.passes.config import TrainingPass, resolve_attention
+from service.estimator.passes.recorder import run_training
 from service.estimator.passes.step import ModelWalk
+from service.estimator.speed.counting import CountingTape, Counts
 from service.estimator.tape import sizes
-from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.ops.products import allocate_integers, end_autocast
-from service.estimator.tape.sizes import Size
+from service.estimator.tape.graph import Mode
+from service.estimator.tape.ledger import Section
+from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Attention, Lora
+from service.estimator.values.workload import Attention
 
 FLOPS_PER_PRODUCT = 2
 """One multiplication and one addition per weight and token (arXiv:2001.08361, section 2.1)."""
-MOVED_PER_WRITTEN = 3
-"""A binary element-wise operation reads two operands for each result that it writes."""
 _MATRIX = 2
 
 
@@ -30,8 +31,7 @@ class ForwardWork:
 
     ``block_weights`` and ``head_weights`` are weights that a token is multiplied with; ``windows``
     pairs the tokens that a layer reads at most with the elements of query and of value that meet
-    each key, summed over layers; ``moved`` is bytes as a polynomial in batch and sequence,
-    ``launches`` are operations for the whole pass.
+    each key, summed over layers; ``sections`` are the kernels of the whole pass.
     """
 
     block_weights: int
@@ -40,9 +40,22 @@ class ForwardWork:
     product_bytes: int
     """Bytes per token that products read and write."""
     vocab_size: int
+    num_attentions: int
     windows: tuple[tuple[int | None, int], ...]
-    moved: Size
-    launches: int
+    sections: Mapping[Section, Counts]
+    idle_weights: int = 0
+    """Weights of experts that a token does not meet: a batch reads them all the same."""
+    causal: bool = True
+
+    @property
+    def forward(self) -> Counts:
+        """Kernels of embedding, layers and final norm."""
+        return self.sections[Section.FORWARD]
+
+    @property
+    def has_fused_attention(self) -> bool:
+        """Whether attention is one kernel, and not products and a softmax."""
+        return self.forward.attentions > 0
 
     def attention_flops(self, batch: int, sequence: int) -> int:
         """Return the FLOPs of attention.
@@ -57,44 +70,40 @@ class ForwardWork:
                 if window is None or window >= sequence
                 else window * (1 - window / (2 * sequence))
             )
+            keys = keys if self.causal else min(window or sequence, sequence)
             total += round(FLOPS_PER_PRODUCT * width * keys * batch * sequence)
         return total
 
 
-class _CountingTape(Tape):
-    """Tape that adds up allocations, repeats included."""
-
-    written: Size = sizes.ZERO
-    launches: int = 0
-
-    def allocate(self, category: Category, size: Size) -> Storage:
-        self.written = sizes.add(self.written, sizes.scale(size, self.repeat_count))
-        self.launches += self.repeat_count
-        return super().allocate(category, size)
-
-
 def count_forward_work(
-    model: Architecture,
-    *,
-    dtype: DType,
-    autocast: DType | None,
-    attention: Attention,
-    lora: Lora | None = None,
-    length: int = 0,
+    model: Architecture, *, dtype: DType, attention: Attention, length: int = 0
 ) -> ForwardWork:
-    """Return the work of one forward pass.
+    """Return the work of one forward pass without gradients.
 
-    It has ``dtype`` weights and adapters; some models need the ``length`` of sequences.
+    Its weights are in ``dtype``; some models need the ``length`` of sequences.
     """
-    tape = _CountingTape(Section.FORWARD, Mode.INFERENCE, autocast=autocast)
+    tape = CountingTape(autocast=None, mode=Mode.INFERENCE)
     settings = PassContext(
-        dtype=dtype, compute_dtype=dtype, attention=attention, lora=lora, length=length
+        dtype=dtype,
+        compute_dtype=dtype,
+        attention=resolve_attention(model, attention),
+        length=length,
+        batched=True,
     )
     ctx = Recording(tape, settings)
     walk = ModelWalk(model, ctx)
-    hidden = walk.hidden_states(allocate_integers(tape, sizes.per_token(1)))
-    tape.free(hidden)
-    end_autocast(tape)
+    tape.free(walk.hidden_states(allocate_integers(tape, sizes.per_token(1))))
+    return _build_work(model, tape, dtype)
+
+
+def count_training_work(model: Architecture, config: TrainingPass) -> ForwardWork:
+    """Return the work of one micro batch, forward, loss and backward."""
+    tape = CountingTape(autocast=config.autocast)
+    run_training(tape, model, config)
+    return _build_work(model, tape, config.autocast or config.param_dtype)
+
+
+def _build_work(model: Architecture, tape: CountingTape, dtype: DType) -> ForwardWork:
     active, products, rows, columns = 0, 0, 0, 0
     for block, times in model.blocks:
         matrices = [weight for weight in block.weights() if len(weight.shape) >= _MATRIX]
@@ -104,18 +113,19 @@ def count_forward_work(
             sum(weight.shape[1] for weight in matrices if len(weight.shape) == _MATRIX) * times
         )
         products += len(matrices) * times
-    width = (autocast or dtype).bytes_per_element
     return ForwardWork(
         block_weights=active,
         head_weights=model.vocab_size * model.spec.hidden_size,
         num_products=products + 1,
-        product_bytes=(rows + columns) * width,
+        product_bytes=(rows + columns) * dtype.bytes_per_element,
         vocab_size=model.vocab_size,
-        windows=_list_windows(model),
-        moved=sizes.scale(
-            sizes.subtract(tape.written, sizes.per_token(rows * width)), MOVED_PER_WRITTEN
+        num_attentions=sum(
+            times for block, times in model.blocks if block.cache_elements_per_token
         ),
-        launches=tape.launches,
+        windows=_list_windows(model),
+        idle_weights=sum(block.idle_parameters() * times for block, times in model.blocks),
+        causal=model.shifts_labels,
+        sections=tape.sections,
     )
 
 
@@ -126,7 +136,7 @@ def _list_windows(model: Architecture) -> tuple[tuple[int | None, int], ...]:
     """
     spec, widths = model.spec, dict[int | None, int]()
     for block, times in model.blocks:
-        if block.cache_elements_per_token:
+        if block.cache_elements_per_token or not model.shifts_labels:
             window = getattr(block, "cache_window", None)
             widths[window] = (
                 widths.get(window, 0) + 2 * spec.num_attention_heads * spec.head_dim * times

@@ -54,7 +54,7 @@ class LoggingTape(Tape):
         super().__init__(section, mode, autocast=autocast, accumulating=accumulating)
         self.loops: list[Loop] = []
         self._shorten_repeats = shorten_repeats
-        self.ledger = _NullLedger(section)
+        self.ledger = NullLedger(section)
         self.unit_tensors: Mapping[int, tuple[int, ...]] = {}
         """Elements of each tensor of a sharded unit, by the elements of all of them."""
         self._sizes: dict[Size, int] = {}
@@ -161,7 +161,7 @@ class LoggingTape(Tape):
         return index
 
 
-class _NullLedger(Ledger):
+class NullLedger(Ledger):
     """A ledger that counts nothing."""
 
     __slots__ = ()

@@ -15,6 +15,7 @@ from service.estimator.tape.gradients import GradientReceiver
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Backward, Hook, Node, Segment, Value, count_bytes
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 
@@ -81,6 +82,7 @@ class Tape(GradientReceiver):
         saves: Sequence[Value] = (),
         saves_output: bool = False,
         category: Category = Category.ACTIVATIONS,
+        work: Work = Work.MOVE,  # noqa: ARG002 - bytes do not depend on it, counts of launches do
         backward: Backward,
     ) -> Value:
         """Return the output of an operation.

@@ -17,6 +17,7 @@ from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
 
@@ -61,6 +62,7 @@ def _multiply_dequantised(site: Site, x: Value, category: Category) -> Value:
         inputs=(source,),
         saves=_get_saved_inputs(site, source),
         category=category,
+        work=Work.PRODUCT,
         backward=_make_input_backward(site, source),
     )
     tape.release(*weight)
@@ -129,6 +131,7 @@ def _multiply_int8(site: Site, x: Value, category: Category) -> Value:
         x.dtype,
         inputs=(x,),
         category=category,
+        work=Work.PRODUCT,
         backward=_make_input_backward(site, x),
     )
     tape.release(integers, product, codes, scales)
@@ -153,6 +156,7 @@ def _multiply_fp8(site: Site, x: Value, category: Category) -> Value:
         x.dtype,
         inputs=(x,),
         category=category,
+        work=Work.PRODUCT,
         backward=_make_input_backward(site, x),
     )
     tape.release(*quantised)

@@ -23,6 +23,7 @@ from service.estimator.tape.ops.elementwise import (
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.views import expand
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 SEED_BYTES = 16
@@ -62,6 +63,7 @@ def run_flash_attention(tape: Tape, query: Value, key: Value, value: Value, head
         inputs=(query, key, value),
         saves=saves,
         saves_output=True,
+        work=Work.ATTENTION,
         backward=backward,
     )
     tape.free(lse)
@@ -95,6 +97,7 @@ def run_efficient_attention(
         inputs=(query, key, value),
         saves=saves,
         saves_output=True,
+        work=Work.ATTENTION,
         backward=backward,
     )
     tape.free(lse, *masks)

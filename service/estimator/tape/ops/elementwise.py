@@ -9,6 +9,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 
@@ -160,7 +161,7 @@ def silu(tape: Tape, x: Value) -> Value:
         tape.release(*inner)
         tape.send(x, grad)
 
-    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=backward)
+    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), work=Work.FUSED, backward=backward)
 
 
 def activate_saving_output(tape: Tape, x: Value) -> Value:
@@ -197,6 +198,7 @@ def dropout(tape: Tape, x: Value, probability: float) -> Value:
         x.numel,
         x.dtype,
         inputs=(x,),
+        work=Work.FUSED,
         backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
     )
     if y.node is not None:

@@ -13,6 +13,7 @@ from service.estimator.tape.ops.elementwise import (
     reduce_mean,
 )
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 
@@ -163,7 +164,12 @@ def _apply_fused_norm(tape: Tape, source: Value, inputs: tuple[Value, ...], rows
             tape.send(value, grad)
 
     y = tape.emit(
-        source.numel, source.dtype, inputs=inputs, saves=(*inputs, statistics), backward=backward
+        source.numel,
+        source.dtype,
+        inputs=inputs,
+        saves=(*inputs, statistics),
+        work=Work.FUSED,
+        backward=backward,
     )
     tape.free(statistics)
     return y
@@ -206,6 +212,13 @@ def fused_rms_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value
         for value, grad in grads:
             tape.send(value, grad)
 
-    y = tape.emit(x.numel, x.dtype, inputs=(x, scale), saves=(x, inverse), backward=backward)
+    y = tape.emit(
+        x.numel,
+        x.dtype,
+        inputs=(x, scale),
+        saves=(x, inverse),
+        work=Work.FUSED,
+        backward=backward,
+    )
     tape.free(inverse)
     return y

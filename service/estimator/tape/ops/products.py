@@ -7,6 +7,7 @@ from service.estimator.tape.nodes import Node, Parameter, Value, as_value
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.shared_weights import cast_once
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 
@@ -78,7 +79,15 @@ def linear(
         if grad_x is not None:
             tape.send(cast_x, grad_x, is_view=True)
 
-    y = tape.emit(out, dtype, inputs=inputs, saves=saves, category=category, backward=backward)
+    y = tape.emit(
+        out,
+        dtype,
+        inputs=inputs,
+        saves=saves,
+        category=category,
+        work=Work.PRODUCT,
+        backward=backward,
+    )
     tape.free(*inputs)
     return y
 
@@ -99,7 +108,14 @@ def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
         for side, grad in grads:
             tape.send(side, grad, is_view=True)
 
-    return tape.emit(out, left.dtype, inputs=(left, right), saves=saves, backward=backward)
+    return tape.emit(
+        out,
+        left.dtype,
+        inputs=(left, right),
+        saves=saves,
+        work=Work.PRODUCT,
+        backward=backward,
+    )
 
 
 def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value:

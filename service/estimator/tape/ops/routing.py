@@ -9,6 +9,7 @@ from service.estimator.tape.nodes import Node, Parameter, Value, as_value, count
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.ops.products import allocate_integers, batched_product, linear
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 
@@ -81,7 +82,14 @@ def grouped_product(tape: Tape, x: Value, table: Value, offsets: Value, out: Siz
         for side, grad in grads:
             tape.send(side, grad)
 
-    y = tape.emit(out, rows.dtype, inputs=(rows, table), saves=saves, backward=backward)
+    y = tape.emit(
+        out,
+        rows.dtype,
+        inputs=(rows, table),
+        saves=saves,
+        work=Work.PRODUCT,
+        backward=backward,
+    )
     tape.free(rows)
     return y
 

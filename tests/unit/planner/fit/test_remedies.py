@@ -61,7 +61,7 @@ def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
     assert {"method", "lora"} in _fields(fitting)
     assert any(remedy.change.get("data_parallel", 1) != 1 for remedy in fitting)
     assert fused.verdict is Verdict.DOES_NOT_FIT
-    assert fused.slowdown == 1
+    assert fused.slowdown < 1
 
 
 @settings(max_examples=25, deadline=None)

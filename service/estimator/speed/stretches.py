@@ -1,0 +1,254 @@
+"""Times of one micro batch on a rank, stretch by stretch.
+
+The GPU's are products, attention and bytes at measured rates; the host's are launches. A stretch
+takes the longer of both.
+"""
+
+from dataclasses import dataclass
+
+from service.estimator.memory.trained import TrainedParameters
+from service.estimator.model.architecture import Architecture
+from service.estimator.speed.counting import Counts
+from service.estimator.speed.host import (
+    FORWARD_KERNELS,
+    estimate_hooks_s,
+    estimate_launch_s,
+    estimate_unpacking_s,
+)
+from service.estimator.speed.launch_queue import LaunchQueue
+from service.estimator.speed.machine import Machine
+from service.estimator.speed.micro_batch import PassTimes
+from service.estimator.speed.rates import KERNEL_S, PRODUCT_OVERHEAD_S, Rates
+from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
+from service.estimator.tape import sizes
+from service.estimator.tape.ledger import Section
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import (
+    Attention,
+    Checkpointing,
+    Framework,
+    Method,
+    TrainWorkload,
+)
+
+BACKWARD_PRODUCTS = {True: 2, False: 1}
+"""Products of backward per product of forward: towards the input, and towards the weight when it is
+trained.
+"""
+BACKWARD_ATTENTION = 2.5
+"""Five products instead of two (arXiv:2307.08691, section 2.3)."""
+UNPACKED_BYTES = 4.5
+
+
+def time_passes(
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    trained: TrainedParameters,
+    work: ForwardWork,
+    machine: Machine,
+) -> PassTimes:
+    """Return the times of both passes, host and GPU together."""
+    gpu = _time_kernels(model, workload, layout, trained, work, machine)
+    host = _time_launches(model, workload, layout, work, machine.rates)
+    queue = LaunchQueue()
+    queue.run(host.forward, gpu.forward)
+    forward = queue.run(host.loss, gpu.loss)
+    queue.run(host.loss_backward, gpu.loss_backward)
+    total = queue.run(host.backward, gpu.backward)
+    return PassTimes(
+        forward=forward,
+        backward=total - forward,
+        attention_forward=gpu.attention_forward,
+        attention_backward=gpu.attention_backward,
+        host_s=queue.host_busy,
+        gpu_s=queue.gpu_busy,
+        host_lead_s=queue.gpu - queue.host,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stretches:
+    """Seconds of a micro batch's stretches, on host or GPU."""
+
+    forward: float
+    loss: float
+    loss_backward: float
+    backward: float
+    attention_forward: float = 0.0
+    attention_backward: float = 0.0
+
+
+def _time_kernels(
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    trained: TrainedParameters,
+    work: ForwardWork,
+    machine: Machine,
+) -> _Stretches:
+    batch, length = workload.micro_batch_size, workload.sequence_length
+    split = layout.tensor_parallel * layout.context_parallel
+    tokens, rates = batch * length, machine.rates
+    stages = split * layout.pipeline_parallel
+    values = sizes.evaluate_monomials(batch, length)
+
+    def move(section: Section, ranks: int) -> float:
+        counts = work.sections.get(section)
+        if counts is None:
+            return 0.0
+        num_bytes = (
+            work.product_bytes * tokens * _PASSES[section]
+            if workload.compile and section in _PASSES
+            else sizes.evaluate(counts.moved, values)
+        )
+        return num_bytes / ranks / machine.memory + counts.kernels * KERNEL_S
+
+    rate = machine.get_rate(DType.FP8) if workload.float8 else machine.flops * rates.products
+    products = tokens * FLOPS_PER_PRODUCT * work.block_weights / stages / rate
+    products += work.num_products * PRODUCT_OVERHEAD_S / layout.pipeline_parallel
+    products += _time_idle_weights(work, workload.precision.compute_dtype, machine) / stages
+    head = (
+        tokens
+        * FLOPS_PER_PRODUCT
+        * work.head_weights
+        / split
+        / machine.get_head_rate(work.vocab_size)
+    )
+    attention = _time_attention(workload, work, machine, stages)
+    unpacked = _unpack_bytes(model, workload) / stages / machine.memory
+    adapters = _time_adapters(workload, trained, machine, stages)
+    full = workload.method is Method.FULL
+    moved = move(Section.FORWARD, stages)
+    blocks = products + attention[0] + moved + unpacked + adapters
+    recomputed = _get_recomputed_s(workload, blocks, products, attention[0])
+    backward = BACKWARD_PRODUCTS[full] * products + move(Section.BACKWARD, stages) + unpacked
+    return _Stretches(
+        forward=blocks,
+        loss=head + move(Section.LOSS_FORWARD, split),
+        loss_backward=BACKWARD_PRODUCTS[full] * head + move(Section.LOSS_BACKWARD, split),
+        backward=backward + attention[1] + 2 * adapters + recomputed,
+        attention_forward=attention[0],
+        attention_backward=attention[1],
+    )
+
+
+def _time_idle_weights(work: ForwardWork, dtype: DType, machine: Machine) -> float:
+    """Return the seconds to read experts that one token does not meet."""
+    return work.idle_weights * dtype.bytes_per_element / machine.streaming
+
+
+_PASSES = {Section.FORWARD: 1, Section.BACKWARD: 2}
+
+
+def _time_attention(
+    workload: TrainWorkload, work: ForwardWork, machine: Machine, stages: int
+) -> tuple[float, float]:
+    """Return the seconds of attention's products in forward and in backward.
+
+    Products of whole matrices do not skip what the causal mask hides, and the math kernel
+    multiplies in fp32 (ATen ``_scaled_dot_product_attention_math``).
+    """
+    rates = machine.rates
+    flops = work.attention_flops(workload.micro_batch_size, workload.sequence_length) / stages
+    if work.has_fused_attention:
+        return (
+            flops / machine.flops / rates.attention_forward,
+            BACKWARD_ATTENTION * flops / machine.flops / rates.attention_backward,
+        )
+    is_math = workload.attention is Attention.MATH
+    rate = machine.get_rate(DType.FP32) if is_math else machine.flops * rates.products
+    seconds = _WHOLE_SCORES * flops / rate
+    return seconds, 2 * seconds
+
+
+_WHOLE_SCORES = 2
+"""Scores of whole matrices per score that a causal mask leaves."""
+
+
+def _time_adapters(
+    workload: TrainWorkload, trained: TrainedParameters, machine: Machine, stages: int
+) -> float:
+    """Return the seconds of the adapters' products in forward.
+
+    They are thin: what decides is mostly that their inputs and outputs are read and written. Under
+    autocast they are in its dtype.
+    """
+    if workload.lora is None:
+        return 0.0
+    precision = workload.precision
+    dtype = precision.compute_dtype if precision.autocast else trained.trained_dtype
+    tokens = workload.micro_batch_size * workload.sequence_length
+    flops = tokens * FLOPS_PER_PRODUCT * trained.trained
+    moved = tokens * trained.trained / max(workload.lora.rank, 1) * dtype.bytes_per_element
+    return max(flops / machine.get_rate(dtype), moved / machine.memory) / stages
+
+
+def _time_launches(
+    model: Architecture, workload: TrainWorkload, layout: Layout, work: ForwardWork, rates: Rates
+) -> _Stretches:
+    """Return the host's seconds for each stretch."""
+
+    def launch(section: Section) -> float:
+        counts = work.sections.get(section)
+        if counts is None:
+            return 0.0
+        backward = section in {Section.BACKWARD, Section.LOSS_BACKWARD}
+        if _is_fused(workload):
+            counts = _fuse(counts)
+        return estimate_launch_s(counts, rates, backward=backward)
+
+    packed = workload.method is Method.QLORA or model.quantization is not None
+    unpacking = estimate_unpacking_s(work.num_products, rates) if packed else 0.0
+    forward = (launch(Section.FORWARD) + unpacking) / layout.pipeline_parallel
+    hooks = estimate_hooks_s(work.forward, rates) / layout.pipeline_parallel
+    backward = (launch(Section.BACKWARD) + unpacking) / layout.pipeline_parallel
+    return _Stretches(
+        forward=forward + FORWARD_KERNELS * rates.launch_s,
+        loss=launch(Section.LOSS_FORWARD),
+        loss_backward=launch(Section.LOSS_BACKWARD),
+        backward=backward + _get_recomputed_s(workload, forward + hooks, 0.0, 0.0),
+    )
+
+
+def _is_fused(workload: TrainWorkload) -> bool:
+    """Return whether operations between products run as one kernel.
+
+    A compiler makes them, or Transformer Engine and Megatron-LM have them by hand.
+    """
+    return workload.compile or workload.framework is Framework.MEGATRON
+
+
+def _fuse(counts: Counts) -> Counts:
+    """Return the kernels that a compiler leaves.
+
+    One between each two products, and no views.
+    """
+    kernels = min(counts.kernels, 2 * (counts.products + counts.attentions))
+    return Counts(kernels=kernels, moved=counts.moved)
+
+
+def _unpack_bytes(model: Architecture, workload: TrainWorkload) -> float:
+    """Return the bytes of unpacking every quantised weight for one pass.
+
+    4 bits are read, 16 written and read by the product.
+    """
+    packed = workload.method is Method.QLORA or model.quantization is not None
+    return model.parameter_counts().total * UNPACKED_BYTES if packed else 0.0
+
+
+def _get_recomputed_s(
+    workload: TrainWorkload, blocks: float, products: float, attention: float
+) -> float:
+    match workload.activation_checkpointing:
+        case Checkpointing.FULL:
+            return blocks
+        case Checkpointing.SELECTIVE if workload.selective_every is not None:
+            return blocks / workload.selective_every
+        case Checkpointing.SELECTIVE if workload.framework is Framework.MEGATRON:
+            return attention
+        case Checkpointing.SELECTIVE:
+            return blocks - products / 2 - attention
+        case _:
+            return 0.0
