@@ -60,7 +60,7 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
         UNSET
     )
     weight_dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of the weights; `fp8` and `nf4` quantise them.")
+        DType | UnsetType, Meta(description="Format of the weights; `fp8` quantises them.")
     ] = UNSET
     quantization: Annotated[
         Quantization | UnsetType, Meta(description="Format of quantised weights.")

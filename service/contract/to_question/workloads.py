@@ -76,9 +76,6 @@ LORA_DEFAULTS: dict[str, Any] = {
 
 _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
-_ALIASES = {DType.FP8: Quantization.FP8, DType.NF4: Quantization.NF4}
-"""Formats that a request may name as the dtype of its weights."""
-
 _TRAIN_OPTIONAL = (
     "keeps_logits",
     "padding_mask",
@@ -148,15 +145,14 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
     values["quantization"] = (
         Quantization.NONE if isinstance(request.quantization, UnsetType) else request.quantization
     )
-    if request.weight_dtype in _ALIASES:
-        name, packed = request.weight_dtype.value, _ALIASES[request.weight_dtype]
-        if values["quantization"] not in {Quantization.NONE, packed}:
+    if request.weight_dtype is DType.FP8:
+        if values["quantization"] not in {Quantization.NONE, Quantization.FP8}:
             message = (
-                f"weight_dtype {name} is an alias of quantization {name}, but quantization is "
+                "weight_dtype fp8 is an alias of quantization fp8, but quantization is "
                 f"{values['quantization'].value}"
             )
             raise InvalidInputError(message, field="workload.weight_dtype")
-        values |= {"quantization": packed, "weight_dtype": DType.BF16}
+        values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
     values["unquantised"] = request.quantization is Quantization.NONE
     values |= copy_set_fields(request, _SERVE_OPTIONAL)
     values["speculative"] = _read_speculative(request.speculative)
