@@ -142,6 +142,7 @@ def _training(options: Options, precision: Precision) -> TrainWorkload:
         reentrant_checkpointing=options.get("checkpointing") == "reentrant",
         attention=_ATTENTION[options["attn"]],
         keeps_logits=options.get("keep_outputs", True),
+        fp32_outputs=False,  # the tracer's loop entered autocast by itself, without accelerate
         padding_mask=options.get("padding_mask")
         == "padded",  # a mask of ones pads nothing, and transformers drops it
         gradient_clipping="max_grad_norm" in options,

@@ -11,7 +11,8 @@ OPTIMIZERS = words(
     "paged_lion_8bit rmsprop schedule_free_adamw sgd sgd_momentum"
 )
 POLICIES = words(
-    "amp_bf16 amp_fp16 bf16 bf16_mixed deepspeed_bf16 fp16 fp16_mixed fp32 megatron_bf16"
+    "amp_bf16 amp_fp16 bf16 bf16_autocast bf16_mixed deepspeed_bf16 fp16 fp16_autocast fp16_mixed "
+    "fp32 megatron_bf16"
 )
 PRECISIONS: tuple[object, ...] = (
     *POLICIES,
@@ -32,8 +33,8 @@ VERSIONS = {
 DENSE = words("none int8 nf4 gptq_int4 awq_int4 fp8 mxfp4")
 GGUF = words("none int8 mxfp4 q8_0 q6_k q5_k_m q4_k_m q4_0")
 SWITCHES = words(
-    "keeps_logits padding_mask reentrant_checkpointing gradient_clipping fp32_norms_and_head "
-    "double_quantization optimizer_in_backward compile deterministic float8"
+    "fp32_outputs keeps_logits padding_mask reentrant_checkpointing gradient_clipping "
+    "fp32_norms_and_head double_quantization optimizer_in_backward compile deterministic float8"
 )
 
 

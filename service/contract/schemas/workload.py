@@ -39,6 +39,8 @@ PolicyName = Literal[
     "fp16",
     "amp_bf16",
     "amp_fp16",
+    "bf16_autocast",
+    "fp16_autocast",
     "bf16_mixed",
     "fp16_mixed",
     "megatron_bf16",
@@ -155,6 +157,10 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     loss: Annotated[Loss | UnsetType, Meta(description="How the loss treats the logits.")] = UNSET
     keeps_logits: Annotated[
         bool | UnsetType, Meta(description="The loop holds the logits during backward.")
+    ] = UNSET
+    fp32_outputs: Annotated[
+        bool | UnsetType,
+        Meta(description="Under autocast, what the model returns is cast to fp32 (accelerate)."),
     ] = UNSET
     padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = (
         UNSET

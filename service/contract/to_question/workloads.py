@@ -55,6 +55,12 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     "attention": Attention.SDPA,
     "loss": Loss.FULL_LOGITS,
 }
+_QLORA_PRECISION = "bf16_autocast"
+"""What ``bf16=True``, TRL's default, makes of weights that were loaded in bf16."""
+_PREPARED = (
+    "workload.fp32_norms_and_head = true, by PEFT's prepare_model_for_kbit_training, which TRL "
+    "does not call; false where FSDP or ZeRO-3 shards the weights"
+)
 SERVE_DEFAULTS: dict[str, Any] = {
     "engine": Engine.TRANSFORMERS,
     "weight_dtype": DType.BF16,
@@ -78,6 +84,7 @@ _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
 _TRAIN_OPTIONAL = (
     "keeps_logits",
+    "fp32_outputs",
     "padding_mask",
     "reentrant_checkpointing",
     "gradient_clipping",
@@ -117,7 +124,12 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
-    values, assumptions = apply_defaults(request, TRAIN_DEFAULTS, "workload")
+    quantises = request.method is Method.QLORA
+    defaults = TRAIN_DEFAULTS | {"precision": _QLORA_PRECISION} if quantises else TRAIN_DEFAULTS
+    values, assumptions = apply_defaults(request, defaults, "workload")
+    if quantises and isinstance(request.fp32_norms_and_head, UnsetType):
+        values["fp32_norms_and_head"] = None
+        assumptions.append(_PREPARED)
     values["precision"] = _read_precision(values["precision"], assumptions)
     if isinstance(checkpointing := values["activation_checkpointing"], SelectiveRequest):
         values |= {

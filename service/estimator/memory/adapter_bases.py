@@ -11,6 +11,7 @@ from service.estimator.model.quantization.loading import adapt_to_release
 from service.estimator.model.quantization.weights import NF4, NF4_SINGLE, weight_bytes
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import MAX_ZERO_STAGE, Layout
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Method, TrainWorkload
 
@@ -18,6 +19,8 @@ UPCAST = frozenset({Packing.BLOCKS_4BIT, Packing.INT8_ROWS, Packing.AWQ, Packing
 """Beside these, ``prepare_model_for_kbit_training`` casts what is 16 bit to fp32; it leaves GPTQ
 and HQQ alone (PEFT 0.21).
 """
+
+_ONE_GPU = Layout()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,9 @@ class BaseWeights:
     upcast: bool = False
 
 
-def resolve_base_weights(model: Architecture, workload: TrainWorkload) -> BaseWeights:
+def resolve_base_weights(
+    model: Architecture, workload: TrainWorkload, layout: Layout = _ONE_GPU
+) -> BaseWeights:
     """Return the storage of a training run's base weights.
 
     ``qlora`` quantises them to nf4 unless the config did already.
@@ -41,10 +46,17 @@ def resolve_base_weights(model: Architecture, workload: TrainWorkload) -> BaseWe
     if workload.method is Method.QLORA and scheme is None:
         scheme = NF4 if workload.double_quantization else NF4_SINGLE
     scheme = adapt_to_release(scheme, workload.framework_version)
-    upcast = workload.fp32_norms_and_head and scheme is not None and scheme.packing in UPCAST
+    prepared = workload.fp32_norms_and_head
+    if prepared is None:
+        prepared = not _shards_weights(layout)
+    upcast = prepared and scheme is not None and scheme.packing in UPCAST
     return BaseWeights(
         scheme=scheme, dtype=DType.FP32 if upcast else workload.precision.param_dtype, upcast=upcast
     )
+
+
+def _shards_weights(layout: Layout) -> bool:
+    return layout.shards > 1 and layout.zero_stage == MAX_ZERO_STAGE
 
 
 def base_bytes(

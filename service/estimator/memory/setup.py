@@ -51,7 +51,7 @@ def resolve_setup(model: Architecture, workload: TrainWorkload, layout: Layout) 
         workload=workload,
         layout=layout,
         optimizer=resolve_optimizer(workload),
-        base_weights=resolve_base_weights(model, workload),
+        base_weights=resolve_base_weights(model, workload, layout),
         shards=Shards.from_layout(layout),
         trained=select_trained_parameters(model, workload),
         gathering=None

@@ -105,6 +105,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         checkpointing=workload.activation_checkpointing,
         attention=workload.attention,
         keeps_logits=workload.keeps_logits,
+        converts_outputs=workload.fp32_outputs and precision.autocast,
         accumulating=workload.gradient_accumulation_steps > 1
         or in_main_buffer
         or workload.optimizer_in_backward,

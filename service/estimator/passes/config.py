@@ -35,6 +35,8 @@ class TrainingPass:
     attention: Attention
     keeps_logits: bool
     accumulating: bool
+    converts_outputs: bool = False
+    """Whether what the model returns is cast to fp32 once autocast is left."""
     gathering: FsdpConfig | None = None
     scheme: Scheme | None = None
     """Storage of the frozen linear layers, where they are quantised."""

@@ -105,6 +105,10 @@ class EncoderDecoderStep(ModelWalk):
             self.tape.free(self.memory)
         return loss
 
+    def returned(self) -> tuple[Value, ...]:
+        """Return what the model's outputs hold beside the loss."""
+        return (*super().returned(), *(() if self.memory is None else (self.memory,)))
+
     def _stack(
         self,
         ctx: StackRecording,

@@ -112,11 +112,14 @@ def run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
         model, Recording(tape, build_training_context(model, config), units=units)
     )
     hidden = walk.hidden_states(walk.inputs())
+    keeps_logits = config.keeps_logits or config.converts_outputs
     if config.loss is None:
-        loss = walk.loss(hidden, keeps_logits=config.keeps_logits)
+        loss = walk.loss(hidden, keeps_logits=keeps_logits)
     else:
-        loss = record_loss(walk, hidden, config.loss, keeps_logits=config.keeps_logits)
+        loss = record_loss(walk, hidden, config.loss, keeps_logits=keeps_logits)
     end_autocast(tape)
+    if config.converts_outputs:
+        walk.convert_outputs(keeps_logits=config.keeps_logits)
     tape.ledger.enter(Section.LOSS_BACKWARD)
     if units is not None:
         units.end_forward()

@@ -9,7 +9,7 @@ from service.estimator.model.repeats import record_periods
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
@@ -207,6 +207,26 @@ class ModelWalk:
         else:
             tape.free(logits, *self.outputs)
         return loss
+
+    def returned(self) -> tuple[Value, ...]:
+        """Return what the model's outputs hold beside the loss, if kept."""
+        return (*(() if self.logits is None else (self.logits,)), *self.outputs)
+
+    def convert_outputs(self, *, keeps_logits: bool) -> None:
+        """Cast what the model returns to fp32.
+
+        All copies are made before anything is dropped (accelerate 1.15
+        ``utils/operations.py``, ``ConvertOutputsToFp32``).
+        """
+        tape, outputs = self.tape, self.returned()
+        copies = [
+            tape.allocate(Category.LOGITS, count_bytes(value.numel, DType.FP32))
+            for value in outputs
+            if value.dtype is not DType.FP32
+        ]
+        tape.free(*outputs)
+        if not keeps_logits:
+            tape.release(*copies)
 
     def backward(self, loss: Value) -> None:
         """Record backward from the loss to the embedding."""

@@ -130,7 +130,9 @@ class ContrastiveStep(_ImageStep):
         logits = self.record_logits(hidden, ZERO)
         tape.ledger.enter(Section.LOSS_FORWARD)
         loss = record_contrastive_loss(tape, logits, self.num_pairs())
-        if not keeps_logits:
+        if keeps_logits:
+            self.logits, self.outputs = logits, (*self.embeds, hidden, self.last_image_states)
+        else:
             tape.free(hidden, self.last_image_states, *self.embeds, logits)
         return loss
 

@@ -113,6 +113,8 @@ def _iter_training_warnings(
             f"reshard_after_forward false has no effect on {where}, which gathers no parameters by "
             "fully_shard"
         )
+    if not workload.fp32_outputs and not workload.precision.autocast:
+        yield "fp32_outputs false has no effect without autocast, beside which alone they are cast"
     if layout.shard_embeddings_separately and layout.shards == 1:
         yield "shard_embeddings_separately has no effect on one data-parallel rank"
     if layout.host_memory_bytes is not None and workload.offload == Offload():

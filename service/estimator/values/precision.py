@@ -15,11 +15,11 @@ class Precision:
     """Number formats of one training run.
 
     ``autocast``: weights stay in ``param_dtype`` and autocast keeps copies in ``compute_dtype``
-    until backward is over. Without it, a ``compute_dtype`` other than ``param_dtype`` is a cast
-    when sharded parameters are gathered. ``main_grad_dtype``: the gradient that the optimizer
-    reads; made just before the step and freed at zero_grad, unless ``main_grad_persistent``; when
-    it equals ``grad_dtype`` both are one buffer. ``master_dtype``: the optimizer's own copy of the
-    weights, ``None`` when there is none.
+    until backward is over; weights that are in it already are not copied. Without it, a
+    ``compute_dtype`` other than ``param_dtype`` is a cast when sharded parameters are gathered.
+    ``main_grad_dtype``: the gradient that the optimizer reads; made just before the step and freed
+    at zero_grad, unless ``main_grad_persistent``; when it equals ``grad_dtype`` both are one
+    buffer. ``master_dtype``: the optimizer's own copy of the weights, ``None`` when there is none.
     """
 
     name: str
@@ -68,13 +68,13 @@ def _make_pure(name: str, dtype: DType) -> Precision:
     )
 
 
-def _make_autocast(name: str, dtype: DType) -> Precision:
+def _make_autocast(name: str, dtype: DType, *, weights: DType) -> Precision:
     return Precision(
         name=name,
-        param_dtype=DType.FP32,
+        param_dtype=weights,
         compute_dtype=dtype,
-        grad_dtype=DType.FP32,
-        optimizer_dtype=DType.FP32,
+        grad_dtype=weights,
+        optimizer_dtype=weights,
         autocast=True,
     )
 
@@ -111,12 +111,18 @@ POLICIES: dict[str, Precision] = {
         _make_pure("fp32", DType.FP32),
         _make_pure("bf16", DType.BF16),
         _make_pure("fp16", DType.FP16),
-        _make_autocast("amp_bf16", DType.BF16),
-        _make_autocast("amp_fp16", DType.FP16),
+        _make_autocast("amp_bf16", DType.BF16, weights=DType.FP32),
+        _make_autocast("amp_fp16", DType.FP16, weights=DType.FP32),
+        _make_autocast("bf16_autocast", DType.BF16, weights=DType.BF16),
+        _make_autocast("fp16_autocast", DType.FP16, weights=DType.FP16),
         _make_master("bf16_mixed", DType.BF16, main_grad=None, persistent=False),
         _make_master("fp16_mixed", DType.FP16, main_grad=None, persistent=False),
         _MEGATRON,
         _make_master("deepspeed_bf16", DType.BF16, main_grad=DType.FP32, persistent=True),
     )
 }
-"""Named policies of the HTTP contract: bytes per parameter 16, 8, 8, 16, 16, 16, 16, 18 and 20."""
+"""Named policies of the HTTP contract.
+
+Bytes per parameter are 16, 8, 8, 16, 16, 8, 8, 16, 16, 18 and 20. ``bf16_autocast`` is what
+transformers' Trainer makes of ``bf16=True`` over a model that was loaded in bf16.
+"""

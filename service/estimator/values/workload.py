@@ -1,7 +1,6 @@
 """Workloads: a training step or a serving replica.
 
-Field names are those of the HTTP contract. Every value of the contract is legal here; one without a
-term in the model yet is refused when it is estimated.
+Field names and values are those of the HTTP contract; what has no term is refused later.
 """
 
 from dataclasses import dataclass, field
@@ -162,6 +161,8 @@ class TrainWorkload:
     attention: Attention = Attention.SDPA
     loss: Loss = Loss.FULL_LOGITS
     keeps_logits: bool = False
+    fp32_outputs: bool = True
+    """Under autocast, what the model returns is cast to fp32 (accelerate, so Trainer and TRL)."""
     padding_mask: bool = False
     reentrant_checkpointing: bool = False
     """Checkpoints of ``use_reentrant=True``, transformers' default before release 5."""
@@ -177,8 +178,8 @@ class TrainWorkload:
     optimizer_in_backward: bool = False
     deterministic: bool = False
     """Kernels of the same bits each time (``CUBLAS_WORKSPACE_CONFIG=:4096:8``)."""
-    fp32_norms_and_head: bool = False
-    """PEFT's ``prepare_model_for_kbit_training``: what is not quantised is cast to fp32."""
+    fp32_norms_and_head: bool | None = False
+    """PEFT's ``prepare_model_for_kbit_training``; None: where no weights are sharded (axolotl)."""
     double_quantization: bool = True
     peft: str | None = None
     """With method ``peft``: PEFT's name of the method."""
@@ -193,11 +194,8 @@ class TrainWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one and a method that contradicts its adapters."""
-        _check_at_least_one("workload.sequence_length", self.sequence_length)
-        _check_at_least_one("workload.micro_batch_size", self.micro_batch_size)
-        _check_at_least_one(
-            "workload.gradient_accumulation_steps", self.gradient_accumulation_steps
-        )
+        for name in ("sequence_length", "micro_batch_size", "gradient_accumulation_steps"):
+            _check_at_least_one(f"workload.{name}", getattr(self, name))
         adapts = self.method in {Method.LORA, Method.QLORA}
         if self.lora is not None and not adapts:
             message = (

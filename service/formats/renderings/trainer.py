@@ -108,6 +108,13 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
         )
     if workload.loss.value != "full_logits":
         notes.append(f"the script computes the loss as {workload.loss.value}")
+    if workload.method is Method.QLORA and workload.fp32_norms_and_head is not False:
+        notes.append("the script calls PEFT's prepare_model_for_kbit_training")
+    if workload.precision.autocast and not workload.fp32_outputs:
+        notes.append(
+            "fp32_outputs false is a loop that enters autocast itself: Trainer casts what the "
+            "model returns"
+        )
     if workload.attention in {Attention.EFFICIENT, Attention.MATH}:
         notes.append(
             "the script chooses SDPA's kernel: torch.nn.attention.sdpa_kernel, "

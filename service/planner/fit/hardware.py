@@ -24,6 +24,8 @@ from service.estimator.values.workload import (
     Workload,
 )
 
+_HALVES = {"bf16_mixed": "fp16_mixed", "bf16_autocast": "fp16_autocast"}
+"""Policies that a request gets unless it says one, on a GPU with bf16 and on one without."""
 _MAKERS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel Gaudi"}
 """Makers of the catalogue.
 
@@ -87,8 +89,8 @@ def lacks_bf16(device: Device) -> bool:
 
 def _switch_to_fp16(workload: Workload, fixed: frozenset[str]) -> Workload:
     if isinstance(workload, TrainWorkload):
-        is_open = "precision" not in fixed and workload.precision == POLICIES["bf16_mixed"]
-        return replace(workload, precision=POLICIES["fp16_mixed"]) if is_open else workload
+        half = _HALVES.get(workload.precision.name) if "precision" not in fixed else None
+        return workload if half is None else replace(workload, precision=POLICIES[half])
     if fixed & {"weight_dtype", "kv_cache_dtype"} or workload.weight_dtype is not DType.BF16:
         return workload
     cache = DType.FP16 if workload.kv_cache_dtype is DType.BF16 else workload.kv_cache_dtype

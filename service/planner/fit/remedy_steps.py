@@ -20,6 +20,7 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
+from service.planner.fit.qlora import make_qlora
 
 Config = tuple[Workload, Layout]
 RemedyStep = Callable[[Config], Iterator[Config]]
@@ -222,7 +223,7 @@ def use_qlora(config: Config) -> Iterator[Config]:
     """Train adapters on a model in 4 bits (arXiv:2305.14314)."""
     match config:
         case (TrainWorkload(method=Method.FULL | Method.LORA) as workload, layout):
-            yield replace(workload, method=Method.QLORA, lora=workload.lora or Lora()), layout
+            yield make_qlora(workload, layout), layout
 
 
 def quantize_weights(config: Config) -> Iterator[Config]:

@@ -20,13 +20,14 @@ def write_body(run: ClientRun, gpu: str) -> Words:
     return {
         "model": run.model,
         "gpu": gpu,
-        "workload": write(run.arguments),
+        "workload": write(run),
         "remedies": False,
     }
 
 
-def _write_training(arguments: Mapping[str, Any]) -> Words:
+def _write_training(run: ClientRun) -> Words:
     """Return a workload of Trainer, which clips gradients at 1.0 unless it is told not to."""
+    arguments = run.arguments
     optimizer = arguments["optim"]
     words: Words = {
         "task": "train",
@@ -44,27 +45,36 @@ def _write_training(arguments: Mapping[str, Any]) -> Words:
         words["compile"] = True
     if arguments.get("liger"):
         words["loss"] = "fused_linear"
-    return words | _write_adapters(arguments)
+    return words | _write_adapters(run.arguments, trl=run.kind == "sft")
 
 
 def _get_precision(arguments: Mapping[str, Any]) -> str:
     """Return the policy of loaded weights under ``bf16=True`` or ``fp16=True``."""
     if arguments["load"] == "fp32":
         return "amp_fp16" if arguments.get("fp16") else "amp_bf16"
-    return "bf16"
+    return "bf16_autocast" if arguments.get("bf16") else "bf16"
 
 
-def _write_adapters(arguments: Mapping[str, Any]) -> Words:
+def _write_adapters(arguments: Mapping[str, Any], *, trl: bool) -> Words:
+    """Return the words of adapters.
+
+    On quantised weights TRL casts them to bf16, and does not cast the norms to fp32.
+    """
     if "lora" not in arguments:
         return {}
-    targets = arguments["targets"]
+    targets, quantised = arguments["targets"], arguments["load"] == "nf4"
     lora: Words = {"rank": arguments["lora"]}
     if targets != "all-linear":
         lora["target_modules"] = targets
-    return {"method": "qlora" if arguments["load"] == "nf4" else "lora", "lora": lora}
+    words: Words = {"method": "qlora" if quantised else "lora", "lora": lora}
+    if quantised and trl:
+        lora["dtype"] = "bf16"
+        words["fp32_norms_and_head"] = False
+    return words
 
 
-def _write_generation(arguments: Mapping[str, Any]) -> Words:
+def _write_generation(run: ClientRun) -> Words:
+    arguments = run.arguments
     load = arguments["load"]
     return {
         "task": "serve",

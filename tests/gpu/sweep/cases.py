@@ -66,9 +66,13 @@ def make_training(
     policy: str = "bf16",
     **fields: Any,  # noqa: ANN401 - the workload's own fields
 ) -> tuple[str, Workload]:
-    """Return a model and its training."""
+    """Return a model and its training, in a plain loop without accelerate."""
     workload = TrainWorkload(
-        sequence_length=tokens, micro_batch_size=batch, precision=POLICIES[policy], **fields
+        sequence_length=tokens,
+        micro_batch_size=batch,
+        precision=POLICIES[policy],
+        fp32_outputs=False,
+        **fields,
     )
     return model, workload
 

@@ -75,6 +75,25 @@ def test_training_defaults_are_those_of_the_contract() -> None:
     }
 
 
+def test_qlora_is_prepared_and_autocast_unless_said() -> None:
+    """PEFT's guide casts norms and head to fp32 and trains under ``bf16=True``; both are named."""
+    workload, assumptions = train(method="qlora")
+
+    assert workload.fp32_norms_and_head is None
+    assert workload.precision == POLICIES["bf16_autocast"]
+    named = [line.partition(" = ")[0] for line in assumptions]
+    assert {"workload.fp32_norms_and_head", "workload.precision"} <= set(named)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_qlora_that_says_what_it_casts_is_believed(prepared: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """TRL's trainers say false."""
+    workload, assumptions = train(method="qlora", fp32_norms_and_head=prepared)
+
+    assert workload.fp32_norms_and_head is prepared
+    assert not any("fp32_norms_and_head" in line for line in assumptions)
+
+
 def test_what_is_said_is_no_assumption() -> None:
     """A field that the request holds is taken and not listed, also when it equals the default."""
     workload, assumptions = train(

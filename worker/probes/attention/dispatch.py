@@ -19,6 +19,7 @@ from torch.nn.functional import (
     nll_loss,
     scaled_dot_product_attention,
     softmax,
+    softplus,
 )
 from torch.overrides import TorchFunctionMode
 
@@ -37,25 +38,46 @@ _FP32_UNDER_CUDA_AUTOCAST: frozenset[Callable[..., object]] = frozenset(
         layer_norm,
         log_softmax,
         softmax,
+        softplus,
         torch.exp,
+        torch.expm1,
         torch.log,
+        torch.log1p,
         torch.log_softmax,
         torch.pow,
+        torch.reciprocal,
         torch.rsqrt,
         torch.softmax,
+        torch.square,
         torch.Tensor.exp,
+        torch.Tensor.expm1,
         torch.Tensor.log,
+        torch.Tensor.log1p,
         torch.Tensor.log_softmax,
         torch.Tensor.pow,
+        torch.Tensor.reciprocal,
         torch.Tensor.rsqrt,
         torch.Tensor.softmax,
+        torch.Tensor.square,
         torch.Tensor.__pow__,
+        torch.Tensor.__rtruediv__,
     },
 )
 """Operators of CUDA autocast's fp32 list that CPU autocast leaves in 16 bit.
 
-(torch 2.13, aten/autocast_mode.h.)
+(torch 2.13, aten/autocast_mode.h.) ``square`` is a power and ``__rtruediv__`` a reciprocal inside.
 """
+_FP32_SUMS_UNDER_CUDA_AUTOCAST: frozenset[Callable[..., object]] = frozenset(
+    {
+        torch.cumsum,
+        torch.prod,
+        torch.sum,
+        torch.Tensor.cumsum,
+        torch.Tensor.prod,
+        torch.Tensor.sum,
+    },
+)
+"""Operators that autocast only asks for an fp32 result, so that none of their inputs is copied."""
 
 _HALF = (torch.bfloat16, torch.float16)
 KernelContext = Callable[[Kernel], AbstractContextManager[None]]
@@ -88,6 +110,8 @@ class _CudaKernelMode(TorchFunctionMode):
             return _compute_cross_entropy(*args, **named)
         if func in _FP32_UNDER_CUDA_AUTOCAST and torch.is_autocast_enabled("cpu"):
             return func(*(_upcast(argument) for argument in args), **named)
+        if func in _FP32_SUMS_UNDER_CUDA_AUTOCAST and torch.is_autocast_enabled("cpu"):
+            return func(*args, **_ask_for_fp32(args[0], named))
         return func(*args, **named)
 
 
@@ -171,6 +195,11 @@ def _compute_cross_entropy(
     with torch.autocast("cpu", enabled=False):
         likely = log_softmax(logits, dim=min(1, logits.dim() - 1), dtype=logits.dtype)
         return nll_loss(likely.float(), target, **named)
+
+
+def _ask_for_fp32(summed: object, named: dict[str, Any]) -> dict[str, Any]:
+    is_half = isinstance(summed, torch.Tensor) and summed.dtype in _HALF
+    return {"dtype": torch.float32} | named if is_half else named
 
 
 def _upcast(argument: object) -> object:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -27,6 +28,8 @@ STEP_MARK = "step/"
 """Prefix of the mark that begins a step; model and states are made before the first."""
 
 OnStep = Callable[[str], None]
+
+_HALF = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +142,28 @@ def _run_micro_batch(trainer: Trainer, batch: Batch) -> None:
     ):
         outputs = trainer.model(**batch)
     loss_marks.check()
+    if trainer.workload.precision.autocast and trainer.workload.fp32_outputs:
+        outputs = _convert_to_fp32(outputs)
     loss = outputs.loss
     if not trainer.workload.keeps_logits:
         del outputs
     mark("loss/gradient")
     loss.backward()
+
+
+def _convert_to_fp32(outputs: Any) -> Any:  # noqa: ANN401 - what a model returns, part by part
+    """Return what a model returned with its 16-bit tensors in fp32.
+
+    (accelerate 1.15 ``utils/operations.py``, ``recursively_apply``.)
+    """
+    if isinstance(outputs, torch.Tensor):
+        return outputs.float() if outputs.dtype in _HALF else outputs
+    if isinstance(outputs, Mapping):
+        converted = {name: _convert_to_fp32(part) for name, part in outputs.items()}
+        return type(outputs)(converted)  # type: ignore[call-arg]  # transformers' outputs are made from a mapping
+    if isinstance(outputs, tuple | list):
+        return type(outputs)(_convert_to_fp32(part) for part in outputs)
+    return outputs
 
 
 def _make_autocast(trainer: Trainer) -> AbstractContextManager[object]:

@@ -47,6 +47,7 @@ class TrainCeiling:
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
+        fp32_outputs (bool | Unset): Under autocast, what the model returns is cast to fp32 (accelerate).
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
         gradient_clipping (bool | Unset): Gradients are clipped by norm.
@@ -82,6 +83,7 @@ class TrainCeiling:
     attention: Attention | Unset = UNSET
     loss: Loss | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
+    fp32_outputs: bool | Unset = UNSET
     padding_mask: bool | Unset = UNSET
     reentrant_checkpointing: bool | Unset = UNSET
     gradient_clipping: bool | Unset = UNSET
@@ -150,6 +152,8 @@ class TrainCeiling:
             loss = self.loss
 
         keeps_logits = self.keeps_logits
+
+        fp32_outputs = self.fp32_outputs
 
         padding_mask = self.padding_mask
 
@@ -230,6 +234,8 @@ class TrainCeiling:
             field_dict["loss"] = loss
         if keeps_logits is not UNSET:
             field_dict["keeps_logits"] = keeps_logits
+        if fp32_outputs is not UNSET:
+            field_dict["fp32_outputs"] = fp32_outputs
         if padding_mask is not UNSET:
             field_dict["padding_mask"] = padding_mask
         if reentrant_checkpointing is not UNSET:
@@ -365,6 +371,8 @@ class TrainCeiling:
 
         keeps_logits = d.pop("keeps_logits", UNSET)
 
+        fp32_outputs = d.pop("fp32_outputs", UNSET)
+
         padding_mask = d.pop("padding_mask", UNSET)
 
         reentrant_checkpointing = d.pop("reentrant_checkpointing", UNSET)
@@ -437,6 +445,7 @@ class TrainCeiling:
             attention=attention,
             loss=loss,
             keeps_logits=keeps_logits,
+            fp32_outputs=fp32_outputs,
             padding_mask=padding_mask,
             reentrant_checkpointing=reentrant_checkpointing,
             gradient_clipping=gradient_clipping,

@@ -1,16 +1,28 @@
 from typing import Literal
 
 TrainCeilingPrecisionType0 = Literal[
-    "amp_bf16", "amp_fp16", "bf16", "bf16_mixed", "deepspeed_bf16", "fp16", "fp16_mixed", "fp32", "megatron_bf16"
+    "amp_bf16",
+    "amp_fp16",
+    "bf16",
+    "bf16_autocast",
+    "bf16_mixed",
+    "deepspeed_bf16",
+    "fp16",
+    "fp16_autocast",
+    "fp16_mixed",
+    "fp32",
+    "megatron_bf16",
 ]
 
 TRAIN_CEILING_PRECISION_TYPE_0_VALUES: set[TrainCeilingPrecisionType0] = {
     "amp_bf16",
     "amp_fp16",
     "bf16",
+    "bf16_autocast",
     "bf16_mixed",
     "deepspeed_bf16",
     "fp16",
+    "fp16_autocast",
     "fp16_mixed",
     "fp32",
     "megatron_bf16",

@@ -55,7 +55,7 @@ def _multiply_dequantised(site: Site, x: Value, category: Category) -> Value:
     """
     tape, compute = site.tape, site.compute_dtype
     source = cast(tape, x, compute)
-    weight = [*_dequantise_scales(site), *_dequantise_weight(site)]
+    weight = [*_shift_scales(site), *_dequantise_weight(site)]
     y = tape.emit(
         site.output_numel,
         compute,
@@ -91,25 +91,29 @@ def _make_input_backward(site: Site, source: Value) -> Callable[[Storage], None]
     return backward
 
 
-def _dequantise_weight(site: Site) -> list[Storage]:
-    """Return the storages of the weight in the compute dtype.
+def _shift_scales(site: Site) -> list[Storage]:
+    """Return the storage of dequantised scales without their offset.
 
-    Its fp32 scales are among them where those are quantised themselves.
-    """
-    scales = _dequantise_scales(site)
-    return [*scales, site.tape.scratch(sizes.constant(site.elements), site.compute_dtype)]
-
-
-def _dequantise_scales(site: Site) -> list[Storage]:
-    """Return the fp32 scales where those are quantised themselves.
-
-    Forward has them twice: without their offset, and with it (``_dequant_linear_fallback``);
-    backward adds it in place (``dequantize_4bit``).
+    Forward adds the offset out of place, backward in place (bitsandbytes' ``backends/cuda/ops.py``,
+    ``_dequant_linear_fallback``, and ``functional.py``, ``dequantize_4bit``).
     """
     if site.scheme is None or not site.scheme.double:
         return []
     blocks = ceil_div(site.elements, BLOCK_4BIT)
     return [site.tape.scratch(sizes.constant(blocks), DType.FP32)]
+
+
+def _dequantise_weight(site: Site) -> list[Storage]:
+    """Return the storages of the weight in the compute dtype.
+
+    Its fp32 scales are among them where those are quantised themselves.
+    """
+    storages = []
+    if site.scheme is not None and site.scheme.double:
+        blocks = ceil_div(site.elements, BLOCK_4BIT)
+        storages.append(site.tape.scratch(sizes.constant(blocks), DType.FP32))
+    storages.append(site.tape.scratch(sizes.constant(site.elements), site.compute_dtype))
+    return storages
 
 
 def _multiply_int8(site: Site, x: Value, category: Category) -> Value:

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from service.estimator.rules.grammar.facts import Case
 
 T = TypeVar("T")
+B = TypeVar("B", bool, bool | None)
 Predicate = Callable[[Case], bool]
 Getter = Callable[[Case], Any]
 
@@ -60,12 +61,12 @@ def is_not_in(field: Field[T], *values: T) -> Condition:
     return Condition(holds=test, paths=frozenset({field.path}), field=field.path)
 
 
-def is_true(field: Field[bool]) -> Condition:
+def is_true(field: Field[B]) -> Condition:
     """Return the condition that something is so."""
     return is_in(field, *(True,))
 
 
-def is_false(field: Field[bool]) -> Condition:
+def is_false(field: Field[B]) -> Condition:
     """Return the condition that something is not so."""
     return is_in(field, *(False,))
 

@@ -265,6 +265,14 @@ def test_the_allocators_setting_goes_with_the_job() -> None:
             replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=2),
             "one layer in every 2",
         ),
+        (
+            replace(TRAIN, method=Method.QLORA, lora=Lora(), fp32_norms_and_head=None),
+            "prepare_model_for_kbit_training",
+        ),
+        (
+            replace(TRAIN, precision=POLICIES["amp_bf16"], fp32_outputs=False),
+            "fp32_outputs false is a loop",
+        ),
     ],
 )
 def test_what_no_flag_says_is_said_in_a_note(asked: TrainWorkload, said: str) -> None:

@@ -8,7 +8,14 @@ from service.catalog.gpus import resolve_gpu
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.workload import Attention, Engine, Framework, Workload
+from service.estimator.values.workload import (
+    Attention,
+    Engine,
+    Framework,
+    Lora,
+    Method,
+    Workload,
+)
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import assess_fit
 from service.planner.fit.hardware import check_hardware, select_attention_kernel, select_format
@@ -141,6 +148,12 @@ def test_training_whose_precision_nobody_said_is_in_fp16_where_there_is_no_bf16(
 
     assert select_format(device, MODEL, SHORT, ONE_GPU) == replace(
         SHORT, precision=POLICIES["fp16_mixed"]
+    )
+    quantised = replace(
+        SHORT, method=Method.QLORA, lora=Lora(), precision=POLICIES["bf16_autocast"]
+    )
+    assert select_format(device, MODEL, quantised, ONE_GPU) == replace(
+        quantised, precision=POLICIES["fp16_autocast"]
     )
     assert select_format(device, MODEL, SHORT, ONE_GPU, fixed=frozenset({"precision"})) is SHORT
     assert select_format(resolve_gpu("A100-SXM4-80GB").to_device(), MODEL, SHORT, ONE_GPU) is SHORT

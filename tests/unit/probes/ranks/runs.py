@@ -34,6 +34,7 @@ TRAIN = TrainWorkload(
     precision=POLICIES["bf16"],
     attention=Attention.FLASH,
     keeps_logits=True,
+    fp32_outputs=False,
 )
 
 

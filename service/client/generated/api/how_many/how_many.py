@@ -52,6 +52,7 @@ def call(
     expert_tensor_parallel: int | Unset = UNSET,
     float8: bool | Unset = UNSET,
     fp32_norms_and_head: bool | Unset = UNSET,
+    fp32_outputs: bool | Unset = UNSET,
     framework: Framework | Unset = UNSET,
     framework_version: str | Unset = UNSET,
     global_batch_size: int | Unset = UNSET,
@@ -194,6 +195,8 @@ def call(
     params["float8"] = float8
 
     params["fp32_norms_and_head"] = fp32_norms_and_head
+
+    params["fp32_outputs"] = fp32_outputs
 
     json_framework: str | Unset = UNSET
     if not isinstance(framework, Unset):

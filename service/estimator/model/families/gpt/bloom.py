@@ -177,15 +177,15 @@ def build(spec: DecoderSpec) -> Architecture:
 def _record_embedding(ctx: Recording, tokens: Value, norm: Norm, num_heads: int) -> EmbeddingOutput:
     """Record ``BloomModel.forward`` up to its first layer.
 
-    It makes position biases of every head and key, and a causal mask.
+    It makes position biases of every head and key, and a causal mask. The biases are in the dtype
+    of the norm's output, the mask in that of the embedded tokens.
     """
     tape = ctx.tape
     x = ctx.norm(norm, tokens, "")
     reach = ctx.get_read_shape(None)
-    shapes = (reach.cached(num_heads), reach.mask(1))
     passed = [
-        Value(tape.allocate(Category.ACTIVATIONS, count_bytes(shape, x.dtype)), shape, x.dtype)
-        for shape in shapes
+        Value(tape.allocate(Category.ACTIVATIONS, count_bytes(shape, dtype)), shape, dtype)
+        for shape, dtype in ((reach.cached(num_heads), x.dtype), (reach.mask(1), tokens.dtype))
     ]
     return EmbeddingOutput(x=x, x_is_local=False, names=(tokens,), layer_args=tuple(passed))
 

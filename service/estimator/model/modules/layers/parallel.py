@@ -65,7 +65,11 @@ class ParallelBlock:
                 tape.free(normed)
                 normed = ctx.norm(self.feed_forward_norm, x, scope)
             fed = self.feed_forward.record(ctx, normed, scope)
+            if self.feed_forward_norm is not None:
+                tape.free(normed)  # an argument, which has no name of its own
             summed = add(tape, fed, mixed)
             y = chain(tape, summed, lambda t, value: add(t, value, x))
-            tape.free(normed, fed, mixed, x)
+            tape.free(fed, mixed, x)
+            if self.feed_forward_norm is None:
+                tape.free(normed)
         return y

@@ -50,6 +50,7 @@ _SOURCES = {"selective_every": "Megatron-LM, --recompute-granularity"}
 
 _DEFAULTS: dict[str, object] = {
     "keeps_logits": False,
+    "fp32_outputs": True,
     "padding_mask": False,
     "reentrant_checkpointing": False,
     "selective_every": None,

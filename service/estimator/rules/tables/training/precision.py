@@ -5,7 +5,6 @@ from service.estimator.rules.grammar.conditions import (
     all_of,
     any_of,
     is_above,
-    is_absent,
     is_at_most,
     is_false,
     is_given,
@@ -30,9 +29,14 @@ _ROLES = ("param", "compute", "grad", "master", "main_grad", "optimizer")
 _TORCH = "torch 2.13 distributed/fsdp"
 
 
-def _casts(case: Case) -> bool:
-    precision = get_training(case).precision
-    return precision.compute_dtype is not precision.param_dtype
+_AMP = "torch 2.13 amp"
+
+
+def _unscales(case: Case) -> bool:
+    """Return whether a scaler can unscale the gradients."""
+    workload = get_training(case)
+    adapters = workload.lora
+    return (workload.precision.grad_dtype if adapters is None else adapters.dtype) is not DType.FP16
 
 
 _DTYPES_OF_STEPS = tuple(
@@ -82,24 +86,41 @@ SHARED_WEIGHTS = (
     ),
 )
 
+AUTOCAST = (
+    Rule(
+        when=is_true(precision.autocast),
+        require=is_not_in(precision.compute_dtype, DType.FP32),
+        field=precision.autocast.path,
+        topic=Topic.PRECISION,
+        refusal=invalid(
+            "CUDA's autocast has bf16 and fp16, and turns itself off for "
+            "{workload.precision.compute_dtype}; drop autocast"
+        ),
+        reason="CUDA's autocast has bf16 and fp16, not {workload.precision.compute_dtype}",
+        source=f"{_AMP}/autocast_mode.py",
+    ),
+    Rule(
+        when=all_of(is_true(precision.autocast), is_in(precision.compute_dtype, DType.FP16)),
+        require=satisfies(_unscales, precision.grad_dtype, workload.lora),
+        field="workload.precision",
+        topic=Topic.PRECISION,
+        refusal=invalid(
+            "autocast to fp16 scales its gradients, and the scaler refuses fp16 ones: train fp32 "
+            "weights (amp_fp16), fp32 adapters, or take bf16_autocast"
+        ),
+        reason="the gradient scaler of fp16 autocast refuses fp16 gradients",
+        source=f"{_AMP}/grad_scaler.py, _unscale_grads_: Attempting to unscale FP16 gradients",
+    ),
+)
+
 STEP_PRECISION = (
     *_DTYPES_OF_STEPS,
+    *AUTOCAST,
     Rule(
         when=is_given(workload.lora),
         require=is_in(lora.dtype, *_DTYPES),
         topic=Topic.PRECISION,
         refusal=OTHERS,
-    ),
-    Rule(
-        when=all_of(is_true(precision.autocast), is_absent(workload.lora)),
-        require=satisfies(_casts, precision.compute_dtype, precision.param_dtype),
-        field=precision.autocast.path,
-        topic=Topic.PRECISION,
-        refusal=invalid(
-            "autocast to {workload.precision.compute_dtype} does nothing for "
-            "{workload.precision.param_dtype} parameters; drop autocast"
-        ),
-        source="torch 2.13 amp/autocast_mode.py",
     ),
     Rule(
         when=is_false(precision.autocast),

@@ -107,7 +107,7 @@ TRAINING_STEP = (
         topic=Topic.OPTIMIZER,
         refusal=unmodelled(
             "optimizer_in_backward beside master weights or main gradients",
-            "precision fp32, bf16, fp16, amp_bf16, amp_fp16",
+            "precision fp32, bf16, fp16, amp_bf16, amp_fp16, bf16_autocast",
         ),
     ),
     Rule(

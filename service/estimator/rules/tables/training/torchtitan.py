@@ -24,6 +24,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.layout import Sharding
 from service.estimator.values.workload import Attention, Checkpointing, Loss, Method, TrainWorkload
@@ -250,7 +251,7 @@ _RULES = (
 TRAIN_TORCHTITAN = RuleTable(
     name="train_torchtitan",
     rules=_RULES,
-    beside=TRAINING_STEP,
+    beside=(*TRAINING_STEP, *AUTOCAST),
     topics=(
         *(Topic.METHOD, Topic.ONE_STAGE, Topic.SHARDING, Topic.WORDS, Topic.REENTRANT),
         *(Topic.ATTENTION, Topic.LOSS, Topic.SWITCHES, Topic.VOCABULARY, Topic.SLICES),

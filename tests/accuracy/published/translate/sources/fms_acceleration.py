@@ -55,6 +55,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "method": "lora"
         if _is_gptq(row)
         else {"full_finetune": "full"}.get(row["task"], row["task"]),
+        "fp32_norms_and_head": False,
         "precision": autocast(dtype) if trains_amp and adapts else dtype,
         "optimizer": "adamw",
         "micro_batch_size": batch["micro_batch"],

@@ -27,6 +27,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     workload = {
         "framework_version": _TRANSFORMERS,
         "method": row["task"],
+        "fp32_norms_and_head": False,  # its train.py loads and casts by itself
         "precision": "bf16",
         "optimizer": "adamw",
         "micro_batch_size": batch["micro_batch"],

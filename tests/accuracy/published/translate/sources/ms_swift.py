@@ -24,6 +24,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     adapts = row["task"] != "full_finetune"
     workload = {
         "method": row["task"] if adapts else "full",
+        "fp32_norms_and_head": False,
         "precision": autocast("bf16") if adapts else "bf16",
         "optimizer": "adamw_fused",
         "micro_batch_size": batch["micro_batch"],

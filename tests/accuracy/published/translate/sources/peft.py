@@ -46,6 +46,7 @@ def _documented(row: Mapping[str, Any]) -> dict[str, Any]:
     batch, parallel = row["batch"], row["parallelism"]
     workload = {
         "method": row["task"],
+        "fp32_norms_and_head": False,  # TRL does not call prepare_model_for_kbit_training
         "precision": autocast("bf16"),
         "optimizer": "adamw",
         "micro_batch_size": batch["micro_batch"],

@@ -1,5 +1,7 @@
 """Autocast over 16-bit weights: what a trainer's ``bf16=True`` does to adapters."""
 
+from dataclasses import replace
+
 import pytest
 
 from service.estimator.estimate import estimate
@@ -41,9 +43,39 @@ def test_adapters_read_sixteen_bits_under_autocast(method: Method) -> None:
     assert forward_bytes(AUTOCAST, method) < forward_bytes(POLICIES["bf16"], method)
 
 
-def test_without_adapters_it_does_nothing() -> None:
-    """A whole model in bf16 has nothing that autocast to bf16 could cast."""
-    workload = TrainWorkload(sequence_length=8, precision=AUTOCAST)
+@pytest.mark.parametrize(
+    "workload",
+    [
+        TrainWorkload(sequence_length=8, precision=POLICIES["fp16_autocast"]),
+        TrainWorkload(
+            sequence_length=8,
+            precision=POLICIES["amp_fp16"],
+            method=Method.LORA,
+            lora=Lora(rank=4, dtype=DType.FP16),
+        ),
+    ],
+    ids=["weights", "adapters"],
+)
+def test_a_scaler_refuses_gradients_of_sixteen_bits(workload: TrainWorkload) -> None:
+    """Autocast to fp16 comes with a scaler, which cannot unscale what is fp16 itself."""
+    with pytest.raises(InvalidInputError, match="scaler refuses fp16") as refusal:
+        estimate(a_model(), workload, layout=Layout(), device=DEVICE)
+
+    assert refusal.value.field == "workload.precision"
+
+
+def test_fp32_adapters_on_fp16_weights_are_scaled() -> None:
+    """The scaler sees the gradients of what is trained alone."""
+    assert forward_bytes(POLICIES["fp16_autocast"], Method.LORA) == forward_bytes(
+        POLICIES["bf16_autocast"], Method.LORA
+    )
+
+
+def test_autocast_has_no_fp32() -> None:
+    """CUDA's autocast to 32 bits turns itself off."""
+    workload = TrainWorkload(
+        sequence_length=8, precision=replace(POLICIES["fp32"], name="custom", autocast=True)
+    )
 
     with pytest.raises(InvalidInputError) as refusal:
         estimate(a_model(), workload, layout=Layout(), device=DEVICE)

@@ -214,3 +214,23 @@ def test_experts_were_quantised_before_they_were_stacked() -> None:
     assert answered(model, **words).steady_bytes > 0
     with pytest.raises(NotModelledError, match="quantised experts"):
         answered(model, framework_version="4.48.1", **words)
+
+
+@pytest.mark.parametrize(
+    ("layout", "prepared"),
+    [
+        (Layout(), True),
+        (Layout(data_parallel=2, sharding=Sharding.DDP), True),
+        (Layout(data_parallel=2, zero_stage=3, sharding=Sharding.FSDP2), False),
+        (Layout(data_parallel=2, zero_stage=3, sharding=Sharding.DEEPSPEED), False),
+    ],
+    ids=["one", "ddp", "fsdp2", "zero-3"],
+)
+def test_clients_prepare_what_is_not_sharded(layout: Layout, prepared: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """Sharded weights want one dtype, so that nobody casts norms and head to fp32 there."""
+    unsaid, said = (
+        answered(layout=layout, fp32_norms_and_head=word).steady_bytes for word in (None, prepared)
+    )
+
+    assert unsaid == said
+    assert unsaid != answered(layout=layout, fp32_norms_and_head=not prepared).steady_bytes

@@ -50,6 +50,7 @@ class SmallStep:
             else Checkpointing.NONE,
             padding_mask=self.padded,
             keeps_logits=True,
+            fp32_outputs=False,
             method=Method.FULL if self.lora is None else Method.LORA,
             lora=None if self.lora is None else Lora(rank=self.lora, targets=self.targets),
         )

@@ -103,6 +103,7 @@ def _asked(name: str, **changes: Any) -> Estimate:  # noqa: ANN401 - each field 
         "precision": "fp32",
         "optimizer": "sgd",
         "keeps_logits": True,
+        "fp32_outputs": False,
         "sequence_length": 96 if name == "whisper" else 128,
         "decoder_length": 32,
     }

@@ -37,6 +37,7 @@ def test_a_step_of_several_images_is_what_was_traced(
         attention=Attention.MATH,
         activation_checkpointing=checkpointing,
         keeps_logits=True,
+        fp32_outputs=False,
     )
 
     timeline = build_train_timeline(model, workload, Layout())

@@ -88,6 +88,7 @@ def test_a_rank_of_each_family_is_what_was_traced(
         optimizer="sgd",
         attention=Attention.EAGER,
         keeps_logits=True,
+        fp32_outputs=False,
     )
 
     answer = estimate(model, workload, layout=Layout(tensor_parallel=2), device=_DEVICE)

@@ -115,6 +115,7 @@ def test_a_step_holds_what_the_real_model_held(row: Traced) -> None:
         sequence_length=_TOKENS.get(row.family, 64),
         micro_batch_size=_BATCH.get(row.family, 2),
         keeps_logits=True,
+        fp32_outputs=False,
         **_IMAGES[row.family],
         **row.words,
     )
