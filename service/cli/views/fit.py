@@ -172,6 +172,7 @@ def _iter_lines(answer: Document) -> Iterator[str]:
             "tokens/s"
         )
         yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']})"
+        yield f"time: {throughput['bound_reason']}"
     if (files := answer["checkpoint_bytes"]) is not None:
         yield (
             f"a checkpoint takes {show_bytes(files['total'])}, of which weights "

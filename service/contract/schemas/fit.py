@@ -14,7 +14,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
-from service.estimator.values.result import Basis
+from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
 
 
@@ -212,18 +212,18 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
-    """How long one optimizer step takes, or one decode step with the full cache, at rates that such
-    GPUs were seen to reach.
-    """
+    """How long one optimizer step takes, or one decode step with the full cache, and why."""
 
     step_time_s: float
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     mfu: float
     hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
-    prefill_time_s: Annotated[
-        float | None, Meta(description="Serving: seconds until the prompts are read.")
-    ]
+    prefill_time_s: Annotated[float | None, Meta(description="Serving: seconds of the prompts.")]
+    host_time_s: Annotated[float, Meta(description="Seconds to launch a step's kernels.")]
+    gpu_time_s: Annotated[float, Meta(description="Seconds to run them, without waiting.")]
+    bound: Annotated[Bound, Meta(description="The side that decides the time.")]
+    bound_reason: Annotated[str, Meta(description="Why, and what would help.")]
     basis: str
 
 

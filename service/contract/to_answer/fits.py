@@ -65,7 +65,7 @@ def build_fit_answer(
         if FitPart.COMPONENTS in parts
         else None,
         serving=_build_serving(estimate.serving),
-        throughput=_build_throughput(report.throughput),
+        throughput=_build_throughput(report.throughput, report.bound_reason),
         rules_of_thumb=[
             RuleAnswer(name=rule.name, bytes=rule.bytes, off_by=rule.off_by, why=rule.why)
             for rule in report.rules_of_thumb
@@ -189,7 +189,7 @@ def _build_serving(serving: Serving | None) -> ServingAnswer | None:
     )
 
 
-def _build_throughput(throughput: Throughput | None) -> ThroughputAnswer | None:
+def _build_throughput(throughput: Throughput | None, bound_reason: str) -> ThroughputAnswer | None:
     if throughput is None:
         return None
     return ThroughputAnswer(
@@ -203,6 +203,10 @@ def _build_throughput(throughput: Throughput | None) -> ThroughputAnswer | None:
         prefill_time_s=None
         if throughput.prefill_time_s is None
         else _require_finite(throughput.prefill_time_s),
+        host_time_s=_require_finite(throughput.host_time_s),
+        gpu_time_s=_require_finite(throughput.gpu_time_s),
+        bound=throughput.bound,
+        bound_reason=bound_reason,
         basis=throughput.basis,
     )
 

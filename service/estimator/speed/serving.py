@@ -70,6 +70,8 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         tokens_per_second_per_gpu=rate / beams / layout.num_gpus,
         mfu=rate / layout.num_gpus * flops / machine.flops,
         prefill_time_s=prefill,
+        host_time_s=host_s,
+        gpu_time_s=gpu_s,
     )
 
 

@@ -28,6 +28,15 @@ MAX_PASSES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Seconds of a step, and of host and GPU in it."""
+
+    total_s: float
+    host_s: float
+    gpu_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimer:
     """Timer of steps of one model on one GPU.
 
@@ -60,6 +69,13 @@ class StepTimer:
         ``state_bytes`` are those of one rank's optimizer states and master copies; None is the
         number of the precision policy.
         """
+        times = self.time_step(workload, layout, state_bytes=state_bytes)
+        return None if times is None else times.total_s
+
+    def time_step(
+        self, workload: TrainWorkload, layout: Layout, *, state_bytes: int | None = None
+    ) -> StepTimes | None:
+        """Return the times of one optimizer step."""
         machine = self.get_machine(workload, layout)
         if machine is None:
             return None
@@ -72,9 +88,12 @@ class StepTimer:
             _state_bytes(workload, layout, self.trained) if state_bytes is None else state_bytes
         )
         update = estimate_update(workload, layout, self.trained, machine, state_bytes=states)
-        return micro_batch_s * (
-            workload.gradient_accumulation_steps + bubble_share
-        ) + update.behind(passes.host_lead_s)
+        steps = workload.gradient_accumulation_steps
+        return StepTimes(
+            total_s=micro_batch_s * (steps + bubble_share) + update.behind(passes.host_lead_s),
+            host_s=passes.host_s * steps + update.host_s,
+            gpu_s=passes.gpu_s * steps + update.gpu_s,
+        )
 
     def _get_pass_times(
         self, workload: TrainWorkload, layout: Layout, machine: Machine
@@ -105,9 +124,10 @@ def estimate_training_throughput(
     It is None for a GPU of unknown rates.
     """
     machine = timer.get_machine(workload, layout)
-    seconds = timer.estimate_step_s(workload, layout, state_bytes=state_bytes)
-    if machine is None or seconds is None:
+    times = timer.time_step(workload, layout, state_bytes=state_bytes)
+    if machine is None or times is None:
         return None
+    seconds = times.total_s
     work = timer.work
     tokens = (
         workload.micro_batch_size
@@ -132,6 +152,8 @@ def estimate_training_throughput(
         hours_for_tokens=None
         if workload.num_tokens is None
         else workload.num_tokens / rate / SECONDS_PER_HOUR,
+        host_time_s=times.host_s,
+        gpu_time_s=times.gpu_s,
     )
 
 

@@ -114,9 +114,20 @@ class Serving:
     """Upper end of ``required_bytes``, where its parts are measured ones."""
 
 
+class Bound(StrEnum):
+    """The side that decides how long a step takes."""
+
+    HOST = "host"
+    GPU = "gpu"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Time of one step (training) or of one decode step (serving)."""
+    """Time of one step (training) or of one decode step (serving).
+
+    ``host_time_s`` is what the host needs to launch its kernels, ``gpu_time_s`` what the GPU needs
+    to run them; waiting for other GPUs is part of neither.
+    """
 
     step_time_s: float
     tokens_per_second: float
@@ -124,7 +135,14 @@ class Throughput:
     mfu: float
     hours_for_tokens: float | None = None
     prefill_time_s: float | None = None
+    host_time_s: float
+    gpu_time_s: float
     basis: str = "analytic"
+
+    @property
+    def bound(self) -> Bound:
+        """The side that is busy for longer."""
+        return Bound.HOST if self.host_time_s > self.gpu_time_s else Bound.GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

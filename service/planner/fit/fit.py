@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from service.estimator.memory.answer.corrections import correct_throughput
+from service.estimator.speed.bounds import describe_bound
 from service.estimator.speed.throughput import find_untimed_reason
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
@@ -33,6 +34,8 @@ class FitReport:
     remedies: tuple[Remedy, ...]
     warnings: tuple[str, ...]
     throughput: Throughput | None = None
+    bound_reason: str = ""
+    """Which side decides the throughput's time, and what would help."""
 
 
 def fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
@@ -88,6 +91,7 @@ def assess_fit(
         remedies=(),
         warnings=estimate.warnings if untimed is None else (*estimate.warnings, untimed),
         throughput=throughput,
+        bound_reason="" if throughput is None else describe_bound(throughput, workload),
     )
 
 

@@ -14,6 +14,7 @@ from .batch_answer import BatchAnswer
 from .batch_answer_items_item_type_1 import BatchAnswerItemsItemType1
 from .batch_detail import BatchDetail
 from .batch_request import BatchRequest
+from .bound import Bound
 from .cache import Cache
 from .calibration_answer import CalibrationAnswer
 from .calibration_answer_correction import CalibrationAnswerCorrection
@@ -238,6 +239,7 @@ __all__ = (
     "BatchAnswerItemsItemType1",
     "BatchDetail",
     "BatchRequest",
+    "Bound",
     "Cache",
     "CalibrationAnswer",
     "CalibrationAnswerCorrection",

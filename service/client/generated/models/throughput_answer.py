@@ -6,22 +6,27 @@ from typing import Any, TypeVar, cast
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
+from ..models.bound import Bound, check_bound
+
 T = TypeVar("T", bound="ThroughputAnswer")
 
 
 @_attrs_define
 class ThroughputAnswer:
-    """How long one optimizer step takes, or one decode step with the full cache, at rates that such GPUs were seen to
-    reach.
+    """How long one optimizer step takes, or one decode step with the full cache, and why.
 
-        Attributes:
-            step_time_s (float):
-            tokens_per_second (float):
-            tokens_per_second_per_gpu (float):
-            mfu (float):
-            hours_for_tokens (float | None): Hours for the run's `num_tokens`.
-            prefill_time_s (float | None): Serving: seconds until the prompts are read.
-            basis (str):
+    Attributes:
+        step_time_s (float):
+        tokens_per_second (float):
+        tokens_per_second_per_gpu (float):
+        mfu (float):
+        hours_for_tokens (float | None): Hours for the run's `num_tokens`.
+        prefill_time_s (float | None): Serving: seconds of the prompts.
+        host_time_s (float): Seconds to launch a step's kernels.
+        gpu_time_s (float): Seconds to run them, without waiting.
+        bound (Bound): The side that decides how long a step takes.
+        bound_reason (str): Why, and what would help.
+        basis (str):
     """
 
     step_time_s: float
@@ -30,6 +35,10 @@ class ThroughputAnswer:
     mfu: float
     hours_for_tokens: float | None
     prefill_time_s: float | None
+    host_time_s: float
+    gpu_time_s: float
+    bound: Bound
+    bound_reason: str
     basis: str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
@@ -48,6 +57,14 @@ class ThroughputAnswer:
         prefill_time_s: float | None
         prefill_time_s = self.prefill_time_s
 
+        host_time_s = self.host_time_s
+
+        gpu_time_s = self.gpu_time_s
+
+        bound: str = self.bound
+
+        bound_reason = self.bound_reason
+
         basis = self.basis
 
         field_dict: dict[str, Any] = {}
@@ -60,6 +77,10 @@ class ThroughputAnswer:
                 "mfu": mfu,
                 "hours_for_tokens": hours_for_tokens,
                 "prefill_time_s": prefill_time_s,
+                "host_time_s": host_time_s,
+                "gpu_time_s": gpu_time_s,
+                "bound": bound,
+                "bound_reason": bound_reason,
                 "basis": basis,
             }
         )
@@ -91,6 +112,14 @@ class ThroughputAnswer:
 
         prefill_time_s = _parse_prefill_time_s(d.pop("prefill_time_s"))
 
+        host_time_s = d.pop("host_time_s")
+
+        gpu_time_s = d.pop("gpu_time_s")
+
+        bound = check_bound(d.pop("bound"))
+
+        bound_reason = d.pop("bound_reason")
+
         basis = d.pop("basis")
 
         throughput_answer = cls(
@@ -100,6 +129,10 @@ class ThroughputAnswer:
             mfu=mfu,
             hours_for_tokens=hours_for_tokens,
             prefill_time_s=prefill_time_s,
+            host_time_s=host_time_s,
+            gpu_time_s=gpu_time_s,
+            bound=bound,
+            bound_reason=bound_reason,
             basis=basis,
         )
 

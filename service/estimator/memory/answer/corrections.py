@@ -125,6 +125,8 @@ def correct_throughput(
         tokens_per_second_per_gpu=throughput.tokens_per_second_per_gpu / ratio,
         mfu=throughput.mfu / ratio,
         hours_for_tokens=None if hours is None else hours * ratio,
+        host_time_s=throughput.host_time_s * ratio,
+        gpu_time_s=throughput.gpu_time_s * ratio,
         basis=basis,
     )
 

@@ -35,6 +35,8 @@ TIMED = Throughput(
     tokens_per_second_per_gpu=50.0,
     mfu=0.4,
     hours_for_tokens=8.0,
+    host_time_s=1.0,
+    gpu_time_s=1.8,
 )
 
 

@@ -128,6 +128,7 @@ function servingFigures(serving) {
 function speedFigures(throughput, isServing) {
   const [step, rate] = isServing ? ["Decode step", "Tokens per second"] : ["Step time", "Tokens per second"];
   return [
+    ["Decides the time", throughput.bound === "host" ? "the host" : "the GPU", throughput.bound_reason],
     [step, seconds(throughput.step_time_s), throughput.prefill_time_s === null ? `MFU ${percent(throughput.mfu)}` : `prefill ${seconds(throughput.prefill_time_s)}`],
     [rate, short(throughput.tokens_per_second), throughput.hours_for_tokens === null ? null : `${throughput.hours_for_tokens.toFixed(1)} h in all`],
   ];
