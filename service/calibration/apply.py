@@ -157,6 +157,8 @@ def _correct_at_point(source: KnownCalibration, point: MeasuredPoint) -> dict[st
             "step_time_ratio": _compute_ratio(calibration, point, exact),
             "step_time_error": own_error,
         }
+    if calibration.quantity is Quantity.PREFILL_TIME:
+        return {"prefill_time_ratio": _compute_ratio(calibration, point, exact)}
     only = _collect_part_corrections(calibration, point, exact).get(ONLY_PART, NO_CORRECTION)
     if calibration.quantity is Quantity.DEVICE:
         return {"outside": only, "outside_error": own_error, "outside_errors": errors}
@@ -190,6 +192,8 @@ def _correct_from_pool(pool: Pool) -> dict[str, Any]:
             return {"outside": only, "outside_error": pool.half_width, "outside_errors": errors}
         case Quantity.STEP_TIME:
             return {"step_time_ratio": exp(only.share), "step_time_error": pool.half_width}
+        case Quantity.PREFILL_TIME:
+            return {"prefill_time_ratio": exp(only.share)}
 
 
 def _find_exact(calibration: Calibration, point: MeasuredPoint) -> Exact | None:

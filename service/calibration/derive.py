@@ -284,9 +284,9 @@ def _compute_residuals(samples: Sequence[Evidence]) -> dict[str, float]:
         )
         for name, part_samples in _group_by_part(samples).items()
     }
-    # A reserved reading may differ the next time, yet it is the best that is known of its own
-    # point.
-    as_is = samples[0].quantity is Quantity.RESERVED
+    # A reserved reading or a time may differ the next time, yet it is the best that is known of its
+    # own point.
+    as_is = samples[0].quantity is Quantity.RESERVED or samples[0].quantity.is_ratio
     return {name: mean for name, (mean, doubt) in means.items() if as_is or abs(mean) > doubt}
 
 

@@ -34,13 +34,15 @@ the reserved peaks of 28 configurations that an H100 and an H200 both ran are th
 class Quantity(StrEnum):
     """Quantities that calibrations correct.
 
-    ``device`` is the memory outside of the allocator, and ``step_time`` is learnt as a ratio.
+    ``device`` is the memory outside of the allocator; times are learnt as ratios, ``step_time`` of
+    serving is that of a decode step.
     """
 
     ALLOCATED = "allocated"
     RESERVED = "reserved"
     DEVICE = "device"
     STEP_TIME = "step_time"
+    PREFILL_TIME = "prefill_time"
 
     @property
     def is_ratio(self) -> bool:
@@ -48,7 +50,7 @@ class Quantity(StrEnum):
 
         The ratio is measured over predicted.
         """
-        return self is Quantity.STEP_TIME
+        return self in {Quantity.STEP_TIME, Quantity.PREFILL_TIME}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,8 @@ class ProbeReading(_Reading, frozen=True, kw_only=True):
     steady_bytes: int | None = None
     process_rss_bytes: int | None = None
     step_time_s: StepTime | None = None
+    prefill_time_s: StepTime | None = None
+    """Of serving, where the device told it."""
     out_of_memory: bool = False
     at_peak: AtPeak | None = None
     layers: tuple[int, ...] = ()

@@ -177,6 +177,7 @@ def _build_probe_reading(result: PointResult) -> ProbeReading:
         steady_bytes=reading.steady_bytes,
         process_rss_bytes=result.resident_bytes,
         step_time_s=_compute_step_time(result.step_seconds),
+        prefill_time_s=_compute_step_time(result.prefill_seconds),
         at_peak=result.at_peak,
         out_of_memory=result.out_of_memory_at is not None,
         layers=point.layers,

@@ -7,7 +7,7 @@ from service.cli.printing import print_json
 from service.cli.views.tables import add_title, make_console, make_table
 from service.terminal.arguments import format_choices, make_choice_reader
 
-QUANTITIES = ("allocated", "reserved", "device", "step_time")
+QUANTITIES = ("allocated", "reserved", "device", "step_time", "prefill_time")
 DEVICES = ("cpu", "trace", "cuda")
 _COLUMNS = (
     "kind",

@@ -278,6 +278,9 @@ def _iter_findings(result: Document) -> Iterator[str]:
         )
     if result["step_time_s"] is not None:
         yield f"step time {result['step_time_s']['median']:.3g} s in the median"
+    prefills = [run["prefill_time_s"] for run in result["probes"] if run.get("prefill_time_s")]
+    if prefills and not result["extrapolated"]:
+        yield f"prefill {prefills[-1]['median']:.3g} s in the median"
     if result["calibration"] is not None:
         yield f"calibration {result['calibration']}: the next fit of this kind rests on it"
     yield from result["notes"]

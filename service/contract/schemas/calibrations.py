@@ -16,7 +16,7 @@ from service.contract.schemas.fields import (
 )
 from service.jobs.contract import ProbeDevice
 
-Quantity = Literal["allocated", "reserved", "device", "step_time"]
+Quantity = Literal["allocated", "reserved", "device", "step_time", "prefill_time"]
 Moment = Annotated[datetime, Meta(tz=True)]
 
 

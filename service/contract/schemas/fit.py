@@ -147,14 +147,13 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
     reserved: Annotated[
         str, Meta(description="What is reserved beyond the allocated bytes.", examples=["analytic"])
     ]
-    context: Annotated[
-        str,
-        Meta(
-            description="What lies on the GPU beside the allocator: context and libraries.",
-            examples=["analytic"],
-        ),
+    context: Annotated[str, Meta(description="What lies on the GPU beside the allocator.")]
+    step_time: Annotated[
+        str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
     ]
-    step_time: Annotated[str, Meta(examples=["analytic"])]
+    prefill_time: Annotated[
+        str | None, Meta(description="Null where nothing is served.", examples=["analytic"])
+    ]
 
 
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):

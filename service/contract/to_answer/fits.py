@@ -86,6 +86,7 @@ def _build_bases(estimate: Estimate) -> BasesAnswer:
         reserved=bases.get("reserved", ANALYTIC),
         context=bases.get("device", ANALYTIC),
         step_time=bases.get("step_time", ANALYTIC),
+        prefill_time=None if estimate.serving is None else bases.get("prefill_time", ANALYTIC),
     )
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.db.tables.base import Base, make_membership_condition
 from service.jobs.contract import ProbeDevice
 
-QUANTITIES = ("allocated", "reserved", "device", "step_time")
+QUANTITIES = ("allocated", "reserved", "device", "step_time", "prefill_time")
 LEVELS = ("point", "key", "family", "global", "none")
 
 

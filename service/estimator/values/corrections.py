@@ -37,6 +37,20 @@ NO_CORRECTION = InstantCorrection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedRatios:
+    """Seconds of one machine over those of its GPU's shipped rates.
+
+    ``host`` is of launches, ``gpu`` of what the kernels take.
+    """
+
+    host: float = 1.0
+    gpu: float = 1.0
+
+
+SHIPPED_SPEEDS = SpeedRatios()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Corrections:
     """Additive corrections, and the calibration that they come from.
 
@@ -44,7 +58,7 @@ class Corrections:
     when this very configuration was measured; ``level`` says whose measurements: of this ``point``,
     this ``key``, its ``family``, or of all (``global``). ``instants`` correct allocated bytes,
     ``reserved`` what the allocator reserves beyond them, ``outside`` what lies on the device beside
-    the allocator, and ``step_time_ratio`` the time.
+    the allocator, and ``step_time_ratio`` and ``prefill_time_ratio`` the time.
 
     ``relative_error`` bounds what remains of the allocated bytes (0.95 level); it is ``conformal``
     where enough measurements were held against it, and then stands alone. ``reserved_error`` and
@@ -71,6 +85,10 @@ class Corrections:
     outside_error: float | None = None
     outside_errors: tuple[float, ...] = ()
     step_time_ratio: float = 1.0
+    speeds: SpeedRatios = SHIPPED_SPEEDS
+    """What measurements on a machine say of its host and its GPU; ``step_time_ratio`` comes on
+    top."""
+    prefill_time_ratio: float = 1.0
     step_time_error: float | None = None
     device_at_least_bytes: int = 0
     """Bytes seen on the GPU of a run that was no larger; most of the time nobody looked."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
+from service.estimator.values.corrections import SHIPPED_SPEEDS, SpeedRatios
+
 
 class Detail(Enum):
     """Level of detail of an answer."""
@@ -194,4 +196,7 @@ class Estimate:
     bases: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Basis of each corrected quantity; what is not here is analytic."""
     step_time_ratio: float = 1.0
+    speeds: SpeedRatios = SHIPPED_SPEEDS
     """Measured over analytic time, where steps like this one were timed."""
+    prefill_time_ratio: float = 1.0
+    """The same of the prefill of a served batch."""

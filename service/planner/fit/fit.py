@@ -76,7 +76,8 @@ def assess_fit(
         throughput = correct_throughput(
             evaluator.get_throughput(workload, layout, estimate),
             estimate.step_time_ratio,
-            estimate.bases.get("step_time", "calibrated"),
+            prefill_ratio=estimate.prefill_time_ratio,
+            basis=estimate.bases.get("step_time", "calibrated"),
         )
     rules: tuple[RuleOfThumb, ...] = ()
     if FitPart.RULES_OF_THUMB in parts:

@@ -3,6 +3,7 @@
 The plan is the one that the worker would make.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -97,7 +98,20 @@ def _find_reported_host(
     ):
         if (host := _read_host(plan)) is not None:
             return ReportedHost(host=host, worker=plan.worker, told_at=plan.told_at)
-    return _get_reference_host(request, dtype)
+    gpu = request.gpu or _find_live_gpu(workers.values())
+    return _get_reference_host(request, dtype, gpu=gpu)
+
+
+def _find_live_gpu(workers: Iterable[WorkerSummary]) -> str | None:
+    """Return the GPU of a living worker, by the catalogue's name."""
+    names = (
+        device.get("sku")
+        for worker in workers
+        if _is_alive(worker)
+        for device in worker.devices
+        if device.get("device") == ProbeDevice.CUDA.value
+    )
+    return next((str(name) for name in names if name), None)
 
 
 def _is_applicable(
@@ -135,8 +149,8 @@ def _read_host(plan: ReportedPlan) -> Host | None:
         return None
 
 
-def _get_reference_host(request: MeasureRequest, dtype: DType) -> ReportedHost:
-    host, source = _select_stand_in(request, dtype)
+def _get_reference_host(request: MeasureRequest, dtype: DType, *, gpu: str | None) -> ReportedHost:
+    host, source = _select_stand_in(request, dtype, gpu)
     note = (
         f"no worker of device {request.device.value} has told of itself in {dtype.value} yet, so "
         f"speeds are {source}; the first measurement tells"
@@ -144,7 +158,7 @@ def _get_reference_host(request: MeasureRequest, dtype: DType) -> ReportedHost:
     return ReportedHost(host=host, note=note)
 
 
-def _select_stand_in(request: MeasureRequest, dtype: DType) -> tuple[Host, str]:
+def _select_stand_in(request: MeasureRequest, dtype: DType, gpu: str | None) -> tuple[Host, str]:
     """Return the stand-in for an unreported host, and its source in words."""
     if request.device is ProbeDevice.TRACE:
         return make_tracing_host(), "those of two cores of a virtual machine"
@@ -152,12 +166,10 @@ def _select_stand_in(request: MeasureRequest, dtype: DType) -> tuple[Host, str]:
         return make_cpu_host(
             dtype
         ), "those of two cores of a virtual machine, and its free memory is not known"
-    if request.gpu is None:
+    if gpu is None:
         message = (
             "no worker of device cuda has told how fast its GPU is: name the GPU, and its data "
             "sheet stands in"
         )
         raise InvalidRequestError(message, errors=[{"field": "gpu", "message": message}])
-    return make_gpu_host(
-        resolve_device(request.gpu), dtype
-    ), f"those of the data sheet of {request.gpu}, idle"
+    return make_gpu_host(resolve_device(gpu), dtype), f"those of the data sheet of {gpu}, idle"

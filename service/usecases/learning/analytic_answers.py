@@ -15,6 +15,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Detail, Estimate
 from service.jobs.contract import MeasureRequest, ProbeDevice
+from service.planner.fit.hardware import select_attention_kernel
 from service.runtime.logs import get_logger
 
 # Allocated bytes do not depend on the device; this one holds whatever is asked.
@@ -57,19 +58,32 @@ def compute_analytic_answer(
     detail = Detail.FULL if device is ANY_DEVICE else Detail.REPLAYED
     try:
         architecture = architecture_from_spec(request.model.architecture)
-        predicted = estimate(
-            architecture,
-            request.task.workload,
-            layout=request.layout,
-            device=device,
-            plans=plans,
-            detail=detail,
-        )
+        predicted = estimate_on(device, architecture, request, plans=plans, detail=detail)
     except EstimatorError as error:
         _log.info("prediction.none", reason=error.message, field=error.field)
         return None
     return AnalyticAnswer(
         request=request, architecture=architecture, device=device, estimate=predicted
+    )
+
+
+def estimate_on(
+    device: Device,
+    architecture: Architecture,
+    request: MeasureRequest,
+    *,
+    plans: PlanCache,
+    detail: Detail,
+) -> Estimate:
+    """Return the analytic answer that a fit on a GPU gives.
+
+    Attention is the kernel that PyTorch chooses on it. Raises EstimatorError.
+    """
+    workload = request.task.workload
+    if device is not ANY_DEVICE:
+        workload = select_attention_kernel(device, architecture, workload)
+    return estimate(
+        architecture, workload, layout=request.layout, device=device, plans=plans, detail=detail
     )
 
 

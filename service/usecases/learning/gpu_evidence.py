@@ -1,10 +1,10 @@
 """Evidence that only a GPU gives: reserved bytes, context and time.
 
 Slices of a model tell them too: what they reserved beyond their own replay is added to the full
-model's, and their time over their own analytic time scales the full model's.
+model's, and the deepest one's time over its own analytic time scales the full model's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import log
 from statistics import NormalDist
@@ -15,6 +15,7 @@ from service.db.records.measurements import StoredResult
 from service.estimator.cache import PlanCache
 from service.estimator.speed.throughput import estimate_throughput
 from service.estimator.values.result import Estimate, Interval, Throughput
+from service.jobs.readings import StepTime
 from service.usecases.learning.analytic_answers import ANY_DEVICE, AnalyticAnswer
 from service.usecases.learning.slices import GpuReading, read_gpu, read_slices
 
@@ -27,7 +28,7 @@ def collect_gpu_evidence(
     result: StoredResult, analytic: AnalyticAnswer, plans: PlanCache, make: MakeEvidence
 ) -> Iterator[Evidence]:
     """Yield what a measurement on a GPU tells beside its allocated bytes."""
-    reading = read_gpu(result)
+    reading = read_gpu(result, analytic)
     slices = read_slices(result, analytic, plans) if result.extrapolated else ()
     if slices and reading.reserved_bytes is None:
         reading = slices[-1].extrapolate(analytic, reading)
@@ -42,7 +43,19 @@ def collect_gpu_evidence(
         for part in slices
         if (timed := _estimate_throughput(part.analytic)) is not None
     ] or [(reading, throughput)]
-    yield from _collect_time_evidence(readings, throughput, make)
+    yield from _collect_time_evidence(
+        Quantity.STEP_TIME,
+        [(part.step_time_s, answer.step_time_s) for part, answer in readings],
+        throughput.step_time_s,
+        make,
+    )
+    if throughput.prefill_time_s is not None:
+        yield from _collect_time_evidence(
+            Quantity.PREFILL_TIME,
+            [(part.prefill_time_s, answer.prefill_time_s) for part, answer in readings],
+            throughput.prefill_time_s,
+            make,
+        )
 
 
 def _collect_memory_evidence(
@@ -74,22 +87,27 @@ def _collect_memory_evidence(
 
 
 def _collect_time_evidence(
-    readings: list[tuple[GpuReading, Throughput]], throughput: Throughput, make: MakeEvidence
+    quantity: Quantity,
+    times: Sequence[tuple[StepTime | None, float | None]],
+    predicted_s: float,
+    make: MakeEvidence,
 ) -> Iterator[Evidence]:
-    """Yield the time that runs took over their analytic times.
+    """Yield the measured time of the full model or its deepest slice.
 
-    It is that of the full model where no slice was timed.
+    ``times`` are measured and analytic ones, the deepest last; ``predicted_s`` is the full model's.
     """
-    timed = [(reading.step_time_s, answer.step_time_s) for reading, answer in readings]
-    known = [(time, predicted) for time, predicted in timed if time is not None]
-    if not known or min(time.median for time, _ in known) <= 0:
+    known = [(time, own_s) for time, own_s in times if time is not None and own_s]
+    if not known or predicted_s <= 0 or min(time.median for time, _ in known) <= 0:
         return
-    ratio = sum(time.median for time, _ in known) / sum(predicted for _, predicted in known)
+    ratios = [time.median / own_s for time, own_s in known]
+    noise = max(log(max(time.p95, time.median) / time.median) for time, _ in known) / _P95
+    # Slices that differ tell the whole model's time no better than that.
+    disagreement = log(max(ratios) / min(ratios)) / 2
     yield make(
-        quantity=Quantity.STEP_TIME,
-        measured={ONLY_PART: round(throughput.step_time_s * ratio * _NANO)},
-        predicted={ONLY_PART: max(1, round(throughput.step_time_s * _NANO))},
-        noise=max(log(max(time.p95, time.median) / time.median) for time, _ in known) / _P95,
+        quantity=quantity,
+        measured={ONLY_PART: max(1, round(predicted_s * ratios[-1] * _NANO))},
+        predicted={ONLY_PART: max(1, round(predicted_s * _NANO))},
+        noise=max(noise, disagreement),
     )
 
 

@@ -227,7 +227,7 @@ def compute_analytic_interval(evidence_set: EvidenceSet, sample: Evidence) -> In
         case Quantity.DEVICE:
             device, reserved = answer.device_interval, answer.reserved_interval
             return Interval(max(0, device.low - reserved.low), device.high - reserved.high)
-        case Quantity.STEP_TIME:
+        case Quantity.STEP_TIME | Quantity.PREFILL_TIME:
             return None
 
 

@@ -1,18 +1,17 @@
 """Readings of a GPU, of a model and of its slices."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from service.base.typed import convert
 from service.db.records.measurements import StoredResult
 from service.estimator.cache import PlanCache
-from service.estimator.estimate import estimate
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Detail
 from service.jobs.readings import StepTime
 from service.probing.stack import keep_layers
-from service.usecases.learning.analytic_answers import AnalyticAnswer
+from service.usecases.learning.analytic_answers import AnalyticAnswer, estimate_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +26,7 @@ class GpuReading:
     outside_bytes: int | None
     """Bytes of the process beside the allocator."""
     step_time_s: StepTime | None
+    prefill_time_s: StepTime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,12 @@ class SliceReading:
         )
 
 
-def read_gpu(result: StoredResult) -> GpuReading:
+def read_gpu(result: StoredResult, analytic: AnalyticAnswer) -> GpuReading:
     """Return the reading of the requested model."""
-    return _make_reading(result.peaks, result.step_time_s)
+    full_runs = [probe for probe in _iter_requested(result, analytic) if not result.extrapolated]
+    # Slices come first, the whole model last.
+    prefill = full_runs[-1].get("prefill_time_s") if full_runs else None
+    return _make_reading({**result.peaks, "prefill_time_s": prefill}, result.step_time_s)
 
 
 def read_slices(
@@ -68,19 +71,23 @@ def read_slices(
 
     One is left out where the estimator has no answer to it.
     """
-    wanted = (
-        analytic.point.micro_batch_size,
-        analytic.point.sequence_length + analytic.point.output_tokens,
-    )
     slices = [
         slice_reading
-        for probe in result.probes
-        if (probe["micro_batch_size"], probe["sequence_length"]) == wanted
-        and probe.get("layers")
+        for probe in _iter_requested(result, analytic)
+        if probe.get("layers")
         and probe.get("reserved_bytes")
         and (slice_reading := _read_slice(probe, analytic, plans)) is not None
     ]
     return tuple(sorted(slices, key=lambda part: part.analytic.architecture.num_hidden_layers))
+
+
+def _iter_requested(result: StoredResult, analytic: AnalyticAnswer) -> Iterator[Mapping[str, Any]]:
+    """Yield the runs of the requested tokens."""
+    point = analytic.point
+    size = point.micro_batch_size, point.sequence_length + point.output_tokens
+    for probe in result.probes:
+        if (probe["micro_batch_size"], probe["sequence_length"]) == size:
+            yield probe
 
 
 def _read_slice(
@@ -89,13 +96,8 @@ def _read_slice(
     request = analytic.request
     try:
         architecture = keep_layers(analytic.architecture, probe["layers"])
-        predicted = estimate(
-            architecture,
-            request.task.workload,
-            layout=request.layout,
-            device=analytic.device,
-            plans=plans,
-            detail=Detail.REPLAYED,
+        predicted = estimate_on(
+            analytic.device, architecture, request, plans=plans, detail=Detail.REPLAYED
         )
     except EstimatorError:
         return None
@@ -115,5 +117,10 @@ def _make_reading(peaks: Mapping[str, Any], step_time_s: Mapping[str, Any] | Non
         outside_bytes=None
         if reserved is None or on_device is None
         else int(on_device) - int(reserved),
-        step_time_s=None if step_time_s is None else convert(step_time_s, StepTime),
+        step_time_s=_read_time(step_time_s),
+        prefill_time_s=_read_time(peaks.get("prefill_time_s")),
     )
+
+
+def _read_time(document: Mapping[str, Any] | None) -> StepTime | None:
+    return None if document is None else convert(document, StepTime)

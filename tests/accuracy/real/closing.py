@@ -17,7 +17,9 @@ from service.calibration.evidence import Quantity
 from service.catalog.prior_measurements import PriorMeasurement
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
-from service.estimator.values.result import Detail, Estimate
+from service.estimator.memory.answer.corrections import correct_throughput
+from service.estimator.speed.throughput import estimate_throughput
+from service.estimator.values.result import Detail, Estimate, Throughput
 from service.jobs.readings import Peaks
 from service.usecases.learning.shipped_priors import as_evidence
 from tests.accuracy.real.rows import GPU
@@ -95,6 +97,24 @@ def answer_case(sweep: Sweep, case: Case, learnt: Sequence[KnownCalibration] = (
         plans=_PLANS,
         detail=Detail.REPLAYED,
     )
+
+
+def estimate_case(sweep: Sweep, case: Case, answered: Estimate) -> Throughput:
+    """Return the time of a case by its answer, with what was learnt."""
+    device = get_device(sweep.header.environment)
+    throughput = estimate_throughput(
+        load_case_architecture(case),
+        case.task.workload,
+        case.layout,
+        device,
+        answered,
+        _PLANS.works,
+    )
+    corrected = correct_throughput(
+        throughput, answered.step_time_ratio, prefill_ratio=answered.prefill_time_ratio
+    )
+    assert corrected is not None
+    return corrected
 
 
 def _build_extrapolated(sweep: Sweep, rows: Sequence[Row]) -> dict[str, Any]:

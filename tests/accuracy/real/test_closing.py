@@ -1,9 +1,11 @@
 """The loop closes: what one recorded run teaches, held against other recorded runs."""
 
+from statistics import median
+
 import pytest
 
 from service.calibration.evidence import Quantity
-from tests.accuracy.real.closing import answer_case, learn_rows, load_sweep
+from tests.accuracy.real.closing import answer_case, estimate_case, learn_rows, load_sweep
 
 H100 = load_sweep("h100")
 WHOLE = tuple(
@@ -57,6 +59,20 @@ def test_a_measured_question_is_answered_as_it_was_measured(name: str) -> None:
     assert after.device_interval.low <= row.measured.device_bytes <= after.device_interval.high
     bytes_ = (Quantity.ALLOCATED, Quantity.RESERVED, Quantity.DEVICE)
     assert {after.bases[quantity.value] for quantity in bytes_} == {"measured"}
+
+
+@pytest.mark.parametrize("name", [name for name in WHOLE if "serve" in name])
+def test_prefill_and_decode_are_learnt_apart(name: str) -> None:
+    """Each is as long as it was measured, with a ratio of its own."""
+    row = H100.rows[name]
+    assert row.measured is not None
+
+    after = answer_case(H100, row.case, learn_rows(H100, [row]))
+
+    timed = estimate_case(H100, row.case, after)
+    assert timed.step_time_s == pytest.approx(median(row.measured.step_time_s), rel=1e-3)
+    assert timed.prefill_time_s == pytest.approx(median(row.measured.prefill_time_s), rel=1e-3)
+    assert {after.bases["step_time"], after.bases["prefill_time"]} == {"measured"}
 
 
 @pytest.mark.parametrize(

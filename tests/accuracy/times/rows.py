@@ -9,8 +9,10 @@ from statistics import median
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
-from service.estimator.speed.rates import Rates
+from service.estimator.speed.learning import MeasuredTime, correct_rates
+from service.estimator.speed.rates import Rates, get_rates
 from service.estimator.speed.throughput import estimate_throughput
+from service.estimator.values.corrections import SpeedRatios
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate, Throughput
@@ -42,11 +44,25 @@ class TimedRow:
 
     def predict(self, rates: Rates | None = None) -> dict[str, float]:
         """Return the predicted seconds by quantity, at the GPU's rates unless others are given."""
+        return _name_quantities(self.workload, self.time(rates))
+
+    def time(self, rates: Rates | None = None) -> Throughput:
+        """Return the throughput of the row."""
         speed = estimate_throughput(
             self.model, self.workload, Layout(), self.device, self.answer, _PLANS.works, rates=rates
         )
         assert speed is not None
-        return _name_quantities(self.workload, speed)
+        return speed
+
+    def measure(self, rates: Rates | None) -> MeasuredTime:
+        """Return the row's step as a measurement of its machine, whose prior are some rates."""
+        prior = rates or get_rates(self.device.name)
+
+        def predict(speeds: SpeedRatios) -> float:
+            return self.time(correct_rates(prior, speeds)).step_time_s
+
+        seconds = self.seconds[STEP] if STEP in self.seconds else self.seconds[DECODE]
+        return MeasuredTime(seconds=seconds, predict=predict)
 
 
 def _name_quantities(workload: Workload, speed: Throughput) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from service.estimator.speed.learning import correct_rates, learn_speeds
+from service.estimator.speed.rates import get_rates
 from tests.accuracy.times.fitting import choose_rates, read_shipped
 from tests.accuracy.times.rows import read_timed_rows
 from tests.accuracy.times.scoring import score_rows, summarise_errors
@@ -10,6 +12,8 @@ FLOORS = {"all": (0.07, 0.245), "sweep_h100": (0.072, 0.235), "sweep_h200": (0.0
 """Median and 90th percentile of the error: what is reached now, rounded up."""
 BIAS = 0.035
 NUM_TIMES = 121
+LEARNT = 0.1
+"""Median after one measurement of a host that the prior is wrong about by half."""
 
 
 @pytest.mark.parametrize("file", FLOORS)
@@ -39,3 +43,22 @@ def test_the_fit_begins_at_what_is_shipped() -> None:
     shipped, chosen = score_rows(rows), score_rows(rows, choose_rates(read_shipped(rows)))
 
     assert chosen == shipped
+
+
+@pytest.mark.parametrize("file", ["sweep_h100", "sweep_h200"])
+def test_one_measurement_of_a_host_corrects_a_prior_of_another(file: str) -> None:
+    """From a host twice as fast, one run that waits brings the others back."""
+    rows = [row for row in read_timed_rows() if row.file == file]
+    first = next(row for row in rows if row.name == "models/pythia-1b/bf16 2x1024")
+    others = [row for row in rows if row is not first]
+    wrong = {row.device.name: get_rates(row.device.name).launch_s / 2 for row in rows}
+    rates = choose_rates({**read_shipped(rows), **wrong})
+    before = summarise_errors(score_rows(others, rates))
+
+    speeds = learn_speeds([first.measure(rates(first))])
+    after = summarise_errors(
+        score_rows(others, lambda row: correct_rates(rates(row) or get_rates(""), speeds))
+    )
+
+    assert after.median < before.median / 2
+    assert after.median < LEARNT

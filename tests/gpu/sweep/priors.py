@@ -117,6 +117,7 @@ def _build_probe_reading(
         instants=instants,
         steady_bytes=measured.steady_bytes,
         step_time_s=step_time,
+        prefill_time_s=_compute_step_time(measured.prefill_time_s),
         out_of_memory=measured.out_of_memory_at is not None,
     )
 

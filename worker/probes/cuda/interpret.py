@@ -77,6 +77,7 @@ def build_result(
     return PointResult(
         reading=reading,
         step_seconds=outcome.seconds,
+        prefill_seconds=outcome.prefill_seconds,
         resident_bytes=host.read_peak_resident_bytes(),
         reserved=_compute_reserved(outcome, reading),
         device_bytes=observations.process_bytes,

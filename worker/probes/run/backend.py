@@ -49,6 +49,7 @@ class PointResult:
 
     reading: PointReading
     step_seconds: tuple[float, ...]
+    prefill_seconds: tuple[float, ...] = ()
     resident_bytes: int | None = None
     reserved: Mapping[str, int] | None = None
     device_bytes: int | None = None

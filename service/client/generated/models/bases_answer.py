@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -16,14 +16,16 @@ class BasesAnswer:
     Attributes:
         allocated (str):
         reserved (str): What is reserved beyond the allocated bytes.
-        context (str): What lies on the GPU beside the allocator: context and libraries.
-        step_time (str):
+        context (str): What lies on the GPU beside the allocator.
+        step_time (str): Of a step, or of a decode step.
+        prefill_time (None | str): Null where nothing is served.
     """
 
     allocated: str
     reserved: str
     context: str
     step_time: str
+    prefill_time: None | str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,6 +37,9 @@ class BasesAnswer:
 
         step_time = self.step_time
 
+        prefill_time: None | str
+        prefill_time = self.prefill_time
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -43,6 +48,7 @@ class BasesAnswer:
                 "reserved": reserved,
                 "context": context,
                 "step_time": step_time,
+                "prefill_time": prefill_time,
             }
         )
 
@@ -59,11 +65,19 @@ class BasesAnswer:
 
         step_time = d.pop("step_time")
 
+        def _parse_prefill_time(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        prefill_time = _parse_prefill_time(d.pop("prefill_time"))
+
         bases_answer = cls(
             allocated=allocated,
             reserved=reserved,
             context=context,
             step_time=step_time,
+            prefill_time=prefill_time,
         )
 
         bases_answer.additional_properties = d

@@ -1,10 +1,11 @@
 from typing import Literal
 
-ReadAccuracyQuantity = Literal["allocated", "device", "reserved", "step_time"]
+ReadAccuracyQuantity = Literal["allocated", "device", "prefill_time", "reserved", "step_time"]
 
 READ_ACCURACY_QUANTITY_VALUES: set[ReadAccuracyQuantity] = {
     "allocated",
     "device",
+    "prefill_time",
     "reserved",
     "step_time",
 }

@@ -29,7 +29,7 @@ from service.estimator.memory.overheads.overheads import (
     estimate_communicators,
     get_context_overhead,
 )
-from service.estimator.values.corrections import Corrections
+from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.result import (
     Basis,
@@ -112,6 +112,8 @@ def assemble(
         num_measurements=evidence.num_measurements if evidence is not None else 0,
         bases=corrections.bases if corrections is not None else {},
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
+        speeds=corrections.speeds if corrections is not None else SHIPPED_SPEEDS,
+        prefill_time_ratio=corrections.prefill_time_ratio if corrections is not None else 1.0,
     )
 
 

@@ -108,15 +108,20 @@ def apply_measured_error(
 
 
 def correct_throughput(
-    throughput: Throughput | None, ratio: float, basis: str = CALIBRATED
+    throughput: Throughput | None,
+    ratio: float,
+    *,
+    prefill_ratio: float = 1.0,
+    basis: str = CALIBRATED,
 ) -> Throughput | None:
     """Return the step's throughput scaled by a measured ratio.
 
-    ``ratio`` is measured over analytic time of steps like it, ``basis`` says whether of this very
-    one.
+    ``ratio`` is measured over analytic time of steps like it, ``prefill_ratio`` that of prefills,
+    and ``basis`` says whether this very step was measured.
     """
-    if throughput is None or (ratio == 1.0 and basis != MEASURED):
+    if throughput is None or (ratio == prefill_ratio == 1.0 and basis != MEASURED):
         return throughput
+    prefill_s = throughput.prefill_time_s
     hours = throughput.hours_for_tokens
     return replace(
         throughput,
@@ -125,6 +130,7 @@ def correct_throughput(
         tokens_per_second_per_gpu=throughput.tokens_per_second_per_gpu / ratio,
         mfu=throughput.mfu / ratio,
         hours_for_tokens=None if hours is None else hours * ratio,
+        prefill_time_s=None if prefill_s is None else prefill_s * prefill_ratio,
         host_time_s=throughput.host_time_s * ratio,
         gpu_time_s=throughput.gpu_time_s * ratio,
         basis=basis,

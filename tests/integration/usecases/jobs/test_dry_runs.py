@@ -151,6 +151,18 @@ def test_speeds_of_another_dtype_or_gpu_tell_nothing(
         assert found.reported.host.available_bytes == resolve_gpu(own).usable_bytes
 
 
+def test_the_gpu_of_a_living_worker_stands_in_for_one_that_nobody_names(
+    sessions: Sessions,
+) -> None:
+    """A measurement that names no GPU runs on it, so that its data sheet tells how fast."""
+    device = {"device": "cuda", "sku": "H100-SXM5-80GB"}
+    workers.register(sessions, WorkerInfo(name="w", host="h", pid=1, devices=[device], versions={}))
+
+    note = asked(sessions, a_request(ProbeDevice.CUDA)).reported.note
+
+    assert "the data sheet of H100-SXM5-80GB" in str(note)
+
+
 def test_a_plan_of_a_version_before_tells_nothing(sessions: Sessions) -> None:
     """It named no host."""
     tells(sessions, a_request(), plan_on(None))

@@ -81,6 +81,7 @@ def test_serving_runs_its_rounds() -> None:
     assert list(compute_instant_peaks(session.reading.live)) == ["prefill", "decode"]
     assert len(session.step_seconds) == NUM_TIMED_ROUNDS
     assert any(note.startswith("prefill took") for note in session.notes)
+    assert len(session.prefill_seconds) == NUM_TIMED_ROUNDS
 
 
 def test_a_prefill_alone_has_no_decode_to_time() -> None:
