@@ -43,3 +43,10 @@ def count_held_input_bytes(workload: ServeWorkload) -> dict[str, int]:
         * INTEGER_BYTES
         * workload.prompt_tokens,
     }
+
+
+def add_held_inputs(parts: dict[str, dict[str, int]], workload: ServeWorkload) -> None:
+    """Add the inputs that callers hold to the parts of each instant."""
+    for name, held_bytes in count_held_input_bytes(workload).items():
+        if name in parts:
+            parts[name]["activations"] = parts[name].get("activations", 0) + held_bytes

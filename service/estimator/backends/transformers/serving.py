@@ -9,8 +9,8 @@ from functools import partial
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.components import build_serving_components
 from service.estimator.backends.transformers.generation import (
+    add_held_inputs,
     build_generation,
-    count_held_input_bytes,
     expand_beams,
 )
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
@@ -92,9 +92,7 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     )
     draft_parts = count_draft_bytes(workload, release)
     parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
-    for name, held_bytes in count_held_input_bytes(question.workload).items():
-        if name in parts:
-            parts[name]["activations"] = parts[name].get("activations", 0) + held_bytes
+    add_held_inputs(parts, question.workload)
     for name, of in parts.items():
         for part, size in draft_parts.items():
             of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
