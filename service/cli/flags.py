@@ -19,8 +19,9 @@ from msgspec import Struct
 from service.base.errors import InvalidRequestError
 from service.cli.files import read_object
 from service.cli.schema_flags import Flag, iter_flags
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LayoutRequest, TrainRequest
+from service.contract.schemas.workload import TrainRequest
 from service.terminal.arguments import Switch, format_choices, make_choice_reader
 
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -162,6 +163,8 @@ def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
 
 
 def _make_reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
+    if flag.path[-1] == "sequence_lengths":
+        return _parse_lengths
     if list in flag.kinds:
         return partial(_parse_list, words=flag.choices)
     if flag.path[-1] == "activation_checkpointing":
@@ -197,6 +200,17 @@ def _parse_checkpointing(text: str) -> object:
     """
     match = _SELECTIVE.fullmatch(text)
     return {"selective": int(match[1])} if match is not None else _parse_word(text)
+
+
+def _parse_lengths(text: str) -> object:
+    """Parse lengths of sequences, or their numbers by length.
+
+    ``512:10,2048:3`` is the contract's object of ten sequences and three longer ones.
+    """
+    if ":" not in text:
+        return [parse_number(part.strip()) for part in text.split(",")]
+    pairs = (part.partition(":") for part in text.split(","))
+    return {length.strip(): parse_number(count.strip()) for length, _, count in pairs}
 
 
 def _parse_list(text: str, *, words: Sequence[str]) -> object:

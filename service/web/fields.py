@@ -12,9 +12,10 @@ import msgspec
 from msgspec import inspect
 
 from service.contract.schemas.how_many import Constraints
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LayoutRequest, TrainRequest
+from service.contract.schemas.workload import TrainRequest
 
 FORMS: dict[str, type[msgspec.Struct]] = {
     "train": TrainRequest,

@@ -20,7 +20,9 @@ PRECISIONS: tuple[object, ...] = (
     {"param_dtype": "bf16", "master_dtype": "fp32", "optimizer_dtype": "bf16"},
     {"param_dtype": "bf16", "main_grad_dtype": "fp32", "main_grad_persistent": True},
 )
-LOSSES = words("full_logits fused_cross_entropy flash_cross_entropy chunked fused_linear")
+LOSSES = words(
+    "full_logits fused_cross_entropy flash_cross_entropy chunked fused_linear chunked_nll nll dft"
+)
 ATTENTIONS = words("eager sdpa flash efficient math")
 CHECKPOINTINGS: tuple[object, ...] = ("none", "selective", "full", {"selective": 2})
 VERSIONS = {

@@ -15,7 +15,7 @@ from litestar.routes import HTTPRoute
 
 from service.api.http.operation import Operation, Reply
 from service.api.http.problems import MEDIA_TYPE
-from service.contract.schemas.problem import Problem
+from service.contract.schemas.operations import Problem
 
 DESCRIPTION = (
     "GPU capacity planning: does it fit, how many GPUs, and what real probes measured. Memory is "

@@ -14,7 +14,7 @@ from litestar.types import ASGIApp, ExceptionHandlersMap
 from service.api.http.routing import list_allowed_methods
 from service.base.errors import BodyTooLargeError, ServiceError
 from service.base.typed import convert
-from service.contract.schemas.problem import FieldError, Problem
+from service.contract.schemas.operations import FieldError, Problem
 from service.estimator.values.errors import (
     EstimatorError,
     InvalidConfigError,

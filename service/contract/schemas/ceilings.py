@@ -7,8 +7,9 @@ from msgspec.structs import fields
 
 from service.contract.schemas.fields import Answer, JsonObject, SearchConfidence, Strict
 from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LayoutRequest, TrainRequest
+from service.contract.schemas.workload import TrainRequest
 from service.planner.plans.ceiling_values import Maximized
 
 MAX_GPUS = 1024

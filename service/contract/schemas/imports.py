@@ -7,7 +7,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import Answer, GpuName, ModelName, Strict
 from service.contract.schemas.fit import InlineModel
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.formats.measured.reading import Format
 
 MAX_IMPORT_BYTES = 48_000_000

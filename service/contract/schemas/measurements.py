@@ -8,7 +8,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import Answer, Cursor, GpuName, ModelName, PageLimit, Strict
 from service.contract.schemas.fit import InlineModel
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import Priority, ProbeDevice
 from service.jobs.states import Status

@@ -1,8 +1,11 @@
-"""Answers of the operational endpoints."""
+"""Answers of the operational endpoints, and the body of every refusal.
+
+A refusal is a problem document (RFC 9457), exactly as it is sent.
+"""
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from service.contract.schemas.fields import Answer
 
@@ -34,3 +37,28 @@ class VersionAnswer(Answer, frozen=True, kw_only=True):
     name: str
     version: str
     python: str
+
+
+class FieldError(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One offending value: its dotted path, what is wrong with it and, where there is one, the
+    nearest right word.
+    """
+
+    field: Annotated[
+        str, Meta(description="Dotted path of the value.", examples=["workload.micro_batch_size"])
+    ]
+    message: Annotated[str, Meta(description="What is wrong and what would be right.")]
+    nearest: Annotated[str | None, Meta(description="The nearest known name.")] = None
+
+
+class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A problem document; further members depend on `type`."""
+
+    type: Annotated[
+        str, Meta(description="Stable slug of this kind of problem.", examples=["invalid-request"])
+    ]
+    title: Annotated[str, Meta(description="One sentence for this kind of problem.")]
+    status: Annotated[int, Meta(description="The HTTP status.", examples=[422])]
+    detail: Annotated[str, Meta(description="What happened in this case and what would be right.")]
+    instance: Annotated[str, Meta(description="Path of the request.", examples=["/v1/fit"])]
+    errors: Annotated[tuple[FieldError, ...], Meta(description="The offending values.")] = ()

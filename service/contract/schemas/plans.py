@@ -14,8 +14,9 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference, RemedyAnswer
 from service.contract.schemas.how_many import Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.planner.plans.objectives import Objective
 
 

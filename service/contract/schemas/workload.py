@@ -10,8 +10,6 @@ from msgspec import UNSET, Meta, UnsetType
 from service.contract.schemas.fields import (
     Batch,
     Count,
-    Degree,
-    Memory,
     ModuleName,
     Strict,
     Tokens,
@@ -19,19 +17,18 @@ from service.contract.schemas.fields import (
     Word,
 )
 from service.contract.schemas.serving import ServeRequest
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
-from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.workload import (
     Allocator,
     Attention,
     Checkpointing,
     Framework,
-    Loss,
     Method,
     OffloadTarget,
 )
-from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
 PolicyName = Literal[
     "fp32",
@@ -126,6 +123,12 @@ class OffloadRequest(Strict, frozen=True, kw_only=True):
     )
 
 
+LengthsRequest = (
+    Annotated[list[Tokens], Meta(min_length=1, max_length=65_536)]
+    | Annotated[dict[str, Count], Meta(min_length=1, max_length=65_536)]
+)
+
+
 class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=True):
     """One training step."""
 
@@ -154,9 +157,40 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Meta(description="What backward computes again."),
     ] = UNSET
     attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
-    loss: Annotated[Loss | UnsetType, Meta(description="How the loss treats the logits.")] = UNSET
+    loss: Annotated[
+        Loss | UnsetType,
+        Meta(
+            description=(
+                "How the loss treats the logits; `chunked_nll`, `nll` and `dft` are TRL's of SFT."
+            )
+        ),
+    ] = UNSET
+    trainer: Annotated[
+        Trainer | UnsetType,
+        Meta(description="TRL's `dpo` and `reward` count pairs in `micro_batch_size`."),
+    ] = UNSET
+    reference: Annotated[
+        Reference | UnsetType, Meta(description="Where `dpo` has its reference from.")
+    ] = UNSET
+    kernels: Annotated[
+        Kernels | UnsetType,
+        Meta(description="Whose kernels run; `liger` is transformers' `use_liger_kernel`."),
+    ] = UNSET
     keeps_logits: Annotated[
         bool | UnsetType, Meta(description="The loop holds the logits during backward.")
+    ] = UNSET
+    packing: Annotated[
+        SequencePacking | UnsetType,
+        Meta(description="How sequences share rows; `packed` fills them up to `sequence_length`."),
+    ] = UNSET
+    sequence_lengths: Annotated[
+        LengthsRequest | UnsetType,
+        Meta(
+            description=(
+                "Lengths of the data's sequences, as a list or as a number of sequences by length; "
+                "the answer is for the worst batch, `sequence_length` cuts what is longer."
+            )
+        ),
     ] = UNSET
     fp32_outputs: Annotated[
         bool | UnsetType,
@@ -219,57 +253,3 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
 
 
 WorkloadRequest = TrainRequest | ServeRequest
-
-
-class LayoutRequest(Strict, frozen=True, kw_only=True):
-    """How one job is spread over GPUs; their number is data x tensor x pipeline x context
-    parallel.
-    """
-
-    data_parallel: Degree | UnsetType = UNSET
-    tensor_parallel: Degree | UnsetType = UNSET
-    pipeline_parallel: Degree | UnsetType = UNSET
-    context_parallel: Degree | UnsetType = UNSET
-    expert_parallel: Degree | UnsetType = UNSET
-    expert_tensor_parallel: Degree | UnsetType = UNSET
-    virtual_pipeline_stages: Degree | UnsetType = UNSET
-    zero_stage: Annotated[
-        Annotated[int, Meta(ge=0, le=3)] | UnsetType,
-        Meta(description="What is sharded over ranks."),
-    ] = UNSET
-    sharding: Annotated[Sharding | UnsetType, Meta(description="Who shards.")] = UNSET
-    sequence_parallel: Annotated[
-        bool | UnsetType, Meta(description="Norms and dropout are split as well.")
-    ] = UNSET
-    reshard_after_forward: Annotated[
-        bool | UnsetType, Meta(description="Free gathered weights after forward.")
-    ] = UNSET
-    shard_embeddings_separately: Annotated[
-        bool | UnsetType, Meta(description="Embedding and head are their own shard groups.")
-    ] = UNSET
-    shard_size: Annotated[
-        Degree | UnsetType,
-        Meta(description="Ranks that share one copy of the states (hybrid sharding); default all."),
-    ] = UNSET
-    network_bytes_per_second: Annotated[
-        Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
-        Meta(
-            description=(
-                "What one node's network carries in one direction; it decides time, not memory."
-            )
-        ),
-    ] = UNSET
-    host_memory_bytes: Annotated[
-        Memory | UnsetType,
-        Meta(description="Memory of one node, which offloaded states must fit in."),
-    ] = UNSET
-    nvme_bytes: Annotated[
-        Memory | UnsetType,
-        Meta(
-            description="NVMe of one node, which states and parameters offloaded to it must fit on."
-        ),
-    ] = UNSET
-    gpus_per_node: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType,
-        Meta(description="GPUs that share a host."),
-    ] = UNSET

@@ -22,6 +22,8 @@ def render_workload(workload: Workload) -> JsonObject:
     members: JsonObject = {"task": "train"} | _render_fields(workload)
     if every := members.pop("selective_every", None):
         members["activation_checkpointing"] = {"selective": every}
+    if lengths := members.pop("sequence_lengths"):
+        members["sequence_lengths"] = {str(length): count for length, count in lengths}
     if workload.peft is not None:
         members["peft"] = {"type": workload.peft}
     return members

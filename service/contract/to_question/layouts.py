@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UnsetType
 
-from service.contract.schemas.workload import LayoutRequest
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding

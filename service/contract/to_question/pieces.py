@@ -13,7 +13,8 @@ import msgspec
 from service.base.errors import ServiceError
 from service.base.typed import get_decoder
 from service.contract.schemas.fit import FitEnvelope, GpuReference, ModelReference
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.fits import (
     FitPieces,
     WorkloadPiece,

@@ -12,9 +12,9 @@ from service.catalog.gpus import find_gpus
 from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.fit import GpuReference
 from service.contract.schemas.how_many import Constraints, HowManyRequest
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LayoutRequest
 from service.contract.to_question.fits import ResolvedModel, list_set_fields, read_device
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload

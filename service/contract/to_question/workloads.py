@@ -21,10 +21,19 @@ from service.contract.schemas.workload import (
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
+from service.estimator.values.batches import Lengths, count_lengths
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.losses import (
+    DEFAULT_LOSSES,
+    Kernels,
+    Loss,
+    Reference,
+    Trainer,
+)
 from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
@@ -32,12 +41,10 @@ from service.estimator.values.workload import (
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     Offload,
     Quantization,
     ServeWorkload,
-    Speculative,
     TrainWorkload,
     Workload,
 )
@@ -82,7 +89,16 @@ LORA_DEFAULTS: dict[str, Any] = {
 
 _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
+_WORST_BATCH = (
+    "worst batch = the longest of workload.sequence_lengths together: padded to the longest, or "
+    "one after another without padding"
+)
+_ALL_SCORED = "every token of a pair is one of its completion: tokens of a prompt take less"
 _TRAIN_OPTIONAL = (
+    "packing",
+    "trainer",
+    "reference",
+    "kernels",
     "keeps_logits",
     "fp32_outputs",
     "padding_mask",
@@ -125,7 +141,9 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     quantises = request.method is Method.QLORA
-    defaults = TRAIN_DEFAULTS | {"precision": _QLORA_PRECISION} if quantises else TRAIN_DEFAULTS
+    defaults = TRAIN_DEFAULTS | _list_client_defaults(request)
+    if quantises:
+        defaults |= {"precision": _QLORA_PRECISION}
     values, assumptions = apply_defaults(request, defaults, "workload")
     if quantises and isinstance(request.fp32_norms_and_head, UnsetType):
         values["fp32_norms_and_head"] = None
@@ -143,7 +161,37 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     if not isinstance(request.frozen, UnsetType):
         values["frozen"] = tuple(request.frozen)
     values |= copy_set_fields(request, _TRAIN_OPTIONAL)
+    if not isinstance(request.sequence_lengths, UnsetType):
+        values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
+        assumptions.append(_WORST_BATCH)
+    if request.trainer is Trainer.DPO:
+        assumptions.append(_ALL_SCORED)
     return TrainWorkload(sequence_length=request.sequence_length, **values), assumptions
+
+
+def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:
+    if isinstance(lengths, list):
+        return count_lengths(lengths)
+    for length in lengths:
+        if not length.isdecimal() or int(length) < 1:
+            message = f"{length!r} is no number of tokens; say {{'512': 10, '2048': 3}}"
+            raise InvalidInputError(message, field="workload.sequence_lengths")
+    return tuple(sorted(((int(key), count) for key, count in lengths.items()), reverse=True))
+
+
+def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
+    """Return the defaults that follow from whose kernels run and towards what.
+
+    TRL's trainer of DPO runs without adapters where there are some, else a second model.
+    """
+    loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
+    if request.trainer is Trainer.REWARD:
+        return {"loss": Loss.FULL_LOGITS}
+    if request.trainer is not Trainer.DPO:
+        return {"loss": loss}
+    adapts = request.method in ADAPTER_METHODS
+    reference = Reference.ADAPTERS_OFF if adapts else Reference.MODEL
+    return {"loss": Loss.CHUNKED_NLL, "reference": reference}
 
 
 def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:

@@ -45,7 +45,7 @@ def list_stacks(model: Architecture, workload: TrainWorkload) -> tuple[Stack, ..
     They are an encoder where there is one, and the decoder.
     """
     if not isinstance(model, EncoderDecoder):
-        return (Stack(length=workload.sequence_length, layers=model.num_hidden_layers),)
+        return (Stack(length=workload.rows[1], layers=model.num_hidden_layers),)
     spec = model.spec
     assert isinstance(spec, EncoderDecoderSpec)  # noqa: S101 - what families of two stacks build
     source = Stack(

@@ -1,6 +1,7 @@
 """Questions as the backends get them, resolved once."""
 
 from dataclasses import dataclass, fields
+from math import prod
 from operator import attrgetter
 
 from service.estimator.memory.intervals.ends import LEVEL
@@ -50,7 +51,7 @@ class TrainQuestion(_Setting):
     @property
     def num_tokens(self) -> int:
         """Tokens of one micro batch."""
-        return self.workload.micro_batch_size * self.workload.sequence_length
+        return prod(self.workload.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

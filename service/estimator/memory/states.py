@@ -18,8 +18,9 @@ from service.estimator.memory.setup import TrainSetup
 from service.estimator.memory.trained import PARAMETER_STAGE, Shards, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Reference
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import Method
+from service.estimator.values.workload import Method, TrainWorkload
 
 SUB_GROUP_ELEMENTS = 1_000_000_000
 """Elements that ZeRO-3 steps, and swaps, at once (``sub_group_size``, default 1e9)."""
@@ -55,6 +56,11 @@ class TrainStates:
             + self.optimizer_states
             + self.persistent_main_gradients
         )
+
+
+def count_models(workload: TrainWorkload) -> int:
+    """Return the number of models: DPO's policy may have a reference."""
+    return 2 if workload.reference is Reference.MODEL else 1
 
 
 def count_local_elements(trained: TrainedParameters, layout: Layout, shards: int) -> int:
@@ -130,9 +136,9 @@ def compute_train_states(setup: TrainSetup) -> TrainStates:
     casts = _count_partition_gradients(trained, layout, stepped) if full else 0
     states, temporaries, managed = _count_optimizer_bytes(setup, stepped)
     return TrainStates(
-        weights=frozen_bytes + (trained_bytes if full else 0),
+        weights=(frozen_bytes + (trained_bytes if full else 0)) * count_models(workload),
         adapters=0 if full else trained_bytes + ceil_div(trained.idle * width, shards.weights),
-        buffers=model.buffer_bytes_in(precision.param_dtype),
+        buffers=model.buffer_bytes_in(precision.param_dtype) * count_models(workload),
         master_weights=_count_master_bytes(trained, shards.optimizer, stepped) if full else 0,
         optimizer_states=states,
         gradients=0 if in_main_buffer else gradients,

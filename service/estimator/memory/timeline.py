@@ -5,6 +5,7 @@ It has the bytes at the worst moment of each instant, by component.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from operator import attrgetter, itemgetter
 
 from service.estimator.memory.offloading import count_host_activation_bytes
@@ -80,8 +81,8 @@ def build_train_timeline(model: Architecture, workload: TrainWorkload, layout: L
     setup = resolve_setup(model, workload, layout)
     config = build_setup_pass(setup, resolve_batch_shape(model, workload))
     prices = price_step(build_static_memory(setup), record_training(model, config))
-    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
-    num_tokens = workload.micro_batch_size * workload.sequence_length
+    values = sizes.evaluate_monomials(*workload.rows)
+    num_tokens = prod(workload.rows)
     return build_timeline(prices, values, count_host_activation_bytes(setup, num_tokens))
 
 

@@ -20,11 +20,13 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
-from service.estimator.tape.ops.fused_losses import liger_chunk_tokens
+from service.estimator.tape.ops.linear_loss import liger_chunk_tokens
+from service.estimator.tape.ops.log_probs import MAX_TOKENS
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer
 from service.estimator.values.precision import Precision
-from service.estimator.values.workload import Lora, Loss, Method, OffloadTarget, TrainWorkload
+from service.estimator.values.workload import Lora, Method, OffloadTarget, TrainWorkload
 
 _SHAPE = frozenset({"micro_batch_size", "sequence_length"})
 get_fixed_fields = attrgetter(
@@ -52,7 +54,7 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
     """Return the part of a pass that depends on batch and sequence."""
     window = model.spec.sliding_window
     return BatchShape(
-        workload.micro_batch_size > 1
+        workload.rows[0] > 1
         and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
         window is not None and workload.sequence_length >= window,
         workload.sequence_length if model.chunked else None,
@@ -73,7 +75,7 @@ class BatchNotes(NamedTuple):
 def describe_batch(model: Architecture, workload: TrainWorkload) -> BatchNotes:
     """Return a batch's stacks and the warnings about them."""
     return BatchNotes(
-        workload.micro_batch_size,
+        workload.rows[0],
         list_stacks(model, workload),
         (
             *list_attention_warnings(model, workload.attention),
@@ -120,6 +122,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         length=shape.length,
         ranks=setup.layout.tensor_parallel,
         loss=shape.loss,
+        kernels=workload.kernels,
         frozen=workload.frozen,
         steps_in_backward=_count_backward_temporaries(setup),
         decoder_length=shape.decoder_length,
@@ -145,18 +148,25 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
 
     None is the model's own way, with all logits.
     """
-    if workload.loss is Loss.FULL_LOGITS:
+    if workload.loss is Loss.FULL_LOGITS and workload.trainer is Trainer.SUPERVISED:
         return None
-    tokens = workload.micro_batch_size * workload.sequence_length
-    linear = workload.loss is Loss.FUSED_LINEAR
     return LossPass(
         kind=workload.loss,
-        chunk_tokens=liger_chunk_tokens(
-            tokens, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size
-        )
-        if linear
-        else 0,
+        chunk_tokens=_count_chunk_tokens(model, workload),
+        trainer=workload.trainer,
+        reference=workload.reference,
     )
+
+
+def _count_chunk_tokens(model: Architecture, workload: TrainWorkload) -> int:
+    batch, length = workload.rows
+    if workload.loss is Loss.FUSED_LINEAR:
+        return liger_chunk_tokens(
+            batch * length, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size
+        )
+    if workload.loss in LOG_PROB_LOSSES:
+        return min(batch * (length - 1), MAX_TOKENS)
+    return 0
 
 
 def _count_backward_temporaries(setup: TrainSetup) -> int | None:

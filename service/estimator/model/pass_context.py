@@ -67,3 +67,7 @@ class PassContext:
     """Whether the loss shifts its logits by a copy."""
     returns_fp32: bool = False
     """Whether the model casts its logits to fp32 itself."""
+    fuses_kernels: bool = False
+    """Whether Liger's kernels run norms, rotations and gated products."""
+    normalises_in_place: bool = False
+    """Whether they write a norm's gradient over that of its output."""

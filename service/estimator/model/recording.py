@@ -25,6 +25,7 @@ from service.estimator.tape.ops.kv_cache_update import (
     update_key_value,
     update_parts,
 )
+from service.estimator.tape.ops.liger import normalise_in_kernel
 from service.estimator.tape.ops.norms import (
     centred_norm,
     layer_norm,
@@ -48,6 +49,9 @@ _SCALED_NORMS = {
     "centred": centred_norm,
 }
 """Norms with one weight, by the style that a module gives them."""
+
+_FUSED_NORMS = frozenset({"rms", "rms_plus_one"})
+"""Norms that Liger's kernel computes."""
 
 _WEIGHT_VARIANTS = {"dora": dora, "ia3": ia3, "miss": miss}
 """Variants of adapters that run the base layer themselves."""
@@ -112,6 +116,9 @@ class Recording:
         weight, *bias = self.parameters(norm.weights(), scope)
         if norm.style == "layer_plus_one":
             return layer_norm_plus_one(self.tape, x, weight, bias[0], rows)
+        if self.settings.fuses_kernels and norm.style in _FUSED_NORMS:
+            in_place = self.settings.normalises_in_place
+            return normalise_in_kernel(self.tape, x, weight, rows, in_place=in_place)
         if norm.style == "layer":
             return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
         return _SCALED_NORMS[norm.style](self.tape, x, weight, rows)

@@ -15,6 +15,7 @@ from service.estimator.tape.ledger import Point, Section
 from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.tape.units import FsdpConfig
 from service.estimator.values.dtypes import DType
+from service.estimator.values.losses import Kernels
 from service.estimator.values.workload import Attention, Checkpointing, Lora
 
 PeakCandidates = dict[Section, tuple[Point, ...]]
@@ -62,6 +63,7 @@ class TrainingPass:
     """
     loss: LossPass | None = None
     """Computation of the loss where it is not the model's own."""
+    kernels: Kernels = Kernels.TORCH
     frozen: tuple[str, ...] = ()
     """Kinds of modules that are not trained."""
     steps_in_backward: int | None = None

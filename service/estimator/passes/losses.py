@@ -6,6 +6,8 @@ Each runs the operations of its library.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from service.estimator.passes.log_prob_losses import record_log_prob_loss
+from service.estimator.passes.preference_losses import record_dpo_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value
@@ -14,12 +16,12 @@ from service.estimator.tape.ops.fused_losses import (
     ceil_div_size,
     compute_compiled_loss,
     compute_in_place_loss,
-    compute_linear_loss,
 )
+from service.estimator.tape.ops.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Loss
+from service.estimator.values.losses import Loss, Reference, Trainer
 
 NUM_CHUNKS = 8
 """Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when
@@ -31,17 +33,26 @@ nothing is said.
 class LossPass:
     """Computation of the loss.
 
-    ``chunk_tokens`` of a loss with the head inside, ``compiled`` by inductor.
+    ``chunk_tokens`` of a loss with the head inside, of TRL's as many tokens as make a difference;
+    ``compiled`` by inductor.
     """
 
     kind: Loss
     chunk_tokens: int = 0
     compiled: bool = False
+    trainer: Trainer = Trainer.SUPERVISED
+    reference: Reference | None = None
 
 
 def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logits: bool) -> Value:
     """Record the head and the loss; ``hidden`` is dropped."""
     walk.tape.ledger.enter(Section.LOSS_FORWARD)
+    if config.trainer is Trainer.DPO:
+        return record_dpo_loss(
+            walk, hidden, num_tokens=config.chunk_tokens, reference=config.reference
+        )
+    if config.trainer is Trainer.REWARD:
+        return record_reward_loss(walk, hidden)
     loss = _RECORDERS[config.kind](walk, hidden, config, keeps_logits)
     walk.tape.free(hidden)
     return loss
@@ -153,10 +164,19 @@ def _record_fused_linear(walk: ModelWalk, hidden: Value, config: LossPass, _: bo
     return loss
 
 
+def _record_log_probs(walk: ModelWalk, hidden: Value, config: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders
+    return record_log_prob_loss(
+        walk, hidden, num_tokens=config.chunk_tokens, is_weighted=config.kind is Loss.DFT
+    )
+
+
 _RECORDERS: dict[Loss, Callable[[ModelWalk, Value, LossPass, bool], Value]] = {
     Loss.FULL_LOGITS: _record_full_logits,
     Loss.FUSED_CROSS_ENTROPY: _record_full_logits,
     Loss.FLASH_CROSS_ENTROPY: _record_full_logits,
     Loss.CHUNKED: _record_chunked,
     Loss.FUSED_LINEAR: _record_fused_linear,
+    Loss.CHUNKED_NLL: _record_log_probs,
+    Loss.NLL: _record_log_probs,
+    Loss.DFT: _record_log_probs,
 }

@@ -22,6 +22,7 @@ from service.estimator.tape.ops.products import end_autocast
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.tape.unrolling import unroll_repeats
+from service.estimator.values.losses import LIGER_COPYING_FAMILIES, Kernels
 from service.estimator.values.workload import Checkpointing
 
 
@@ -151,4 +152,6 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         last_differs=isinstance(model, EncoderDecoder),
         copies_logits=config.copies_logits,
         returns_fp32=config.returns_fp32,
+        fuses_kernels=config.kernels is Kernels.LIGER,
+        normalises_in_place=model.family not in LIGER_COPYING_FAMILIES,
     )

@@ -71,7 +71,7 @@ class ModelWalk:
         ctx.table_dtype = model.rotary_dtype or x.dtype
         self._hold_embedding(embedded)
         self._make_tables(x.dtype)
-        tape.hook(self._drop_tables)
+        tape.hook(self.drop_tables)
         count = model.num_hidden_layers
         first = x.storage if embedded.x_is_local else None
         retained = tape.alias(x) if count == 1 and embedded.x_is_local else None
@@ -258,5 +258,6 @@ class ModelWalk:
             if weight not in block_weights and (weight.name in idle or not ctx.is_trained(weight))
         )
 
-    def _drop_tables(self) -> None:
+    def drop_tables(self) -> None:
+        """Drop what backward has read for the last time."""
         self.tape.release(*self.tables)

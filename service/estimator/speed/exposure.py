@@ -128,7 +128,7 @@ def _estimate_activation_offload_s(
 
 
 def _hidden_bytes(model: Architecture, workload: TrainWorkload, layout: Layout) -> float:
-    tokens = workload.micro_batch_size * workload.sequence_length / layout.context_parallel
+    tokens = workload.num_sequences * workload.sequence_length / layout.context_parallel
     return tokens * model.spec.hidden_size * workload.precision.compute_dtype.bytes_per_element
 
 

@@ -88,7 +88,7 @@ def _time_kernels(
     work: ForwardWork,
     machine: Machine,
 ) -> _Stretches:
-    batch, length = workload.micro_batch_size, workload.sequence_length
+    batch, length = workload.num_sequences, workload.sequence_length
     split = layout.tensor_parallel * layout.context_parallel
     tokens, rates = batch * length, machine.rates
     stages = split * layout.pipeline_parallel
@@ -151,7 +151,7 @@ def _time_attention(
     multiplies in fp32 (ATen ``_scaled_dot_product_attention_math``).
     """
     rates = machine.rates
-    flops = work.attention_flops(workload.micro_batch_size, workload.sequence_length) / stages
+    flops = work.attention_flops(workload.num_sequences, workload.sequence_length) / stages
     if work.has_fused_attention:
         return (
             flops / machine.flops / rates.attention_forward,
@@ -179,7 +179,7 @@ def _time_adapters(
         return 0.0
     precision = workload.precision
     dtype = precision.compute_dtype if precision.autocast else trained.trained_dtype
-    tokens = workload.micro_batch_size * workload.sequence_length
+    tokens = workload.num_sequences * workload.sequence_length
     flops = tokens * FLOPS_PER_PRODUCT * trained.trained
     moved = tokens * trained.trained / max(workload.lora.rank, 1) * dtype.bytes_per_element
     return max(flops / machine.get_rate(dtype), moved / machine.memory) / stages

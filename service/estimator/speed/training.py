@@ -100,7 +100,7 @@ class StepTimer:
     ) -> PassTimes:
         key = (
             workload.framework,
-            workload.micro_batch_size,
+            workload.num_sequences,
             workload.activation_checkpointing,
             workload.selective_every,
             layout.tensor_parallel * layout.context_parallel,
@@ -130,7 +130,7 @@ def estimate_training_throughput(
     seconds = times.total_s
     work = timer.work
     tokens = (
-        workload.micro_batch_size
+        workload.num_sequences
         * workload.sequence_length
         * workload.gradient_accumulation_steps
         * layout.data_parallel

@@ -6,11 +6,14 @@ Field names and values are those of the HTTP contract; what has no term is refus
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from service.estimator.values.batches import Lengths, SequencePacking, get_row_length
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.speculative import Speculative
 
 
 class Framework(StrEnum):
@@ -48,17 +51,6 @@ class Attention(StrEnum):
     MATH = "math"
 
 
-class Loss(StrEnum):
-    """Loss kernel, by its treatment of the logits."""
-
-    FULL_LOGITS = "full_logits"
-    FUSED_CROSS_ENTROPY = "fused_cross_entropy"
-    FLASH_CROSS_ENTROPY = "flash_cross_entropy"
-    """flash-attn's (LLM Foundry): 16-bit logits as they are, their gradient a second tensor"""
-    CHUNKED = "chunked"
-    FUSED_LINEAR = "fused_linear"
-
-
 class OffloadTarget(StrEnum):
     """Place of an offloaded part of the state."""
 
@@ -87,10 +79,7 @@ class Allocator(StrEnum):
 
 
 class Quantization(StrEnum):
-    """Format of the served weights.
-
-    The last five are mixtures of GGUF files.
-    """
+    """Format of the served weights, the last five mixtures of GGUF files."""
 
     NONE = "none"
     INT8 = "int8"
@@ -147,7 +136,7 @@ class Offload:
 class TrainWorkload:
     """One optimizer step of one data-parallel rank.
 
-    ``sequence_length`` is in tokens, ``micro_batch_size`` in sequences.
+    ``sequence_length`` is in tokens, ``micro_batch_size`` in sequences, or in pairs of them.
     """
 
     sequence_length: int
@@ -159,8 +148,14 @@ class TrainWorkload:
     optimizer: str = OptimizerName.ADAMW
     activation_checkpointing: Checkpointing = Checkpointing.NONE
     attention: Attention = Attention.SDPA
+    trainer: Trainer = Trainer.SUPERVISED
+    reference: Reference | None = None
+    """With trainer ``dpo``: where its reference comes from."""
     loss: Loss = Loss.FULL_LOGITS
+    kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
+    packing: SequencePacking = SequencePacking.NONE
+    sequence_lengths: Lengths = ()
     fp32_outputs: bool = True
     """Under autocast, what the model returns is cast to fp32 (accelerate, so Trainer and TRL)."""
     padding_mask: bool = False
@@ -208,7 +203,23 @@ class TrainWorkload:
             raise InvalidInputError(message, field="workload.lora")
         self._check_options()
 
+    @property
+    def num_sequences(self) -> int:
+        """Sequences that one micro batch runs at once, two for each pair."""
+        return self.micro_batch_size * (1 if self.trainer is Trainer.SUPERVISED else 2)
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Number and tokens of the rows of the worst micro batch."""
+        number, longest = self.num_sequences, self.sequence_length
+        kind, lengths = self.packing, self.sequence_lengths
+        length = get_row_length(kind, lengths, num_sequences=number, max_length=longest)
+        return number if kind is SequencePacking.NONE else 1, length
+
     def _check_options(self) -> None:
+        if (self.reference is not None) != (self.trainer is Trainer.DPO):
+            message = f"reference {self.reference} with trainer {self.trainer}: dpo has one"
+            raise InvalidInputError(message, field="workload.reference")
         if (self.peft is not None) != (self.method is Method.PEFT):
             message = (
                 f'method "peft" and "peft" go together; method is {self.method.value!r} and peft '
@@ -225,24 +236,6 @@ class TrainWorkload:
                 f"{checkpointing!r}"
             )
             raise InvalidInputError(message, field="workload.activation_checkpointing")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speculative:
-    """Speculative decoding (arXiv:2211.17192).
-
-    Tokens are guessed ahead, by a draft model or from the prompt's n-grams, and verified at once.
-    ``config`` is the draft's config.json as text, None for n-grams; ``name`` is its name in the
-    catalogue.
-    """
-
-    num_tokens: int
-    config: str | None = None
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a number of tokens below one."""
-        _check_at_least_one("workload.speculative.num_tokens", self.num_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Attention, Checkpointing, Loss, TrainWorkload
+from service.estimator.values.losses import Loss
+from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 from service.formats.renderings.text import Scalar, render_flags, select_enabled
 
 _BACKENDS = {Attention.FLASH: "flash", Attention.EAGER: "unfused", Attention.SDPA: "auto"}

@@ -7,7 +7,15 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
+from service.estimator.values.losses import (
+    DEFAULT_LOSSES,
+    LOG_PROB_LOSSES,
+    Kernels,
+    Reference,
+    Trainer,
+)
 from service.estimator.values.optimizers import TRAINER_NAMES, OptimizerName
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 
@@ -38,6 +46,19 @@ OPTIMIZERS: Mapping[str, str] = MappingProxyType(
 """Names of optimizers for ``--optim`` (``OptimizerNames``); one that is missing is built by the
 script.
 """
+_TRAINERS = {
+    Trainer.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
+    Trainer.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
+}
+_PACKINGS = {
+    SequencePacking.PADDING_FREE: "the script sets SFTConfig(padding_free=True)",
+    SequencePacking.PACKED: "the script sets SFTConfig(packing=True)",
+}
+_REFERENCES = {
+    Reference.MODEL: "the script gives DPOTrainer a ref_model, or lets it load one",
+    Reference.ADAPTERS_OFF: "the script gives DPOTrainer a peft_config and no ref_model",
+    Reference.PRECOMPUTED: "the script sets DPOConfig(precompute_ref_log_probs=True)",
+}
 _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 
 
@@ -60,6 +81,8 @@ def render_training_arguments(
         arguments["gradient_checkpointing_kwargs"] = json.dumps(
             {"use_reentrant": workload.reentrant_checkpointing}
         )
+    if workload.kernels is Kernels.LIGER:
+        arguments["use_liger_kernel"] = True
     if workload.optimizer in OPTIMIZERS:
         arguments["optim"] = OPTIMIZERS[workload.optimizer]
     if precision.autocast:
@@ -106,8 +129,7 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
             f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's "
             "or the script's"
         )
-    if workload.loss.value != "full_logits":
-        notes.append(f"the script computes the loss as {workload.loss.value}")
+    notes += _list_trainer_notes(workload)
     if workload.method is Method.QLORA and workload.fp32_norms_and_head is not False:
         notes.append("the script calls PEFT's prepare_model_for_kbit_training")
     if workload.precision.autocast and not workload.fp32_outputs:
@@ -125,3 +147,19 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
     if workload.frozen:
         notes.append(f"the script freezes {', '.join(workload.frozen)}")
     return tuple(notes)
+
+
+def _list_trainer_notes(workload: TrainWorkload) -> list[str]:
+    """Return notes on the trainer, its loss and how it collates."""
+    notes = []
+    if workload.trainer is not Trainer.SUPERVISED:
+        notes.append(_TRAINERS[workload.trainer])
+        if workload.reference is not None:
+            notes.append(_REFERENCES[workload.reference])
+    elif workload.loss in LOG_PROB_LOSSES:
+        notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
+    elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:
+        notes.append(f"the script computes the loss as {workload.loss.value}")
+    if workload.packing is not SequencePacking.NONE:
+        notes.append(_PACKINGS[workload.packing])
+    return notes

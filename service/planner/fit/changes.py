@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
-from service.estimator.values.workload import Lora, Offload, Speculative, TrainWorkload, Workload
+from service.estimator.values.speculative import Speculative
+from service.estimator.values.workload import Lora, Offload, TrainWorkload, Workload
 
 Config = TypeVar("Config", Workload, Layout)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
     Framework,
     Lora,
-    Loss,
     Method,
     Offload,
     OffloadTarget,

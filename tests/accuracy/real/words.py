@@ -44,7 +44,9 @@ def _write_training(run: ClientRun) -> Words:
     if arguments.get("compile"):
         words["compile"] = True
     if arguments.get("liger"):
-        words["loss"] = "fused_linear"
+        words["kernels"] = "liger"
+    if run.kind == "sft":
+        words["loss"] = "chunked_nll"
     return words | _write_adapters(run.arguments, trl=run.kind == "sft")
 
 

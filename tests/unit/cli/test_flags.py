@@ -18,8 +18,9 @@ from service.cli.flags import (
     translate_to_flags,
 )
 from service.contract.schemas.fit import FitRequest
+from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LayoutRequest, TrainRequest, WorkloadRequest
+from service.contract.schemas.workload import TrainRequest, WorkloadRequest
 from service.terminal.arguments import Parser
 
 TRAIN = ("llama-2-7b", "--task", "train", "--sequence-length", "4096")

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.estimator.values.dtypes import DType
@@ -262,3 +263,32 @@ def test_every_named_choice_is_read_or_refused(method: Method, precision: str) -
         assert error.field is not None  # noqa: PT017 - which methods are refused is the estimator's to say
     else:
         assert workload.precision is POLICIES[precision]
+
+
+@pytest.mark.parametrize(
+    ("fields", "loss", "reference"),
+    [
+        ({}, "full_logits", None),
+        ({"kernels": "liger"}, "fused_linear", None),
+        ({"kernels": "liger", "loss": "chunked_nll"}, "chunked_nll", None),
+        ({"trainer": "dpo"}, "chunked_nll", "model"),
+        ({"trainer": "dpo", "method": "lora"}, "chunked_nll", "adapters_off"),
+        ({"trainer": "dpo", "reference": "precomputed"}, "chunked_nll", "precomputed"),
+        ({"trainer": "reward", "kernels": "liger"}, "full_logits", None),
+    ],
+)
+def test_a_client_brings_its_own_loss(
+    fields: dict[str, object], loss: str, reference: str | None
+) -> None:
+    """What the kernels and the trainer run when nothing is said is a default that is named."""
+    workload, assumptions = train(**fields)
+
+    assert workload.loss == loss
+    assert workload.reference == reference
+    assert (f"workload.loss = {loss}" in assumptions) is ("loss" not in fields)
+
+
+def test_lengths_that_are_none_are_refused() -> None:
+    """A histogram's keys are numbers of tokens."""
+    with pytest.raises(InvalidInputError, match="'long' is no number of tokens"):
+        train(sequence_lengths={"long": 3})

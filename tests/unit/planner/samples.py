@@ -11,6 +11,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -19,7 +20,6 @@ from service.estimator.values.workload import (
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     Offload,
     OffloadTarget,

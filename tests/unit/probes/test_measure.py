@@ -12,6 +12,7 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -19,7 +20,6 @@ from service.estimator.values.workload import (
     Checkpointing,
     Engine,
     Lora,
-    Loss,
     TrainWorkload,
     Workload,
 )

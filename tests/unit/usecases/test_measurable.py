@@ -10,13 +10,13 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Checkpointing,
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     Quantization,
     ServeWorkload,

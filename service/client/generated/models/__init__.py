@@ -89,6 +89,7 @@ from .inline_model_hf_config import InlineModelHfConfig
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
+from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
 from .key_request import KeyRequest
@@ -180,6 +181,7 @@ from .read_accuracy_quantity import ReadAccuracyQuantity
 from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
+from .reference import Reference
 from .rejected_answer import RejectedAnswer
 from .remeasure_answer import RemeasureAnswer
 from .remedy_answer import RemedyAnswer
@@ -197,6 +199,7 @@ from .searched_answer_pruned import SearchedAnswerPruned
 from .seat_answer import SeatAnswer
 from .seat_request import SeatRequest
 from .selective_request import SelectiveRequest
+from .sequence_packing import SequencePacking
 from .serve_ceiling import ServeCeiling
 from .serve_ceiling_task import ServeCeilingTask
 from .serve_request import ServeRequest
@@ -212,10 +215,13 @@ from .status import Status
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
+from .train_ceiling_sequence_lengths_type_1 import TrainCeilingSequenceLengthsType1
 from .train_ceiling_task import TrainCeilingTask
 from .train_request import TrainRequest
 from .train_request_precision_type_0 import TrainRequestPrecisionType0
+from .train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsType1
 from .train_request_task import TrainRequestTask
+from .trainer import Trainer
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
@@ -314,6 +320,7 @@ __all__ = (
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
+    "Kernels",
     "KeyAnswer",
     "KeyPage",
     "KeyRequest",
@@ -405,6 +412,7 @@ __all__ = (
     "ReadingAnswer",
     "ReadingAnswerPlace",
     "ReadyAnswer",
+    "Reference",
     "RejectedAnswer",
     "RemeasureAnswer",
     "RemedyAnswer",
@@ -422,6 +430,7 @@ __all__ = (
     "SeatAnswer",
     "SeatRequest",
     "SelectiveRequest",
+    "SequencePacking",
     "ServeCeiling",
     "ServeCeilingTask",
     "ServeRequest",
@@ -437,9 +446,12 @@ __all__ = (
     "ThroughputAnswer",
     "TrainCeiling",
     "TrainCeilingPrecisionType0",
+    "TrainCeilingSequenceLengthsType1",
     "TrainCeilingTask",
+    "Trainer",
     "TrainRequest",
     "TrainRequestPrecisionType0",
+    "TrainRequestSequenceLengthsType1",
     "TrainRequestTask",
     "VersionAnswer",
     "WorkerAnswer",

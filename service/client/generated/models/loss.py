@@ -1,13 +1,18 @@
 from typing import Literal
 
-Loss = Literal["chunked", "flash_cross_entropy", "full_logits", "fused_cross_entropy", "fused_linear"]
+Loss = Literal[
+    "chunked", "chunked_nll", "dft", "flash_cross_entropy", "full_logits", "fused_cross_entropy", "fused_linear", "nll"
+]
 
 LOSS_VALUES: set[Loss] = {
     "chunked",
+    "chunked_nll",
+    "dft",
     "flash_cross_entropy",
     "full_logits",
     "fused_cross_entropy",
     "fused_linear",
+    "nll",
 }
 
 

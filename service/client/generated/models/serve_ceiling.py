@@ -35,9 +35,7 @@ class ServeCeiling:
         engine (Engine | Unset): Serving engine.
         engine_version (str | Unset): Version of the engine.
         weight_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
-        quantization (Quantization | Unset): Format of the served weights.
-
-            The last five are mixtures of GGUF files.
+        quantization (Quantization | Unset): Format of the served weights, the last five mixtures of GGUF files.
         kv_cache_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
         num_beams (int | Unset): Beams per sequence.
         client (Client | Unset): Caller of a model that transformers serves.

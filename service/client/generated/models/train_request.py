@@ -9,11 +9,15 @@ from ..models.allocator import Allocator, check_allocator
 from ..models.attention import Attention, check_attention
 from ..models.checkpointing import Checkpointing, check_checkpointing
 from ..models.framework import Framework, check_framework
+from ..models.kernels import Kernels, check_kernels
 from ..models.loss import Loss, check_loss
 from ..models.method import Method, check_method
 from ..models.optimizer_name import OptimizerName, check_optimizer_name
+from ..models.reference import Reference, check_reference
+from ..models.sequence_packing import SequencePacking, check_sequence_packing
 from ..models.train_request_precision_type_0 import TrainRequestPrecisionType0, check_train_request_precision_type_0
 from ..models.train_request_task import TrainRequestTask, check_train_request_task
+from ..models.trainer import Trainer, check_trainer
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from ..models.peft_request import PeftRequest
     from ..models.precision_request import PrecisionRequest
     from ..models.selective_request import SelectiveRequest
+    from ..models.train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsType1
 
 
 T = TypeVar("T", bound="TrainRequest")
@@ -46,7 +51,14 @@ class TrainRequest:
         activation_checkpointing (Checkpointing | SelectiveRequest | Unset): What backward computes again.
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
+        trainer (Trainer | Unset): Kind of training, which decides the forward passes of a step.
+        reference (Reference | Unset): Source of the log-probabilities of DPO's reference.
+        kernels (Kernels | Unset): Kernels that replace a model's own operations.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
+        packing (SequencePacking | Unset): Way in which the sequences of a micro batch become rows.
+        sequence_lengths (list[int] | TrainRequestSequenceLengthsType1 | Unset): Lengths of the data's sequences, as a
+            list or as a number of sequences by length; the answer is for the worst batch, `sequence_length` cuts what is
+            longer.
         fp32_outputs (bool | Unset): Under autocast, what the model returns is cast to fp32 (accelerate).
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
@@ -82,7 +94,12 @@ class TrainRequest:
     activation_checkpointing: Checkpointing | SelectiveRequest | Unset = UNSET
     attention: Attention | Unset = UNSET
     loss: Loss | Unset = UNSET
+    trainer: Trainer | Unset = UNSET
+    reference: Reference | Unset = UNSET
+    kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
+    packing: SequencePacking | Unset = UNSET
+    sequence_lengths: list[int] | TrainRequestSequenceLengthsType1 | Unset = UNSET
     fp32_outputs: bool | Unset = UNSET
     padding_mask: bool | Unset = UNSET
     reentrant_checkpointing: bool | Unset = UNSET
@@ -151,7 +168,32 @@ class TrainRequest:
         if not isinstance(self.loss, Unset):
             loss = self.loss
 
+        trainer: str | Unset = UNSET
+        if not isinstance(self.trainer, Unset):
+            trainer = self.trainer
+
+        reference: str | Unset = UNSET
+        if not isinstance(self.reference, Unset):
+            reference = self.reference
+
+        kernels: str | Unset = UNSET
+        if not isinstance(self.kernels, Unset):
+            kernels = self.kernels
+
         keeps_logits = self.keeps_logits
+
+        packing: str | Unset = UNSET
+        if not isinstance(self.packing, Unset):
+            packing = self.packing
+
+        sequence_lengths: dict[str, Any] | list[int] | Unset
+        if isinstance(self.sequence_lengths, Unset):
+            sequence_lengths = UNSET
+        elif isinstance(self.sequence_lengths, list):
+            sequence_lengths = self.sequence_lengths
+
+        else:
+            sequence_lengths = self.sequence_lengths.to_dict()
 
         fp32_outputs = self.fp32_outputs
 
@@ -231,8 +273,18 @@ class TrainRequest:
             field_dict["attention"] = attention
         if loss is not UNSET:
             field_dict["loss"] = loss
+        if trainer is not UNSET:
+            field_dict["trainer"] = trainer
+        if reference is not UNSET:
+            field_dict["reference"] = reference
+        if kernels is not UNSET:
+            field_dict["kernels"] = kernels
         if keeps_logits is not UNSET:
             field_dict["keeps_logits"] = keeps_logits
+        if packing is not UNSET:
+            field_dict["packing"] = packing
+        if sequence_lengths is not UNSET:
+            field_dict["sequence_lengths"] = sequence_lengths
         if fp32_outputs is not UNSET:
             field_dict["fp32_outputs"] = fp32_outputs
         if padding_mask is not UNSET:
@@ -283,6 +335,7 @@ class TrainRequest:
         from ..models.peft_request import PeftRequest  # noqa: PLC0415
         from ..models.precision_request import PrecisionRequest  # noqa: PLC0415
         from ..models.selective_request import SelectiveRequest  # noqa: PLC0415
+        from ..models.train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsType1  # noqa: PLC0415
 
         d = dict(src_dict)
         task = check_train_request_task(d.pop("task"))
@@ -368,7 +421,54 @@ class TrainRequest:
         else:
             loss = check_loss(_loss)
 
+        _trainer = d.pop("trainer", UNSET)
+        trainer: Trainer | Unset
+        if isinstance(_trainer, Unset):
+            trainer = UNSET
+        else:
+            trainer = check_trainer(_trainer)
+
+        _reference = d.pop("reference", UNSET)
+        reference: Reference | Unset
+        if isinstance(_reference, Unset):
+            reference = UNSET
+        else:
+            reference = check_reference(_reference)
+
+        _kernels = d.pop("kernels", UNSET)
+        kernels: Kernels | Unset
+        if isinstance(_kernels, Unset):
+            kernels = UNSET
+        else:
+            kernels = check_kernels(_kernels)
+
         keeps_logits = d.pop("keeps_logits", UNSET)
+
+        _packing = d.pop("packing", UNSET)
+        packing: SequencePacking | Unset
+        if isinstance(_packing, Unset):
+            packing = UNSET
+        else:
+            packing = check_sequence_packing(_packing)
+
+        def _parse_sequence_lengths(data: object) -> list[int] | TrainRequestSequenceLengthsType1 | Unset:
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, list):
+                    raise TypeError()
+                sequence_lengths_type_0 = cast(list[int], data)
+
+                return sequence_lengths_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, dict):
+                raise TypeError()
+            sequence_lengths_type_1 = TrainRequestSequenceLengthsType1.from_dict(data)
+
+            return sequence_lengths_type_1
+
+        sequence_lengths = _parse_sequence_lengths(d.pop("sequence_lengths", UNSET))
 
         fp32_outputs = d.pop("fp32_outputs", UNSET)
 
@@ -443,7 +543,12 @@ class TrainRequest:
             activation_checkpointing=activation_checkpointing,
             attention=attention,
             loss=loss,
+            trainer=trainer,
+            reference=reference,
+            kernels=kernels,
             keeps_logits=keeps_logits,
+            packing=packing,
+            sequence_lengths=sequence_lengths,
             fp32_outputs=fp32_outputs,
             padding_mask=padding_mask,
             reentrant_checkpointing=reentrant_checkpointing,

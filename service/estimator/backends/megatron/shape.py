@@ -9,8 +9,9 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.deepseek import LatentSpec
 from service.estimator.model.families.moe.tree import MoeSpec
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import Attention, Checkpointing, Loss, TrainWorkload
+from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 
 VOCABULARY_MULTIPLE = 128
 """Rows of the embedding are padded to a multiple of this per tensor-parallel rank

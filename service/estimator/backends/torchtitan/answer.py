@@ -39,9 +39,10 @@ from service.estimator.rules.tables.training.torchtitan import (
 from service.estimator.rules.tables.training.transformers import STEP_BY_OPERATION
 from service.estimator.tape import sizes
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Detail, Estimate
-from service.estimator.values.workload import Framework, Loss, TrainWorkload
+from service.estimator.values.workload import Framework, TrainWorkload
 
 MAX_RECORDINGS = 1024
 _PLAIN = LossPass(kind=Loss.FULL_LOGITS)

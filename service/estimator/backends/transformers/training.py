@@ -46,7 +46,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     model, workload = job.static_memory.model, question.workload
     shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
     prices = _get_prices(job, shape, cache)
-    values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+    values = sizes.evaluate_monomials(*workload.rows)
     host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
     if question.detail is Detail.NUMBERS:
         peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)

@@ -95,7 +95,7 @@ class ReplayCache:
             else [config]
         )
         tensors = self._list_tensors(model, workload, layout, timeline)
-        values = sizes.evaluate_monomials(workload.micro_batch_size, workload.sequence_length)
+        values = sizes.evaluate_monomials(*workload.rows)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
         reserved, allocated = replay(kind, tensors, logs, values, self._check)
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:

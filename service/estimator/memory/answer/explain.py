@@ -2,6 +2,7 @@
 
 from service.estimator.memory.adapter_bases import BaseWeights
 from service.estimator.memory.phase_peaks import PhasePeak
+from service.estimator.memory.states import count_models
 from service.estimator.memory.static import StaticMemory
 from service.estimator.memory.training_pass import BatchNotes
 from service.estimator.model.architecture import Architecture
@@ -120,8 +121,10 @@ class TrainFormulas:
             and (base := self._setup.base_weights).scheme is not None
         ):
             return _describe_packed_weights(self._setup.model, base, self._shards.weights)
+        models = "policy and reference: 2 x " * (count_models(self._setup.workload) - 1)
         return _format_per_rank(
-            f"{format_count(total)} params x {self._precision.param_dtype.bytes_per_element} B",
+            f"{models}{format_count(total)} params x "
+            f"{self._precision.param_dtype.bytes_per_element} B",
             self._shards.weights,
         )
 

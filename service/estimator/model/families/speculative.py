@@ -9,7 +9,7 @@ from functools import lru_cache
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError, NotModelledError
-from service.estimator.values.workload import Speculative
+from service.estimator.values.speculative import Speculative
 
 FIELD = "workload.speculative.draft"
 

@@ -7,8 +7,20 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
+from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.library_versions import has_stacked_experts
-from service.estimator.values.workload import Engine, Method, Quantization, ServeWorkload, Workload
+from service.estimator.values.losses import Trainer
+from service.estimator.values.workload import (
+    Engine,
+    Method,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+
+SCORE = "score"
+"""Name of a reward model's head."""
 
 _TRAINED = (
     "weights packed as mxfp4 are unpacked to be trained, and are counted so: what is packed gets "
@@ -31,6 +43,8 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
     Every other format, and mxfp4 on serving engines, stays packed. transformers 5.23,
     ``quantizer_mxfp4.py``: ``is_trainable`` and ``validate_environment``.
     """
+    if isinstance(workload, TrainWorkload) and workload.trainer is Trainer.REWARD:
+        model = _with_score(model)
     scheme = model.quantization
     if (
         scheme is None
@@ -39,6 +53,22 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
     ):
         return model
     return replace(model, quantization=None, unpacked=reason)
+
+
+def _with_score(model: Architecture) -> Architecture:
+    """Return a model with a head of one score.
+
+    It is never the embedding's table. transformers 5.23 ``modeling_layers.py``,
+    ``GenericForSequenceClassification``.
+    """
+    if model.head.name == SCORE:
+        return model
+    head = Linear(
+        name=SCORE, kind=model.head.kind, in_features=model.head.in_features, out_features=1
+    )
+    return replace(
+        model, spec=replace(model.spec, tie_word_embeddings=False), head=head, finish_logits=None
+    )
 
 
 def _explain_unpacking(workload: Workload) -> str | None:

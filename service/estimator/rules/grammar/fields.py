@@ -2,10 +2,13 @@
 
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
+from service.estimator.values.batches import Lengths, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import Precision
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
@@ -13,12 +16,10 @@ from service.estimator.values.workload import (
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     Offload,
     OffloadTarget,
     Quantization,
-    Speculative,
 )
 
 TOKENS: Field[int] = Field("tokens")
@@ -93,10 +94,15 @@ class WorkloadFields:
     gradient_clipping: Field[bool] = Field("workload.gradient_clipping")
     optimizer: Field[str] = Field("workload.optimizer")
     optimizer_in_backward: Field[bool] = Field("workload.optimizer_in_backward")
+    trainer: Field[Trainer] = Field("workload.trainer")
+    reference: Field[Reference | None] = Field("workload.reference")
     loss: Field[Loss] = Field("workload.loss")
+    kernels: Field[Kernels] = Field("workload.kernels")
     keeps_logits: Field[bool] = Field("workload.keeps_logits")
     fp32_outputs: Field[bool] = Field("workload.fp32_outputs")
     padding_mask: Field[bool] = Field("workload.padding_mask")
+    packing: Field[SequencePacking] = Field("workload.packing")
+    sequence_lengths: Field[Lengths] = Field("workload.sequence_lengths")
     activation_checkpointing: Field[Checkpointing] = Field("workload.activation_checkpointing")
     selective_every: Field[int | None] = Field("workload.selective_every")
     reentrant_checkpointing: Field[bool] = Field("workload.reentrant_checkpointing")

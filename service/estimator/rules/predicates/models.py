@@ -46,6 +46,16 @@ def has_unscaled_logits(case: Case) -> bool:
     return case.model.tree.finish_logits is None
 
 
+def has_backbone_hidden(case: Case) -> bool:
+    """Return whether the head reads what a text decoder's backbone returns."""
+    return is_text_decoder(case) and case.model.tree.finish_hidden is None
+
+
+def is_packable(case: Case) -> bool:
+    """Return whether attention alone tells a text decoder's sequences apart."""
+    return is_text_decoder(case) and not case.model.tree.recurrent
+
+
 def trains_whole_decoder(case: Case) -> bool:
     """Return whether every weight of a plain decoder is trained."""
     workload, tree = get_training(case), case.model.tree

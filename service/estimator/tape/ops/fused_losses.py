@@ -6,7 +6,7 @@ They run in place, compiled, by chunks, or with the head inside.
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Parameter, Value, as_value, count_bytes
+from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
@@ -64,51 +64,3 @@ def ceil_div_size(size: Size, parts: int) -> Size:
     """Return one of so many equal parts of a size, rounded up."""
     a, b, c, d, e, f = (ceil_div(count, parts) for count in size)
     return (a, b, c, d, e, f)
-
-
-def compute_linear_loss(
-    tape: Tape, hidden: Value, head: Parameter, *, chunk_tokens: int, vocab_size: int
-) -> Value:
-    """Return a loss that runs the head in chunks.
-
-    It makes all gradients in forward (Liger 0.8 ``fused_linear_cross_entropy``): it keeps those of
-    its input and of the head's weight, and needs the logits of one chunk, 16-bit under autocast.
-    """
-    weight = as_value(head)
-    grads = [tape.allocate(Category.TEMPORARIES, count_bytes(hidden.numel, hidden.dtype))]
-    if head.trainable:
-        grads.append(tape.allocate(Category.TEMPORARIES, count_bytes(weight.numel, head.dtype)))
-    rows = tape.allocate(Category.ACTIVATIONS, count_bytes(sizes.per_token(1), DType.FP32))
-    copies = (
-        []
-        if tape.autocast is None
-        else [tape.allocate(Category.GATHERED_WEIGHTS, count_bytes(weight.numel, tape.autocast))]
-    )
-    chunk = tape.allocate(
-        Category.LOGITS,
-        count_bytes(sizes.constant(chunk_tokens * vocab_size), tape.autocast or hidden.dtype),
-    )
-    tape.release(chunk, *copies)
-
-    def backward(_: Storage) -> None:
-        tape.ledger.enter(Section.BACKWARD)
-        if head.trainable:
-            tape.send(weight, tape.hold(grads[1]))
-        tape.send(hidden, tape.hold(grads[0]))
-
-    saved = [Value(storage, hidden.numel, hidden.dtype) for storage in grads]
-    loss = tape.emit(
-        sizes.constant(1), DType.FP32, inputs=(hidden, weight), saves=saved, backward=backward
-    )
-    tape.release(rows, *grads)
-    return loss
-
-
-def liger_chunk_tokens(tokens: int, *, hidden_size: int, vocab_size: int) -> int:
-    """Return the tokens of one chunk of Liger's fused linear loss.
-
-    As many logits as the input has elements, a power of two (Liger 0.8): ``chunk =
-    next_power_of_2(ceil(tokens / ceil(vocab / hidden)))``, at most all tokens.
-    """
-    chunk_tokens = ceil_div(tokens, ceil_div(vocab_size, hidden_size))
-    return min(1 << (chunk_tokens - 1).bit_length(), tokens)

@@ -20,7 +20,7 @@ from service.base.errors import (
 )
 from service.contract.schemas.fields import JsonObject, Strict
 from service.contract.schemas.fit import FitRequest
-from service.contract.schemas.problem import FieldError
+from service.contract.schemas.operations import FieldError
 
 FIT: dict[str, Any] = {
     "model": "llama-2-7b",

@@ -208,3 +208,18 @@ def test_an_engine_that_does_not_start_has_nothing_left(capsys: pytest.CaptureFi
     assert "but the engine does not start, as the warning says" in shown
     assert " left" not in shown.partition(" component ")[0]
     assert "warning: the engine does not start: its pool has no room for one sequence" in shown
+
+
+def test_lengths_are_a_list_or_a_histogram(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both say the same, and the worst batch is named."""
+    listed, counted = (
+        answer(capsys, *SMALL, "--micro-batch-size", "64", "--sequence-lengths", lengths)
+        for lengths in ("64,32,32", "32:2,64:1")
+    )
+
+    assert listed["per_gpu"] == counted["per_gpu"]
+    assert any(line.startswith("worst batch = ") for line in listed["assumptions"])
+    assert (
+        listed["per_gpu"]["device_bytes"]
+        < answer(capsys, *SMALL, "--micro-batch-size", "64")["per_gpu"]["device_bytes"]
+    )

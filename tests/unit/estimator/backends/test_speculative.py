@@ -17,7 +17,8 @@ from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Engine, ServeWorkload, Speculative
+from service.estimator.values.speculative import Speculative
+from service.estimator.values.workload import Engine, ServeWorkload
 from service.planner.fit.changes import to_json_value
 from tests.builders import a_device
 from tests.unit.estimator.backends.test_vllm import LLAMA_8B

@@ -14,6 +14,7 @@ from service.estimator.rules.tables.training.torchtitan import FAMILIES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import (
@@ -21,7 +22,6 @@ from service.estimator.values.workload import (
     Checkpointing,
     Framework,
     Lora,
-    Loss,
     Method,
     TrainWorkload,
 )

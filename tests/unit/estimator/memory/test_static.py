@@ -15,12 +15,12 @@ from service.estimator.estimate import estimate
 from service.estimator.model.quantization.weights import NF4
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import (
     Checkpointing,
     Lora,
-    Loss,
     Method,
     Offload,
     OffloadTarget,

@@ -10,12 +10,12 @@ import pytest
 from service.estimator.estimate import estimate
 from service.estimator.values.errors import EstimatorError, InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
     Lora,
-    Loss,
     Method,
     Offload,
     OffloadTarget,

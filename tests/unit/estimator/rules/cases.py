@@ -9,20 +9,22 @@ from typing import Any
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss, Reference, Trainer
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
+    Attention,
     Cache,
     Checkpointing,
     Engine,
     Framework,
     Lora,
-    Loss,
     Method,
     ServeWorkload,
-    Speculative,
     TrainWorkload,
     Workload,
 )
@@ -106,6 +108,16 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"optimizer_in_backward": True}, {}),
         ({"frozen": ("embedding",)}, {}),
         ({"loss": Loss.CHUNKED}, {}),
+        ({"trainer": Trainer.REWARD}, {}),
+        ({"packing": SequencePacking.PADDING_FREE, "attention": Attention.FLASH}, {}),
+        (
+            {
+                "trainer": Trainer.DPO,
+                "reference": Reference.MODEL,
+                "loss": Loss.CHUNKED_NLL,
+            },
+            {},
+        ),
         ({}, {"data_parallel": 4}),
         ({}, {"data_parallel": 4} | FULLY),
         ({}, {"data_parallel": 4, "tensor_parallel": 2} | FULLY),

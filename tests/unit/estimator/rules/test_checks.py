@@ -12,7 +12,7 @@ from service.estimator.rules.grammar.rule import Rule, RuleTable, Topic, invalid
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Loss
+from service.estimator.values.losses import Loss
 from tests.builders import a_gpt2, a_model, a_training
 
 ALONE = Layout()

@@ -8,11 +8,12 @@ import pytest
 
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
-from service.estimator.tape.ops.fused_losses import liger_chunk_tokens
+from service.estimator.tape.ops.linear_loss import liger_chunk_tokens
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Checkpointing, Lora, Loss, Method
+from service.estimator.values.workload import Checkpointing, Lora, Method
 from tests.builders import a_device, a_mixture, a_model, a_sharded_layout, a_training
 
 _MODEL = a_model(num_hidden_layers=8, vocab_size=4096)

@@ -3,21 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import POLICIES
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
     Checkpointing,
     Engine,
     Framework,
-    Loss,
     Offload,
     OffloadTarget,
     Quantization,
-    Speculative,
 )
 
 _CPU, _NVME = OffloadTarget.CPU, OffloadTarget.NVME
@@ -46,9 +47,14 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "selective_every": (2,),
     "attention": tuple(Attention),
     "loss": tuple(Loss),
+    "kernels": tuple(Kernels),
+    "trainer": (Trainer.REWARD,),
+    "reference": tuple(Reference),
     "keeps_logits": (True,),
     "fp32_outputs": (False,),
     "padding_mask": (True,),
+    "packing": tuple(SequencePacking),
+    "sequence_lengths": (((32, 2),),),
     "reentrant_checkpointing": (True,),
     "gradient_clipping": (True,),
     "offload": (

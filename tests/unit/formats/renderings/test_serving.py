@@ -7,7 +7,8 @@ import pytest
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Engine, Quantization, ServeWorkload, Speculative
+from service.estimator.values.speculative import Speculative
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.render import make_launch, render
 from tests.unit.formats.renderings.builders import a_job, flags_of
 

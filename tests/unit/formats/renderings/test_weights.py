@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Engine, Quantization, ServeWorkload, Speculative
+from service.estimator.values.speculative import Speculative
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.render import make_launch, render
 from service.formats.renderings.text import render_shell_line
 from tests.unit.formats.renderings.builders import a_job, flags_of

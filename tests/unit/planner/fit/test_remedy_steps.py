@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
     Engine,
     Framework,
-    Loss,
     Method,
     Offload,
     OffloadTarget,
@@ -230,6 +230,6 @@ def test_a_cache_of_8_bits_is_offered_once() -> None:
 def test_far_fewer_sequences_are_offered_by_halves() -> None:
     """Below a sixteenth each step serves half as many."""
     asked = replace(CHAT, num_sequences=4096)
-    offered = [workload.num_sequences for workload, _ in moves.reduce_sequences((asked, ONE_GPU))]  # type: ignore[union-attr]  # serves
+    offered = [workload.num_sequences for workload, _ in moves.reduce_sequences((asked, ONE_GPU))]
 
     assert offered[-8:] == [128, 64, 32, 16, 8, 4, 2, 1]

@@ -17,12 +17,16 @@ from ...models.how_many_answer import HowManyAnswer
 from ...models.how_many_lora_target_modules import HowManyLoraTargetModules
 from ...models.how_many_lora_variant import HowManyLoraVariant
 from ...models.how_many_precision import HowManyPrecision
+from ...models.kernels import Kernels
 from ...models.loss import Loss
 from ...models.method import Method
 from ...models.optimizer_name import OptimizerName
 from ...models.quantization import Quantization
+from ...models.reference import Reference
 from ...models.sampling import Sampling
+from ...models.sequence_packing import SequencePacking
 from ...models.sharding import Sharding
+from ...models.trainer import Trainer
 from ...types import UNSET, Call, Unset
 
 
@@ -63,6 +67,7 @@ def call(
     host_memory_bytes: int | str | Unset = UNSET,
     image_tokens: int | Unset = UNSET,
     keeps_logits: bool | Unset = UNSET,
+    kernels: Kernels | Unset = UNSET,
     kv_cache_dtype: DType | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
@@ -92,12 +97,14 @@ def call(
     optimizer: OptimizerName | Unset = UNSET,
     optimizer_in_backward: bool | Unset = UNSET,
     output_tokens: int | Unset = UNSET,
+    packing: SequencePacking | Unset = UNSET,
     padding_mask: bool | Unset = UNSET,
     pipeline_parallel: int | Unset = UNSET,
     precision: HowManyPrecision | Unset = UNSET,
     prompt_tokens: int | Unset = UNSET,
     quantization: Quantization | Unset = UNSET,
     reentrant_checkpointing: bool | Unset = UNSET,
+    reference: Reference | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
     sampling: Sampling | Unset = UNSET,
     sequence_length: int | Unset = UNSET,
@@ -106,6 +113,7 @@ def call(
     shard_size: int | Unset = UNSET,
     sharding: Sharding | Unset = UNSET,
     tensor_parallel: int | Unset = UNSET,
+    trainer: Trainer | Unset = UNSET,
     virtual_pipeline_stages: int | Unset = UNSET,
     weight_dtype: DType | Unset = UNSET,
     zero_stage: int | Unset = UNSET,
@@ -227,6 +235,12 @@ def call(
 
     params["keeps_logits"] = keeps_logits
 
+    json_kernels: str | Unset = UNSET
+    if not isinstance(kernels, Unset):
+        json_kernels = kernels
+
+    params["kernels"] = json_kernels
+
     json_kv_cache_dtype: str | Unset = UNSET
     if not isinstance(kv_cache_dtype, Unset):
         json_kv_cache_dtype = kv_cache_dtype
@@ -318,6 +332,12 @@ def call(
 
     params["output_tokens"] = output_tokens
 
+    json_packing: str | Unset = UNSET
+    if not isinstance(packing, Unset):
+        json_packing = packing
+
+    params["packing"] = json_packing
+
     params["padding_mask"] = padding_mask
 
     params["pipeline_parallel"] = pipeline_parallel
@@ -337,6 +357,12 @@ def call(
     params["quantization"] = json_quantization
 
     params["reentrant_checkpointing"] = reentrant_checkpointing
+
+    json_reference: str | Unset = UNSET
+    if not isinstance(reference, Unset):
+        json_reference = reference
+
+    params["reference"] = json_reference
 
     params["reshard_after_forward"] = reshard_after_forward
 
@@ -361,6 +387,12 @@ def call(
     params["sharding"] = json_sharding
 
     params["tensor_parallel"] = tensor_parallel
+
+    json_trainer: str | Unset = UNSET
+    if not isinstance(trainer, Unset):
+        json_trainer = trainer
+
+    params["trainer"] = json_trainer
 
     params["virtual_pipeline_stages"] = virtual_pipeline_stages
 

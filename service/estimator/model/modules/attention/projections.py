@@ -11,6 +11,7 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, dropout, multiply_scalar
+from service.estimator.tape.ops.liger import rotate_in_place
 from service.estimator.tape.ops.products import split
 from service.estimator.tape.ops.views import rotate_part
 
@@ -88,6 +89,10 @@ class Attention:
 
     def _rotate(self, ctx: Recording, query: Value, key: Value) -> tuple[Value, Value]:
         tape, dim = ctx.tape, self.rotary_dim or self.head_dim
+        if ctx.settings.fuses_kernels:
+            turned = rotate_in_place(tape, query), rotate_in_place(tape, key)
+            tape.free(query, key)
+            return turned
         rotated = (
             rotate_part(tape, query, ctx.shape.tokens(self.num_heads * dim), ctx.table_dtype),
             rotate_part(tape, key, ctx.shape.tokens(self.num_kv_heads * dim), ctx.table_dtype),

@@ -8,8 +8,9 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, dropout
+from service.estimator.tape.ops.liger import rotate_in_place
 from service.estimator.tape.ops.products import split
-from service.estimator.tape.ops.rotary import RotaryStyle, Rotation, rotate_both
+from service.estimator.tape.ops.rotary import RotaryStyle, Rotated, Rotation, rotate_both
 from service.estimator.tape.ops.views import clamp_in_place, concatenate, narrow
 
 CONCATENATED = {RotaryStyle.INLINE, RotaryStyle.JOINED, RotaryStyle.INTERLEAVED, RotaryStyle.OUTER}
@@ -79,16 +80,7 @@ class SelfAttention:
         tape = ctx.tape
         query, key, value, intermediates = self._project(ctx, x, scope)
         if self.rotation is not None:
-            rotated = rotate_both(
-                tape,
-                query,
-                key,
-                self.rotation,
-                table=ctx.table_dtype,
-                positions=ctx.shape.positions(1),
-            )
-            tape.free(query, key)
-            query, key, names = rotated
+            query, key, names = self._rotate(ctx, self.rotation, query, key)
             intermediates = [*intermediates, *names]
         key, value = ctx.update_cache(
             key, value, self.num_kv_heads * self.head_dim, self.sliding_window
@@ -99,6 +91,27 @@ class SelfAttention:
         result = chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
         tape.free(query, key, value, *intermediates)
         return result
+
+    def _rotate(self, ctx: Recording, rotation: Rotation, query: Value, key: Value) -> Rotated:
+        """Return rotated query and key, and the values still named.
+
+        Both arguments are dropped.
+        """
+        tape = ctx.tape
+        rotated: Rotated = (
+            (rotate_in_place(tape, query), rotate_in_place(tape, key), [])
+            if ctx.settings.fuses_kernels
+            else rotate_both(
+                tape,
+                query,
+                key,
+                rotation,
+                table=ctx.table_dtype,
+                positions=ctx.shape.positions(1),
+            )
+        )
+        tape.free(query, key)
+        return rotated
 
     def _project(
         self, ctx: Recording, x: Value, scope: str

@@ -18,6 +18,7 @@ from service.estimator.tape.ops.elementwise import (
     power,
     silu,
 )
+from service.estimator.tape.ops.liger import multiply_activated
 from service.estimator.tape.ops.products import split
 
 
@@ -73,10 +74,12 @@ class GatedFeedForward:
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the layer; ``x`` stays with the caller."""
-        tape = ctx.tape
-        gated = chain(tape, ctx.linear(self.gate, x, scope), ACTIVATIONS[self.activation])
+        tape, fuses = ctx.tape, ctx.settings.fuses_kernels
+        gated = ctx.linear(self.gate, x, scope)
+        if not fuses:
+            gated = chain(tape, gated, ACTIVATIONS[self.activation])
         up = ctx.linear(self.up, x, scope)
-        product = multiply(tape, gated, up)
+        product = multiply_activated(tape, gated, up) if fuses else multiply(tape, gated, up)
         tape.free(gated, up)
         result = chain(tape, product, lambda _, value: ctx.linear(self.down, value, scope))
         return (

@@ -17,15 +17,16 @@ from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, lora, model, precision, workload
 from service.estimator.rules.grammar.rule import Rule
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
+from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Cache,
     Checkpointing,
     Engine,
     Framework,
-    Loss,
     Method,
     Offload,
     Quantization,
@@ -144,6 +145,13 @@ TRAINING = (
     ),
     _make_loop_rule(is_in(workload.framework, Framework.TRANSFORMERS), Framework.TRANSFORMERS),
     _make_loop_rule(is_in(workload.loss, Loss.FULL_LOGITS), Loss.FULL_LOGITS),
+    _make_loop_rule(
+        is_in(workload.trainer, Trainer.SUPERVISED),
+        Trainer.SUPERVISED,
+    ),
+    _make_loop_rule(is_in(workload.kernels, Kernels.TORCH), Kernels.TORCH),
+    _make_loop_rule(is_in(workload.packing, SequencePacking.NONE), SequencePacking.NONE),
+    _make_loop_rule(is_in(workload.sequence_lengths, ()), "all alike", "some"),
     _make_loop_rule(is_in(workload.offload, Offload()), "none", "some"),
     Rule(
         require=is_in(workload.frozen, ()),

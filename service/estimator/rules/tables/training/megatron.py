@@ -20,9 +20,11 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Attention, Loss, Method, Offload, OffloadTarget
+from service.estimator.values.losses import Kernels, Loss, Trainer
+from service.estimator.values.workload import Attention, Method, Offload, OffloadTarget
 
 FAMILIES = (
     *("deepseek_v2", "deepseek_v3", "gpt2", "llama", "mistral", "mixtral", "nemotron", "phi3"),
@@ -125,6 +127,30 @@ _RULES = (
         reason="context_parallel runs on Transformer Engine's attention, not on unfused scores",
         source=f"{_CORE}/transformer/dot_product_attention.py: context parallelism is only "
         "supported by TEDotProductAttention",
+    ),
+    Rule(
+        require=is_in(workload.trainer, Trainer.SUPERVISED),
+        topic=Topic.LOSS,
+        refusal=OTHERS,
+        reason="trainer {workload.trainer} in framework megatron",
+    ),
+    Rule(
+        require=is_in(workload.packing, SequencePacking.NONE),
+        topic=Topic.LOSS,
+        refusal=OTHERS,
+        reason="packing {workload.packing} in framework megatron, which packs by itself",
+    ),
+    Rule(
+        require=is_in(workload.sequence_lengths, ()),
+        topic=Topic.LOSS,
+        refusal=OTHERS,
+        reason="sequence_lengths in framework megatron, whose sequences are packed already",
+    ),
+    Rule(
+        require=is_in(workload.kernels, Kernels.TORCH),
+        topic=Topic.LOSS,
+        refusal=OTHERS,
+        reason="kernels {workload.kernels} in framework megatron, which has its own",
     ),
     Rule(
         require=is_in(workload.loss, Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY),

@@ -13,20 +13,16 @@ from service.estimator.rules.grammar.conditions import (
     is_not_in,
     is_same,
     is_true,
-    satisfies,
 )
 from service.estimator.rules.grammar.fields import layout, lora, model, precision, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
-from service.estimator.rules.predicates.models import (
-    get_training,
-    has_unscaled_hidden,
-    has_unscaled_logits,
-)
+from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.own_code import KERNELS
+from service.estimator.rules.tables.training.losses import LOSSES
 from service.estimator.rules.tables.training.offload import OFFLOADS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Checkpointing, Loss, Method
+from service.estimator.values.workload import Checkpointing, Method
 
 _WHOLE = tuple(name for name, optimizer in MODELLED.items() if optimizer.whole_tensors)
 
@@ -252,35 +248,5 @@ TRAINING_STEP = (
         source="torch 2.13 distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
     ),
     *OFFLOADS,
-    Rule(
-        when=all_of(is_true(workload.keeps_logits), is_not_in(workload.loss, Loss.FULL_LOGITS)),
-        require=is_in(workload.loss, Loss.FUSED_CROSS_ENTROPY, Loss.FLASH_CROSS_ENTROPY),
-        field=workload.keeps_logits.path,
-        topic=Topic.LOSS,
-        refusal=invalid(
-            "keeps_logits has nothing to keep: {workload.loss} never holds all logits in one "
-            "tensor; drop keeps_logits"
-        ),
-        source="liger-kernel, fused_linear_cross_entropy",
-    ),
-    Rule(
-        when=is_in(workload.loss, Loss.CHUNKED),
-        require=satisfies(has_unscaled_hidden),
-        field=workload.loss.path,
-        topic=Topic.LOSS,
-        refusal=unmodelled(
-            "chunked logits of {model.family}, which scales or caps them",
-            *("full_logits", "fused_cross_entropy"),
-        ),
-    ),
-    Rule(
-        when=is_in(workload.loss, Loss.FUSED_LINEAR),
-        require=satisfies(has_unscaled_logits),
-        field=workload.loss.path,
-        topic=Topic.LOSS,
-        refusal=unmodelled(
-            "fused_linear of {model.family}, which scales or caps its logits",
-            *("full_logits", "fused_cross_entropy"),
-        ),
-    ),
+    *LOSSES,
 )

@@ -26,8 +26,10 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Attention, Checkpointing, Loss, Method, TrainWorkload
+from service.estimator.values.losses import Kernels, Loss, Trainer
+from service.estimator.values.workload import Attention, Checkpointing, Method, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
 """Families of torchtitan's own models that are read here.
@@ -208,6 +210,34 @@ _RULES = (
         refusal=unmodelled("attention {workload.attention} in torchtitan", "sdpa", "flash"),
         reason="attention {workload.attention} in torchtitan",
         source="torchtitan, torchtitan/models/attention.py",
+    ),
+    Rule(
+        require=is_in(workload.trainer, Trainer.SUPERVISED),
+        topic=Topic.LOSS,
+        refusal=unmodelled("trainer {workload.trainer} in torchtitan", "supervised"),
+        reason="trainer {workload.trainer} in framework torchtitan",
+    ),
+    Rule(
+        require=is_in(workload.packing, SequencePacking.NONE),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "packing {workload.packing} in torchtitan, whose sequences are packed already", "none"
+        ),
+        reason="packing {workload.packing} in framework torchtitan, which packs by itself",
+    ),
+    Rule(
+        require=is_in(workload.sequence_lengths, ()),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "sequence_lengths in torchtitan, whose sequences are packed already", "none"
+        ),
+        reason="sequence_lengths in framework torchtitan, whose sequences are packed already",
+    ),
+    Rule(
+        require=is_in(workload.kernels, Kernels.TORCH),
+        topic=Topic.LOSS,
+        refusal=unmodelled("kernels {workload.kernels} in torchtitan", "torch"),
+        reason="kernels {workload.kernels} in framework torchtitan, which has its own",
     ),
     Rule(
         require=is_in(workload.loss, Loss.FULL_LOGITS, Loss.CHUNKED),

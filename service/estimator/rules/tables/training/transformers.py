@@ -25,6 +25,7 @@ from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.training.adapters import ADAPTERS
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
+from service.estimator.rules.tables.training.packing import PACKING
 from service.estimator.rules.tables.training.precision import SHARED_WEIGHTS, STEP_PRECISION
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.rules.tables.training.weights import (
@@ -34,7 +35,8 @@ from service.estimator.rules.tables.training.weights import (
 )
 from service.estimator.rules.tables.transformers_layouts import make_layout_rules
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Checkpointing, Framework, Loss, Method, OffloadTarget
+from service.estimator.values.losses import Loss
+from service.estimator.values.workload import Checkpointing, Framework, Method, OffloadTarget
 
 _FLAT = is_in(layout.sharding, Sharding.FSDP1)
 
@@ -234,6 +236,7 @@ _ALL = (
     *FROZEN_MODULES,
     *ADAPTERS,
     *TRAINING_LENGTHS,
+    *PACKING,
     *IMAGES,
     *SHARED_WEIGHTS,
     *STEP_PRECISION,

@@ -12,8 +12,9 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.corrections import Corrections, InstantCorrection
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.workload import Attention, Framework, Loss
+from service.estimator.values.workload import Attention, Framework
 from tests.builders import a_model, a_training
 from tests.unit.estimator.backends.megatron.builders import (
     H100,

@@ -8,8 +8,9 @@ from service.estimator.backends.megatron.stages import StageLayers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.values.device import Device
+from service.estimator.values.losses import Loss
 from service.estimator.values.units import GIB, MIB
-from service.estimator.values.workload import Attention, Loss
+from service.estimator.values.workload import Attention
 from tests.unit.estimator.backends.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 _B200 = Device(name="B200-180GB", capacity_bytes=180 * GIB, usable_bytes=178 * GIB)

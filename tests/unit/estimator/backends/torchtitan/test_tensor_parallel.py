@@ -11,9 +11,10 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Checkpointing, Framework, Loss, TrainWorkload
+from service.estimator.values.workload import Checkpointing, Framework, TrainWorkload
 from tests.builders import a_device, a_model
 
 _TOKENS, _HIDDEN, _RANKS = 2 * 512, 64, 2

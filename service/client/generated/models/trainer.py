@@ -1,0 +1,15 @@
+from typing import Literal
+
+Trainer = Literal["dpo", "reward", "supervised"]
+
+TRAINER_VALUES: set[Trainer] = {
+    "dpo",
+    "reward",
+    "supervised",
+}
+
+
+def check_trainer(value: str) -> Trainer:
+    if value in TRAINER_VALUES:
+        return value
+    raise TypeError(f"Unexpected value {value!r}. Expected one of {TRAINER_VALUES!r}")

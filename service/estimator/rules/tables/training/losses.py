@@ -1,0 +1,219 @@
+"""Rules of the losses that transformers' modules can end in."""
+
+from service.estimator.rules.grammar.conditions import (
+    all_of,
+    is_at_most,
+    is_false,
+    is_given,
+    is_in,
+    is_not_in,
+    is_true,
+    satisfies,
+)
+from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.models import (
+    has_backbone_hidden,
+    has_unscaled_hidden,
+    has_unscaled_logits,
+)
+from service.estimator.values.losses import (
+    LIGER_FAMILIES,
+    LOG_PROB_LOSSES,
+    Kernels,
+    Loss,
+    Reference,
+    Trainer,
+)
+
+_FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
+
+_IN_PAIRS = is_not_in(workload.trainer, Trainer.SUPERVISED)
+
+_LIGER = is_in(workload.kernels, Kernels.LIGER)
+
+_MONKEY_PATCH = "liger-kernel 0.8 transformers/monkey_patch.py"
+
+_TRL = "trl 1.16 trainer/utils.py, add_fused_lm_head"
+
+LOSSES = (
+    Rule(
+        when=all_of(is_true(workload.keeps_logits), is_not_in(workload.loss, Loss.FULL_LOGITS)),
+        require=is_in(workload.loss, Loss.FUSED_CROSS_ENTROPY, Loss.FLASH_CROSS_ENTROPY),
+        field=workload.keeps_logits.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "keeps_logits has nothing to keep: {workload.loss} never holds all logits in one "
+            "tensor; drop keeps_logits"
+        ),
+        source="liger-kernel, fused_linear_cross_entropy",
+    ),
+    Rule(
+        when=is_in(workload.loss, Loss.CHUNKED),
+        require=satisfies(has_unscaled_hidden),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "chunked logits of {model.family}, which scales or caps them",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+    ),
+    Rule(
+        when=all_of(
+            is_in(workload.loss, Loss.FUSED_LINEAR), is_not_in(workload.kernels, Kernels.LIGER)
+        ),
+        require=satisfies(has_unscaled_logits),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "fused_linear of {model.family}, which scales or caps its logits",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+    ),
+    Rule(
+        when=_FUSED_HEAD,
+        require=satisfies(has_backbone_hidden),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "loss {workload.loss} of {model.family}, whose head reads more than the last hidden "
+            "state of a decoder of text",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+        source=_TRL,
+    ),
+    Rule(
+        when=_FUSED_HEAD,
+        require=is_at_most(model.num_experts, 1),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "loss {workload.loss} of experts, to which TRL adds the router's balancing loss",
+            *("full_logits", "fused_cross_entropy"),
+        ),
+        source="trl 1.16 trainer/sft_trainer.py, aux_loss_enabled",
+    ),
+    Rule(
+        when=_FUSED_HEAD,
+        require=is_at_most(layout.zero_stage, 2),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "loss {workload.loss} over sharded weights, which TRL gathers for it",
+            *("zero_stage 0, 1 or 2", "loss full_logits"),
+        ),
+        reason="loss {workload.loss} over sharded weights, which TRL gathers for it",
+        source=f"{_TRL}: full_tensor, maybe_gather_lm_head_ctx",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=satisfies(has_backbone_hidden),
+        field=workload.trainer.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "trainer {workload.trainer} of {model.family}",
+            "decoders of text",
+            "supervised",
+        ),
+        source=_TRL,
+    ),
+    Rule(
+        when=is_in(workload.trainer, Trainer.DPO),
+        require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "trainer dpo scores its pairs with loss chunked_nll, not {workload.loss}; leave loss "
+            "out"
+        ),
+        source="trl 1.16 trainer/dpo_trainer.py",
+    ),
+    Rule(
+        when=is_in(workload.trainer, Trainer.REWARD),
+        require=is_in(workload.loss, Loss.FULL_LOGITS),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "trainer reward has one score and no logits, and loss is {workload.loss}; leave loss "
+            "out"
+        ),
+        source="trl 1.16 trainer/reward_trainer.py",
+    ),
+    Rule(
+        when=is_in(workload.reference, Reference.ADAPTERS_OFF),
+        require=is_given(workload.lora),
+        field=workload.reference.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "reference adapters_off needs adapters, and method is {workload.method}: say model or "
+            "precomputed"
+        ),
+        source="trl 1.16 trainer/dpo_trainer.py: is_peft_model",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=is_at_most(layout.tensor_parallel, 1),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "trainer {workload.trainer} on tensor-parallel ranks",
+            "tensor_parallel 1",
+        ),
+        reason="trainer {workload.trainer} on tensor-parallel ranks",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=is_at_most(layout.zero_stage, 2),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "trainer {workload.trainer} over sharded weights",
+            "zero_stage 0, 1 or 2",
+        ),
+        reason="trainer {workload.trainer} over sharded weights",
+    ),
+    Rule(
+        when=_IN_PAIRS,
+        require=is_false(workload.keeps_logits),
+        field=workload.keeps_logits.path,
+        topic=Topic.LOSS,
+        refusal=invalid("trainer {workload.trainer} has no logits to keep: drop keeps_logits"),
+        source=_TRL,
+    ),
+    Rule(
+        require=is_not_in(workload.kernels, Kernels.UNSLOTH),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels unsloth, whose loss is cut by the memory that is free when it first runs",
+            *("torch", "liger", "offload.activations cpu for its checkpoints"),
+        ),
+        reason="kernels unsloth, whose loss is cut by the memory that is free when it first runs",
+        source="unsloth_zoo 2026.10 fused_losses/cross_entropy_loss.py, _get_chunk_multiplier; "
+        "gradient_checkpointing.py, Unsloth_Offloaded_Gradient_Checkpointer",
+    ),
+    Rule(
+        when=_LIGER,
+        require=is_in(model.family, *sorted(LIGER_FAMILIES)),
+        field=workload.kernels.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels liger of {model.family}", *sorted(LIGER_FAMILIES), "kernels torch"
+        ),
+        source=_MONKEY_PATCH,
+    ),
+    Rule(
+        when=_LIGER,
+        require=is_at_most(layout.tensor_parallel, 1),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels liger on tensor-parallel ranks", "tensor_parallel 1", "kernels torch"
+        ),
+        reason="kernels liger on tensor-parallel ranks",
+    ),
+    Rule(
+        when=_LIGER,
+        require=is_at_most(layout.zero_stage, 2),
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            "kernels liger over sharded weights", "zero_stage 0, 1 or 2", "kernels torch"
+        ),
+        reason="kernels liger over sharded weights",
+    ),
+)

@@ -1,0 +1,78 @@
+"""Losses and kernels of a training step."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Loss(StrEnum):
+    """Loss kernel, by its treatment of the logits."""
+
+    FULL_LOGITS = "full_logits"
+    FUSED_CROSS_ENTROPY = "fused_cross_entropy"
+    FLASH_CROSS_ENTROPY = "flash_cross_entropy"
+    """flash-attn's (LLM Foundry): 16-bit logits as they are, their gradient a second tensor"""
+    CHUNKED = "chunked"
+    FUSED_LINEAR = "fused_linear"
+    CHUNKED_NLL = "chunked_nll"
+    """TRL's of SFT: log-probabilities in tiles, the logits never whole"""
+    NLL = "nll"
+    """the same since TRL 1.16, of which ``chunked_nll`` is an older name"""
+    DFT = "dft"
+    """TRL's Dynamic Fine-Tuning (arXiv:2508.05629), with the same tiles"""
+
+
+LOG_PROB_LOSSES = frozenset({Loss.CHUNKED_NLL, Loss.NLL, Loss.DFT})
+"""Losses of TRL's trainers, all of the same log-probabilities."""
+
+
+class Trainer(StrEnum):
+    """Kind of training, which decides the forward passes of a step."""
+
+    SUPERVISED = "supervised"
+    """the labels of each sequence"""
+    DPO = "dpo"
+    """TRL's DPOTrainer: pairs of sequences beside a reference (arXiv:2305.18290)"""
+    REWARD = "reward"
+    """TRL's RewardTrainer: pairs of sequences and a head of one score"""
+
+
+class Reference(StrEnum):
+    """Source of the log-probabilities of DPO's reference."""
+
+    MODEL = "model"
+    """a second model that stays on the GPU"""
+    ADAPTERS_OFF = "adapters_off"
+    """the same model without its adapters"""
+    PRECOMPUTED = "precomputed"
+    """the data set, with TRL's ``precompute_ref_log_probs``"""
+
+
+class Kernels(StrEnum):
+    """Kernels that replace a model's own operations."""
+
+    TORCH = "torch"
+    """the model's own operations"""
+    LIGER = "liger"
+    """what transformers' ``use_liger_kernel`` replaces, family by family"""
+    UNSLOTH = "unsloth"
+    """Unsloth's, which have no term: it decides by the memory that it finds free"""
+
+
+LIGER_FAMILIES = frozenset(
+    {
+        *("llama", "mistral", "ministral", "qwen2", "qwen3", "smollm3"),
+        *("gemma", "gemma2", "gemma3_text"),
+    }
+)
+"""Families that Liger's kernels have terms for (liger-kernel 0.8 ``monkey_patch.py``)."""
+LIGER_COPYING_FAMILIES = frozenset({"gemma2", "gemma3_text"})
+"""Those whose norms do not write their gradient in place: two norms follow each other."""
+DEFAULT_LOSSES: Mapping[Kernels, Loss] = MappingProxyType(
+    {
+        Kernels.TORCH: Loss.FULL_LOGITS,
+        Kernels.LIGER: Loss.FUSED_LINEAR,
+        Kernels.UNSLOTH: Loss.FUSED_LINEAR,
+    }
+)
+"""Losses that a client runs when nothing is said of them."""

@@ -1,0 +1,122 @@
+"""Steps over pairs of sequences, held against TRL's own code on a small llama.
+
+The bytes are sums of live storages under fake tensors (torch 2.13, transformers 5.23, TRL 1.16's
+``_compute_loss`` of DPO with its Triton kernels left out, which allocate nothing).
+"""
+
+from typing import Any
+
+import pytest
+
+from service.estimator.estimate import estimate
+from service.estimator.memory.timeline import build_train_timeline
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss, Reference, Trainer
+from service.estimator.values.workload import Lora, Method, TrainWorkload
+from tests.builders import a_device, a_model, a_training
+
+_CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 688,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
+_SCALARS = 12
+"""Means and sums of one number each, which the estimator does not count."""
+_LORA = {"method": Method.LORA, "lora": Lora(rank=8)}
+
+
+def _dpo(reference: Reference, **changes: Any) -> TrainWorkload:  # noqa: ANN401 - each its own type
+    given: dict[str, Any] = {"micro_batch_size": 2, "sequence_length": 512}
+    given |= {"optimizer": "adamw_fused", "loss": Loss.CHUNKED_NLL}
+    return a_training(trainer=Trainer.DPO, reference=reference, **(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("reference", "changes", "forward", "backward"),
+    [
+        (
+            Reference.PRECOMPUTED,
+            {"precision": "bf16", "sequence_length": 64},
+            235845212,
+            433087472,
+        ),
+        (Reference.MODEL, {"precision": "bf16"}, 489283756, 687169904),
+        (Reference.MODEL, {"precision": "amp_bf16"}, 815857868, 957378928),
+        (Reference.ADAPTERS_OFF, {"precision": "bf16", **_LORA}, 312395872, 313280804),
+        (Reference.ADAPTERS_OFF, {"precision": "amp_bf16", **_LORA}, 379711872, 394248740),
+    ],
+)
+def test_a_step_of_dpo_is_that_of_trl(
+    reference: Reference, changes: dict[str, Any], forward: int, backward: int
+) -> None:
+    """Two sequences a pair, the metrics' numbers, and the reference's pass beside what is kept."""
+    model = architecture_from_config(_CONFIG)
+    timeline = build_train_timeline(model, _dpo(reference, **changes), Layout())
+
+    phases = dict(timeline.phases)
+    assert 0 <= forward - phases["forward_pass"] <= _SCALARS
+    assert 0 <= backward - phases["backward_pass"] <= _SCALARS
+
+
+def test_a_second_model_is_resident() -> None:
+    """Its weights and buffers are there from the first step on."""
+    model = architecture_from_config(_CONFIG)
+    alone, beside = (
+        build_train_timeline(model, _dpo(reference, precision="bf16"), Layout())
+        for reference in (Reference.PRECOMPUTED, Reference.MODEL)
+    )
+
+    weights = 2 * model.parameter_counts().total
+    assert beside.steady_bytes - alone.steady_bytes == weights + model.buffer_bytes
+
+
+def test_a_reward_model_has_one_score_in_place_of_its_head() -> None:
+    """A head of its own is gone with its logits, and a tied one leaves the embedding."""
+    workload = a_training(trainer=Trainer.REWARD, precision="bf16")
+    untied, tied = (as_loaded(a_model(tie_word_embeddings=tie), workload) for tie in (False, True))
+    supervised = a_model().parameter_counts().total
+
+    assert untied.parameter_counts().total == supervised - (512 - 1) * 64
+    assert tied.parameter_counts().total == untied.parameter_counts().total
+    answer = estimate(a_model(), workload, layout=Layout(), device=a_device())
+    assert "logits" not in {component.name for component in answer.components}
+
+
+def test_a_pair_is_two_sequences() -> None:
+    """A reward model's pairs take what twice as many sequences take."""
+    model = as_loaded(a_model(), a_training(trainer=Trainer.REWARD))
+    answers = [
+        build_train_timeline(
+            model,
+            a_training(trainer=Trainer.REWARD, precision="bf16", micro_batch_size=size),
+            Layout(),
+        ).phases
+        for size in (2, 4)
+    ]
+
+    assert a_training(trainer=Trainer.REWARD, micro_batch_size=2).num_sequences == 4
+    assert dict(answers[0])["forward_pass"] < dict(answers[1])["forward_pass"]
+
+
+def test_a_reference_goes_with_dpo_alone() -> None:
+    """It is refused elsewhere, and adapters that are off need adapters."""
+    with pytest.raises(InvalidInputError, match="dpo has one"):
+        a_training(reference=Reference.MODEL)
+    with pytest.raises(InvalidInputError, match="dpo has one"):
+        a_training(trainer=Trainer.DPO)
+    with pytest.raises(EstimatorError, match="needs adapters"):
+        estimate(
+            a_model(),
+            _dpo(Reference.ADAPTERS_OFF, precision="bf16"),
+            layout=Layout(),
+            device=a_device(),
+        )
