@@ -39,6 +39,8 @@ class JobTensors:
     step: StepEvents
     gradient_bytes: int
     gradient_shards: int
+    dropped: tuple[int, ...] = ()
+    """Tensors that loading makes and drops, last of all."""
     backward: tuple[int, ...] = ()
     """Buffers of communication that live through backward, held here from the start of their micro
     batch.
@@ -73,6 +75,7 @@ def replay(
     """
     allocator = make_allocator(kind)
     allocator.allocate_all(tensors.loaded)
+    allocator.free_all(allocator.allocate_all(tensors.dropped))
     temporaries = [-(-size // BLOCK_BYTES) for size in tensors.step.sizes]
     priced = [_count_blocks(events, tensors, values) for events in passes]
     for step in range(STEPS):

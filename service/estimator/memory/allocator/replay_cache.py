@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
+from service.estimator.memory.allocator.packed_weights import place_packed_weights
 from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
@@ -117,8 +118,13 @@ class ReplayCache:
         static = timeline.static_memory
         return self._tensors.get_or_make(
             static,
-            lambda: list_training_tensors(
-                model, workload, layout, static.trained, static.states, static.buckets
+            lambda: place_packed_weights(
+                list_training_tensors(
+                    model, workload, layout, static.trained, static.states, static.buckets
+                ),
+                model,
+                static.setup.base_weights,
+                static.states.weights,
             ),
         )
 
