@@ -50,27 +50,27 @@ def hold_scores(ctx: Recording, generation: Generation, vocab_size: int) -> list
 
 
 def choose_tokens(
-    ctx: Recording, generation: Generation, logits: Value, vocab_size: int, held: list[Storage]
+    ctx: Recording, generation: Generation, logits: Value, vocab_size: int, previous: list[Storage]
 ) -> None:
     """Record the choice of the next token of every sequence; ``logits`` are dropped.
 
-    ``held`` are the scores of the step before, in the order of their names, each of which is
+    ``previous`` are the scores of the step before, in the order of their names, each of which is
     rebound.
     """
     tape, row = ctx.tape, sizes.per_sequence(vocab_size)
     scores = _make_scores(tape, row)  # copied even from fp32
-    tape.release(*held[:1])
+    tape.release(*previous[:1])
     if generation.num_beams > 1:
-        _extend_beams(tape, scores, logits, held[1:])
+        _extend_beams(tape, scores, logits, previous[1:])
         return
     names = [scores]
     if generation.samples:
-        names += _sample(tape, scores, held[1:])
+        names += _sample(tape, scores, previous[1:])
     allocate_integers(tape, sizes.per_sequence(1))
     tape.free(logits, *names)
 
 
-def _sample(tape: Tape, scores: Value, held: list[Storage]) -> list[Value]:
+def _sample(tape: Tape, scores: Value, previous: list[Storage]) -> list[Value]:
     """Return the scores of the likeliest tokens, and their probabilities.
 
     (``TopKLogitsWarper``, ``softmax`` and ``multinomial``, which draws from a copy.)
@@ -82,17 +82,17 @@ def _sample(tape: Tape, scores: Value, held: list[Storage]) -> list[Value]:
     tape.free(largest)
     kept = _make_scores(tape, scores.numel)
     tape.free(below)
-    tape.release(*held[:1])
+    tape.release(*previous[:1])
     probabilities = _make_scores(tape, scores.numel)
-    tape.release(*held[1:])
+    tape.release(*previous[1:])
     tape.free(_make_scores(tape, scores.numel))
     return [kept, probabilities]
 
 
-def _extend_beams(tape: Tape, scores: Value, logits: Value, held: list[Storage]) -> None:
+def _extend_beams(tape: Tape, scores: Value, logits: Value, previous: list[Storage]) -> None:
     """Record log-probabilities, and their sums with those of the beams."""
     likely = _make_scores(tape, scores.numel)
-    tape.release(*held)
+    tape.release(*previous)
     tape.free(logits)
     summed = _make_scores(tape, scores.numel)
     tape.free(likely, summed, scores)
