@@ -4,22 +4,29 @@ They are the plain training loop that a user of PyTorch would write.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
 from service.estimator.values.precision import Precision
+from worker.probes.models.optimizer_factories import (
+    LEARNING_RATE,
+    MOMENTUM,
+    Kind,
+    Stepped,
+    make_optimizers,
+)
 
-LEARNING_RATE = 1e-5
-MOMENTUM = 0.9
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 WEIGHT_DECAY = 0.01
 MAX_GRAD_NORM = 1.0
 
 Step = Callable[[], None]
+Updates = list[torch.optim.Optimizer]
+MakeUpdates = Callable[[Sequence[torch.Tensor]], Updates]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,50 +42,61 @@ class Stepper:
     states: tuple[object, ...] = field(default=(), repr=False)
 
 
-OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]] = {
-    "adamw": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, foreach=True),
-    "adamw_fused": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, fused=True),
-    "adamw_loop": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, foreach=False),
-    "sgd": lambda tensors: torch.optim.SGD(tensors, lr=LEARNING_RATE, foreach=True),
-    "sgd_momentum": lambda tensors: torch.optim.SGD(
-        tensors, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=True
-    ),
-}
-
-
 def make_stepper(
-    parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool
+    parameters: Sequence[nn.Parameter],
+    *,
+    kinds: Sequence[Kind],
+    precision: Precision,
+    optimizer: str,
+    clip: bool,
+    by_trainer: bool = True,
 ) -> Stepper:
     """Make the update of ``parameters``.
 
-    ``optimizer`` is one of those that a probe runs. Parameters in fp32 (adapters) are their own
-    masters.
+    ``kinds`` are those of the parameters; ``by_trainer``: the optimizer is made as HF's Trainer
+    makes it. Parameters in fp32 (adapters) are their own masters.
     """
+
+    def make_updates(tensors: Sequence[torch.Tensor]) -> Updates:
+        stepped = Stepped(tensors=tensors, kinds=kinds, by_trainer=by_trainer)
+        return [
+            update
+            for group in _group_by_sharding(stepped)
+            for update in make_optimizers(optimizer, group)
+        ]
+
     full_precision = all(parameter.dtype is torch.float32 for parameter in parameters)
     if precision.master_dtype is None or full_precision:
-        return _make_plain(parameters, optimizer=optimizer, clip=clip)
+        return _make_plain(parameters, make_updates, clip=clip)
     if precision.main_grad_dtype is None:
         return _make_from_param_grads(parameters, optimizer=optimizer, clip=clip)
     if precision.main_grad_persistent:
-        return _make_with_main_grads(parameters, precision, optimizer=optimizer, clip=clip)
-    return _make_with_fresh_grads(parameters, optimizer=optimizer, clip=clip)
+        return _make_with_main_grads(parameters, precision, make_updates, clip=clip)
+    return _make_with_fresh_grads(parameters, make_updates, clip=clip)
 
 
-def _group_by_sharding(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Group parameters that ranks split apart from those they replicate.
+def _group_by_sharding(stepped: Stepped) -> list[Stepped]:
+    """Group tensors that ranks split apart from those they replicate.
 
     Ranks are tensor-parallel: no operator takes lists of both. (transformers 5.23 does the same in
     ``trainer.py``, ``create_optimizer`` and ``_mixed_mesh_grad_norm``.)
     """
-    split: list[nn.Parameter] = [
-        parameter for parameter in parameters if isinstance(parameter, DTensor)
+    pairs = list(zip(stepped.tensors, stepped.kinds, strict=True))
+    groups = (
+        [pair for pair in pairs if isinstance(pair[0], DTensor) is is_split]
+        for is_split in (True, False)
+    )
+    return [
+        replace(stepped, tensors=[pair[0] for pair in group], kinds=[pair[1] for pair in group])
+        for group in groups
+        if group
     ]
-    replicated = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
-    return [group for group in (split, replicated) if group]
 
 
-def _make_plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
-    updates = [OPTIMIZERS[optimizer](group) for group in _group_by_sharding(parameters)]
+def _make_plain(
+    parameters: Sequence[nn.Parameter], make_updates: MakeUpdates, *, clip: bool
+) -> Stepper:
+    updates = make_updates(parameters)
 
     def step() -> None:
         if clip:
@@ -90,8 +108,11 @@ def _make_plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: boo
 
 
 def _clip(parameters: Sequence[nn.Parameter]) -> None:
-    for group in _group_by_sharding(parameters):
-        nn.utils.clip_grad_norm_(group, MAX_GRAD_NORM, foreach=True)
+    split = [parameter for parameter in parameters if isinstance(parameter, DTensor)]
+    replicated = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
+    for group in (split, replicated):
+        if group:
+            nn.utils.clip_grad_norm_(group, MAX_GRAD_NORM, foreach=True)
 
 
 def _to_local(tensor: torch.Tensor) -> torch.Tensor:
@@ -118,35 +139,36 @@ def _copy_masters(parameters: Sequence[nn.Parameter], masters: list[torch.Tensor
 
 
 def _make_with_fresh_grads(
-    parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool
+    parameters: Sequence[nn.Parameter], make_updates: MakeUpdates, *, clip: bool
 ) -> Stepper:
     """Make fp32 gradients just before the step and free them after.
 
     They are freed with the others.
     """
     masters = _make_masters(parameters)
-    update = OPTIMIZERS[optimizer](masters)
+    updates = make_updates(masters)
 
     def step() -> None:
         for master, parameter in zip(masters, parameters, strict=True):
             master.grad = None if parameter.grad is None else _to_local(parameter.grad).float()
         if clip:
             nn.utils.clip_grad_norm_(masters, MAX_GRAD_NORM, foreach=True)
-        update.step()
+        for update in updates:
+            update.step()
         _copy_masters(parameters, masters)
 
     def zero_grad() -> None:
         _clear_grads(masters)
         _clear_grads(parameters)
 
-    return Stepper(step=step, zero_grad=zero_grad, states=(update, masters))
+    return Stepper(step=step, zero_grad=zero_grad, states=(*updates, masters))
 
 
 def _make_with_main_grads(
     parameters: Sequence[nn.Parameter],
     precision: Precision,
+    make_updates: MakeUpdates,
     *,
-    optimizer: str,
     clip: bool,
 ) -> Stepper:
     """Add gradients into persistent fp32 buffers.
@@ -157,7 +179,7 @@ def _make_with_main_grads(
     masters = _make_masters(parameters)
     for master in masters:
         master.grad = torch.zeros_like(master)
-    update = OPTIMIZERS[optimizer](masters)
+    updates = make_updates(masters)
     frees_at_once = precision.grad_dtype is not precision.param_dtype
     for parameter, master in zip(parameters, masters, strict=True):
         parameter.register_post_accumulate_grad_hook(_make_add_hook(master, frees=frees_at_once))  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -165,14 +187,16 @@ def _make_with_main_grads(
     def step() -> None:
         if clip:
             nn.utils.clip_grad_norm_(masters, MAX_GRAD_NORM, foreach=True)
-        update.step()
+        for update in updates:
+            update.step()
         _copy_masters(parameters, masters)
 
     def zero_grad() -> None:
-        update.zero_grad(set_to_none=False)
+        for update in updates:
+            update.zero_grad(set_to_none=False)
         _clear_grads(parameters)
 
-    return Stepper(step=step, zero_grad=zero_grad, states=(update, masters))
+    return Stepper(step=step, zero_grad=zero_grad, states=(*updates, masters))
 
 
 def _make_add_hook(master: torch.Tensor, *, frees: bool) -> Callable[[torch.Tensor], None]:

@@ -19,6 +19,7 @@ from worker.probes.attention.dispatch import KernelContext, use_cuda_kernels
 from worker.probes.attention.names import Kernel
 from worker.probes.models.build import TORCH_DTYPES
 from worker.probes.models.inputs import Batch, make_training_batch
+from worker.probes.models.optimizer_factories import list_kinds
 from worker.probes.models.optimizers import Stepper, make_stepper
 from worker.probes.run.assemble import assemble
 from worker.probes.run.marks import LossMarks, Marks, mark_head, mark_layers
@@ -76,9 +77,11 @@ def make_trainer(
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     stepper = make_stepper(
         trainable,
+        kinds=list_kinds(hf_model, trainable),
         precision=workload.precision,
         optimizer=workload.optimizer,
         clip=workload.gradient_clipping,
+        by_trainer=not workload.keeps_logits,
     )
     return Trainer(
         model=model,

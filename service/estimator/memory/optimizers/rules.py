@@ -7,6 +7,7 @@ master copy where there is one). A rule of temporaries takes all tensors of a ra
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from service.estimator.memory.optimizers.low_rank import LOW_RANK, count_projected
 from service.estimator.memory.optimizers.steps import count_factors, is_vector
 from service.estimator.memory.optimizers.tensors import TrainedTensor
 from service.estimator.values.units import ceil_div
@@ -37,10 +38,6 @@ PAGED_ELEMENTS = 100_000
 """Tensors from here on have their states in managed memory (bitsandbytes ``get_state_buffer``)."""
 QMAP_BYTES = 256 * FP32
 """One map from 8-bit codes to values; bitsandbytes shares it, torchao has one per state."""
-LOW_RANK = 128
-"""Rank of GaLore's and APOLLO's projections in the HF Trainer (transformers 5.23
-``trainer_optimizer.py``).
-"""
 
 
 def list_elementwise(tensor: TrainedTensor, width: int, *, num_states: int) -> TensorStates:
@@ -135,18 +132,22 @@ def list_momentum_or_adamw(tensor: TrainedTensor, width: int) -> TensorStates:
     return TensorStates((tensor.numel * width,) * (1 if tensor.is_hidden_matrix else 2))
 
 
-def list_low_rank(tensor: TrainedTensor, width: int) -> TensorStates:
+def list_low_rank(
+    tensor: TrainedTensor, width: int, *, keeps_vectors: bool = False
+) -> TensorStates:
     """Return a low-rank optimizer's states.
 
     They are the projection and two moments of the projected gradient; AdamW's states outside of
     hidden matrices. (galore-torch 1.0 ``galore_projector.py`` and apollo-torch 1.0.3
-    ``random_projector.py``, ``proj_type`` std.)
+    ``random_projector.py``, ``proj_type`` std.) ``keeps_vectors``: an fp32 projection is a view of
+    all singular vectors.
     """
     if not tensor.is_hidden_matrix:
         return TensorStates((tensor.numel * width,) * 2)
-    rank = min(LOW_RANK, *tensor.shape)
-    moment = rank * max(tensor.shape) * width
-    return TensorStates((rank * min(tensor.shape) * width, moment, moment))
+    fewest = min(tensor.shape)
+    moment = count_projected(tensor) * width
+    vectors = fewest if keeps_vectors and width == FP32 else min(LOW_RANK, fewest)
+    return TensorStates((vectors * fewest * width, moment, moment))
 
 
 def list_low_rank_with_norm(tensor: TrainedTensor, width: int) -> TensorStates:
@@ -173,38 +174,3 @@ def compute_muon_step(tensors: Sequence[TrainedTensor], width: int) -> int:
     ]
     roots = width * sum(tensor.numel * tensor.count for tensor in other_tensors)
     return max(roots, *matrices, 0)
-
-
-def compute_galore_step(tensors: Sequence[TrainedTensor], width: int) -> int:
-    """Return the bytes that the largest tensor needs in GaLore's step.
-
-    They are those of the singular value decomposition of its gradient, else of square root and
-    quotient. Decomposed every 200 steps in fp32: cast, working copy, left and right vectors
-    (galore-torch 1.0, ``torch.linalg.svd``).
-    """
-    return max(
-        _compute_decomposition(tensor, width)
-        if tensor.is_hidden_matrix
-        else 2 * tensor.numel * width
-        for tensor in tensors
-    )
-
-
-def _compute_decomposition(tensor: TrainedTensor, width: int) -> int:
-    rows, columns = tensor.shape
-    vectors = (rows + columns) * min(rows, columns)
-    copies = 1 if width == FP32 else 2
-    return FP32 * (copies * tensor.numel + vectors)
-
-
-def compute_apollo_step(tensors: Sequence[TrainedTensor], width: int) -> int:
-    """Return the bytes that the largest tensor needs in APOLLO's step.
-
-    They are those of its scaled gradient before and after the limiter, else of square root and
-    quotient.
-    """
-    return max(
-        (2 * tensor.numel + (3 * LOW_RANK * max(tensor.shape) if tensor.is_hidden_matrix else 0))
-        * width
-        for tensor in tensors
-    )

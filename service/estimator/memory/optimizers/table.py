@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from service.estimator.memory.optimizers import rules, steps
+from service.estimator.memory.optimizers import low_rank, rules, steps
 from service.estimator.memory.optimizers.optimizer import Optimizer
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.optimizers import OptimizerName as Name
@@ -145,9 +145,10 @@ _PACKAGES = (
     ),
     Optimizer(
         name=Name.GALORE_ADAMW,
-        states=rules.list_low_rank,
-        step=rules.compute_galore_step,
-        step_formula="singular value decomposition of one gradient, every 200 steps",
+        states=partial(rules.list_low_rank, keeps_vectors=True),
+        record=low_rank.record_galore,
+        step_formula="singular value decomposition of one gradient every 200 steps, and the update "
+        "of the tensor before",
         whole_tensors=True,
         source=(
             "galore-torch 1.0, rank 128 on the hidden matrices (transformers 5.23 "
@@ -157,8 +158,9 @@ _PACKAGES = (
     Optimizer(
         name=Name.APOLLO,
         states=rules.list_low_rank_with_norm,
-        step=rules.compute_apollo_step,
-        step_formula="scaled gradient of one tensor before and after its limiter",
+        record=low_rank.record_apollo,
+        step_formula="scaled gradient of one tensor before and after its limiter, or root and "
+        "quotient of one, and those of the tensor before",
         whole_tensors=True,
         source=(
             "apollo-torch 1.0.3, rank 128 on the hidden matrices (transformers 5.23 "

@@ -76,8 +76,8 @@ def test_states_follow_the_shapes_of_the_tensors(name: str, expected: int) -> No
         ("adafactor", 4 * (4 * _T + 1000 + 256)),
         ("adafactor_torch", 2 * (_M + _T + 512 + 256 + 1)),
         ("muon", max(_M * 6 + 4 * 256**2, 2 * (_T + 2 * _V))),
-        ("galore_adamw", max(4 * (2 * _M + (512 + 256) * 256), 2 * 2 * _T)),
-        ("apollo", 2 * 2 * _T),
+        ("galore_adamw", 4 * (2 * _M + (512 + 256) * 256) + 2 * (_M + 128 * 512)),
+        ("apollo", 2 * (2 * _T + _V)),
         ("adagrad", 2 * 2 * (3 * _M + _T + 2 * _V)),
     ],
 )
@@ -97,6 +97,14 @@ def test_a_loop_holds_the_update_of_the_tensor_before() -> None:
 
     assert adafactor.step_bytes((_MATRIX, _VECTOR, head), 2) == 4 * (4 * _T + _M)
     assert adafactor.step_bytes((_MATRIX, _VECTOR, head), 4) == 4 * (2 * _T + _M)
+
+
+def test_a_projection_in_fp32_holds_all_singular_vectors() -> None:
+    """GaLore slices them, and a cast to 16 bits is what would copy its part."""
+    galore = get_optimizer("galore_adamw")
+
+    assert galore.states(_MATRIX, 4).device[0] == 4 * 256 * 256
+    assert galore.states(_MATRIX, 2).device[0] == 2 * 128 * 256
 
 
 def test_the_trainer_keeps_embeddings_in_32_bits() -> None:

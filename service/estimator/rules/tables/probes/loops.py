@@ -4,6 +4,8 @@ from service.estimator.rules.grammar.conditions import (
     Condition,
     Field,
     all_of,
+    any_of,
+    is_above,
     is_absent,
     is_false,
     is_given,
@@ -21,6 +23,7 @@ from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Trainer
+from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Cache,
@@ -37,7 +40,11 @@ PROBE_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
 
 PROBE_METHODS = (Method.FULL, Method.LORA)
 
-PROBE_OPTIMIZERS = ("adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum")
+PROBE_OPTIMIZERS = tuple(OptimizerName)
+"""All of them: a worker without an optimizer's package refuses it when it begins."""
+
+ELEMENTWISE_OPTIMIZERS = ("adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum")
+"""Optimizers of torch that step distributed tensors as they step plain ones."""
 
 MIXED_OPTIMIZERS = ("adamw", "adamw_loop", "sgd", "sgd_momentum")
 """Optimizers that a probe runs on fp32 masters with 16-bit gradients: the fused one does so in
@@ -173,14 +180,20 @@ TRAINING = (
         source=_LOOP,
     ),
     Rule(
+        when=any_of(is_in(layout.sharding, Sharding.FSDP2), is_above(layout.tensor_parallel, 1)),
+        require=is_in(workload.optimizer, *ELEMENTWISE_OPTIMIZERS),
+        obstacle=f"on a rank with split weights a probe runs optimizer "
+        f"{', '.join(ELEMENTWISE_OPTIMIZERS)}, not {{workload.optimizer}}",
+        source=_LOOP,
+    ),
+    Rule(
         when=all_of(
             is_in(workload.optimizer, *PROBE_OPTIMIZERS),
             satisfies(_mixes, workload.precision, workload.lora),
         ),
         require=is_in(workload.optimizer, *MIXED_OPTIMIZERS),
         obstacle="with 16-bit gradients for fp32 masters a probe runs optimizer "
-        f"{', '.join(MIXED_OPTIMIZERS)}: {{workload.optimizer}} reads them in CUDA's own kernels "
-        "alone",
+        f"{', '.join(MIXED_OPTIMIZERS)}, not {{workload.optimizer}}",
         source=_LOOP,
     ),
     Rule(
