@@ -127,7 +127,7 @@ def _state_bytes(block: BlockModule, dtype: DType) -> int:
 
 
 def count_cached_tokens(workload: ServeWorkload) -> int:
-    """Return the tokens of a sequence whose keys and values are cached at the end.
+    """Return the tokens of a sequence that are cached at the end.
 
     ``generate`` chooses its last token and never passes it through the model.
     """

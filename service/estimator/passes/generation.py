@@ -52,9 +52,9 @@ def hold_scores(ctx: Recording, generation: Generation, vocab_size: int) -> list
 def choose_tokens(
     ctx: Recording, generation: Generation, logits: Value, vocab_size: int, previous: list[Storage]
 ) -> None:
-    """Record the choice of the next token of every sequence; ``logits`` are dropped.
+    """Record the choice of every next token.
 
-    ``previous`` are the scores of the step before, in the order of their names, each of which is
+    ``logits`` are dropped.     ``previous`` are the scores of the step before, in the order of their names, each of which is
     rebound.
     """
     tape, row = ctx.tape, sizes.per_sequence(vocab_size)

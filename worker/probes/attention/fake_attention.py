@@ -156,7 +156,7 @@ def _run_flash(call: AttentionCall) -> torch.Tensor:
 
 
 def _run_broadcast_attention(call: AttentionCall) -> torch.Tensor:
-    """Run the math kernel's operations in order, as CUDA does without a graph.
+    """Run the math kernel's operations as CUDA does without a graph.
 
     Fake tensors, which count as subclasses, would have the mask added out of place, and would show
     the softmax as one operator.

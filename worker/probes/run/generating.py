@@ -1,4 +1,4 @@
-"""``generate`` in place of a plain loop: the prompt, then the last tokens of a full cache.
+"""``generate`` in place of a plain loop.
 
 transformers' own ``generate`` runs and chooses tokens. Between the prompt and the last two steps
 the cache is brought to its length in one pass, as the plain loop does it.
@@ -19,7 +19,7 @@ MAX_STEPS = 2
 
 
 class StepWatch(LogitsProcessor):
-    """Processor that changes no score, and says that a forward pass is over."""
+    """Processor that changes no score and counts the passes."""
 
     def __init__(self, num_steps: int, on_first: Callable[[], None]) -> None:
         """Watch so many steps; ``on_first`` is called after the first of several."""
@@ -42,7 +42,7 @@ def generate(
     samples: bool,
     decodes: bool,
 ) -> None:
-    """Generate the watched steps' tokens after ``ids``, of which the cache may have some.
+    """Generate the watched steps' tokens after ``ids``.
 
     No end of sequence is known, so that every step is taken; ``decodes`` says that the first reads
     a cache.
@@ -61,14 +61,14 @@ def generate(
 
 
 def get_cache_name(model: PreTrainedModel) -> str:
-    """Return the name of a model's cache: one that keeps a state and no keys has its own."""
+    """Return the name under which a model takes its cache."""
     is_state = "cache_params" in signature(model.forward).parameters
     return "cache_params" if is_state else "past_key_values"
 
 
 @contextmanager
 def _copy_experts(model: PreTrainedModel, *, decodes: bool) -> Iterator[None]:
-    """Run experts by copies of their weights, as ``generate`` does on CUDA in decode.
+    """Run experts by copies of their weights, as CUDA's decode does.
 
     It does so by itself where tensors say that they are on a GPU, but for the first step of a call.
     """

@@ -38,7 +38,7 @@ class Server:
 
     @property
     def generates(self) -> bool:
-        """Whether ``generate`` calls the model; an encoder beside it is called in a loop."""
+        """Whether ``generate`` calls the model, which has no encoder."""
         model = self.model
         return (
             self.workload.client is Client.GENERATE

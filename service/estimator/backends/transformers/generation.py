@@ -21,7 +21,7 @@ def expand_beams(workload: ServeWorkload) -> ServeWorkload:
 
 
 def build_generation(workload: ServeWorkload) -> Generation | None:
-    """Return the settings of ``generate``, None where a plain loop calls the model."""
+    """Return the settings of ``generate``, None for a plain loop."""
     if workload.client is Client.LOOP:
         return None
     return Generation(samples=workload.sampling is Sampling.SAMPLE, num_beams=workload.num_beams)

@@ -43,7 +43,7 @@ def run_broadcast_attention(
 
 
 def _multiply(tape: Tape, left: Value, shared: Value, heads: Heads, out: Size) -> Value:
-    """Return a product with a head that is copied for every head of ``left``."""
+    """Return a product with a head copied for each of ``left``."""
     num_copies = heads.num_heads // heads.num_kv_heads
     return chain(
         tape,

@@ -97,7 +97,7 @@ class FalconAttention:
 def _attend_one_head(
     ctx: Recording, query: Value, key: Value, value: Value, config: AttentionConfig
 ) -> Value:
-    """Record SDPA over one key/value head, under the mask that all layers share."""
+    """Record SDPA over one key/value head, under the shared mask."""
     heads = replace(build_heads(ctx, config), bias=ctx.get_read_shape(None).mask(1))
     return run_broadcast_attention(ctx.tape, query, key, value, heads)
 

@@ -119,7 +119,7 @@ class Experts:
         return y
 
     def _record_copied(self, ctx: Recording, x: Value, routing: Routing, scope: str) -> Value:
-        """Record batched products with a copy of an expert's weights for each row.
+        """Record batched products with copied weights for each row.
 
         (``batched_mm_experts_forward``, to which ``generate`` switches for decode.)
         """
