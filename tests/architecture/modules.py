@@ -33,6 +33,12 @@ def load_modules(*trees: str) -> Mapping[str, Module]:
     return {module.name: module for tree in trees for module in _iter_modules(tree)}
 
 
+@cache
+def parse_file(file: Path) -> ast.Module:
+    """Return the syntax tree of a product's file, parsed once for all tests."""
+    return ast.parse(file.read_bytes())
+
+
 def _iter_modules(tree: str) -> Iterator[Module]:
     for file in sorted((ROOT / tree).rglob("*.py")):
         if file.is_relative_to(GENERATED):
@@ -40,7 +46,7 @@ def _iter_modules(tree: str) -> Iterator[Module]:
         parts = file.relative_to(ROOT).with_suffix("").parts
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
-        yield Module(name=name, file=file, is_package=is_package, tree=ast.parse(file.read_bytes()))
+        yield Module(name=name, file=file, is_package=is_package, tree=parse_file(file))
 
 
 @cache

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.architecture.modules import parse_file
+
 _ROOT = Path(__file__).resolve().parents[2]
 _PAGE = (_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 _TABLE = _PAGE.partition("<!-- imports")[2].partition("\n\n")[0]
@@ -41,7 +43,7 @@ def _iter_imports(room: str) -> Iterator[str]:
         if not file.is_relative_to(_GENERATED) and (
             room == "worker/probes" or not file.is_relative_to(_PROBES)
         ):
-            for node in ast.walk(ast.parse(file.read_bytes())):
+            for node in ast.walk(parse_file(file)):
                 if isinstance(node, ast.ImportFrom) and node.module:
                     yield from (_get_owner(f"{node.module}.{alias.name}") for alias in node.names)
                 elif isinstance(node, ast.Import):

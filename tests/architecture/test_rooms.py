@@ -5,6 +5,7 @@ imports included.
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -67,6 +68,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
     assert homeless == []
 
 
+@cache
 def _load(names: tuple[str, ...]) -> list[str]:
     """Return what a fresh interpreter has loaded after importing the modules in silence."""
     run = subprocess.run(

@@ -9,6 +9,8 @@ from statistics import median
 
 import pytest
 
+from tests.architecture.modules import parse_file
+
 _ROOT = Path(__file__).resolve().parents[2]
 _TREES = ("service", "worker", "migrations", "tests", "deploy")
 _MAX_FILE_LINES, _MAX_FUNCTION_LINES, _MEDIAN_FUNCTION_LINES = 300, 60, 10
@@ -28,7 +30,7 @@ def _files(*trees: str) -> Iterator[Path]:
 def _functions(*trees: str) -> Iterator[tuple[str, int]]:
     """Yield every function with its length in lines, from ``def`` to its last line."""
     for file in _files(*trees):
-        for node in ast.walk(ast.parse(file.read_bytes())):
+        for node in ast.walk(parse_file(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield (
                     f"{file.relative_to(_ROOT)}:{node.lineno} {node.name}",

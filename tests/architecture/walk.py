@@ -15,9 +15,9 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.modules import ROOT, parse_file
+
 WORDS = frozenset({"workload", "question"})
 TYPES = frozenset(
     {"Workload", "TrainWorkload", "ServeWorkload", "Question", "TrainQuestion", "ServeQuestion"}
@@ -48,7 +48,7 @@ class Source:
         """The modules below the package, by name."""
         files = (ROOT / self.package.replace(".", "/")).rglob("*.py")
         return {
-            ".".join(file.relative_to(ROOT).with_suffix("").parts): ast.parse(file.read_bytes())
+            ".".join(file.relative_to(ROOT).with_suffix("").parts): parse_file(file)
             for file in files
         }
 

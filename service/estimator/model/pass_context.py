@@ -44,6 +44,8 @@ class PassContext:
     """State of the key/value cache; None where nothing is cached."""
     static_cache_length: int | None = None
     """Tokens that attention reads of a static cache, whether they are there or not."""
+    cudnn: bool = False
+    """Whether SDPA takes cuDNN's attention where it would take flash attention."""
     padded: bool = False
     window_reached: bool = False
     batched: bool = False

@@ -76,6 +76,10 @@ class TrainingPass:
     """The images of each sequence, for a model that takes them."""
     recompute_every: int | None = None
     """Interval of layers recomputed in backward: one in so many."""
+    on_gpu: bool = False
+    """Whether the kernels are CUDA's, not those that a trace runs in their place."""
+    cudnn: bool = False
+    """Whether SDPA takes cuDNN's attention where it would take flash attention."""
     offloads_inputs: bool = False
     """Whether checkpoints keep the inputs of layers on the host."""
     reentrant: bool = False

@@ -107,7 +107,7 @@ def _list_unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, 
 
 def run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
     """Record one micro batch on a tape, forward, loss and backward."""
-    tape.steps_in_backward = config.steps_in_backward
+    tape.steps_in_backward, tape.on_gpu = config.steps_in_backward, config.on_gpu
     units = _make_units(tape, config.gathering) if config.gathering is not None else None
     walk = get_walk_class(model)(
         model, Recording(tape, build_training_context(model, config), units=units)
@@ -138,6 +138,7 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         lora=config.lora,
         stacks=build_stack_adapters(model.family, config.lora),
         scheme=config.scheme,
+        cudnn=config.cudnn,
         padded=config.padded,
         window_reached=config.window_reached,
         batched=config.batched,

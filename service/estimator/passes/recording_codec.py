@@ -9,6 +9,7 @@ from array import array
 
 from service.estimator.passes.config import PeakCandidates
 from service.estimator.tape.event_log import Events
+from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.ledger import Category, Section, build_point
 from service.estimator.tape.sizes import Size
 
@@ -50,6 +51,7 @@ def encode_events(events: Events) -> bytes:
         "sizes": events.sizes,
         "gradients": sorted(events.gradients),
         "shards": events.shards,
+        "buffers": events.buffers,
         "storages": len(events.kinds),
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -69,6 +71,13 @@ def decode_events(data: bytes) -> Events:
         order=tuple(numbers[storages:]),
         gradients=frozenset(header["gradients"]),
         shards=tuple((index, elements) for index, elements in header["shards"]),
+        buffers=tuple(
+            (
+                KernelBuffer(BufferKind(kind), _to_size(outputs), _to_size(rows), table_rows),
+                tuple(indices),
+            )
+            for (kind, outputs, rows, table_rows), indices in header["buffers"]
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
+from service.estimator.tape.ops.rotary import make_rotary_tables
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention
@@ -139,10 +140,8 @@ class ModelWalk:
         storages = (
             self.tables if model.layers_keep_tables or self.checkpointed else self.forward_storages
         )
-        for elements in model.rotary_tables:
-            shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
-            size = shape(elements * ctx.table_dtype.bytes_per_element)
-            storages.append(tape.allocate(Category.ACTIVATIONS, size))
+        shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
+        storages += make_rotary_tables(tape, model.rotary_tables, shape, ctx.table_dtype)
         for window in model.masks:
             read_shape = ctx.get_read_shape(window)
             if ctx.settings.attention is Attention.EAGER:

@@ -6,11 +6,12 @@ here, and nothing of it is made unless an answer replays the allocator. Of long 
 at both ends are recorded; ``unrolling`` writes out those between them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
 from service.estimator.tape.loops import RECORDED, Loop
 from service.estimator.tape.nodes import Parameter, Value
@@ -25,7 +26,7 @@ class Events:
     An event ``i`` allocates storage ``i``, an event ``~i`` frees it. ``kinds[i]`` is the index of
     the storage's size in ``sizes``. ``gradients`` are the storages that stay as gradients until the
     optimizer's step is over; ``shards`` of them have no size of their own: so many elements, cut
-    over the ranks.
+    over the ranks. ``buffers`` are sized by the GPU, and have no size where it is unknown.
     """
 
     sizes: tuple[Size, ...]
@@ -33,6 +34,17 @@ class Events:
     order: tuple[int, ...]
     gradients: frozenset[int]
     shards: tuple[tuple[int, int], ...]
+    buffers: tuple[tuple[KernelBuffer, tuple[int, ...]], ...] = ()
+
+
+def group_buffers(
+    buffers: Iterable[tuple[int, KernelBuffer]],
+) -> tuple[tuple[KernelBuffer, tuple[int, ...]], ...]:
+    """Return each buffer with the storages that are such."""
+    groups: dict[KernelBuffer, list[int]] = {}
+    for index, buffer in buffers:
+        groups.setdefault(buffer, []).append(index)
+    return tuple((buffer, tuple(indices)) for buffer, indices in groups.items())
 
 
 class LoggingTape(Tape):
@@ -62,6 +74,8 @@ class LoggingTape(Tape):
         self._order: list[int] = []
         self._gradients: list[int] = []
         self._shards: list[tuple[int, int]] = []
+        self._buffers: list[tuple[int, KernelBuffer]] = []
+        self._workspaces: set[tuple[BufferKind, bool]] = set()
 
     def events(self) -> Events:
         """Return the logged events."""
@@ -71,6 +85,7 @@ class LoggingTape(Tape):
             order=tuple(self._order),
             gradients=frozenset(self._gradients),
             shards=tuple(self._shards),
+            buffers=group_buffers(self._buffers),
         )
 
     def allocate(self, category: Category, size: Size) -> Storage:
@@ -151,6 +166,38 @@ class LoggingTape(Tape):
             index = self._log_allocation(sizes.ZERO)
             self._shards.append((index, elements))
             self._gradients.append(index)
+
+    def use_workspace(self, *, has_bias: bool = False) -> None:
+        """Log the workspaces of a thread's first product.
+
+        Backward runs in a thread of its own, with handles of its own.
+        """
+        if self.stopped:
+            return
+        in_backward = self._running_node is not None
+        kinds = (BufferKind.CUBLAS, *([BufferKind.CUBLASLT] if has_bias else []))
+        for kind in kinds:
+            if (kind, in_backward) not in self._workspaces:
+                self._workspaces.add((kind, in_backward))
+                self._log_buffer(KernelBuffer(kind, sizes.ZERO, sizes.ZERO))
+
+    def use_reduction(self, outputs: Size, total: Size) -> None:
+        """Log a sum's buffer, which lives as long as its kernel."""
+        count = outputs[0]
+        if self.stopped or not count or any(outputs[1:]):
+            return
+        rows = sizes.count_rows(total, count)
+        self._order.append(~self._log_buffer(KernelBuffer(BufferKind.REDUCTION, outputs, rows)))
+
+    def use_embedding_sums(self, width: int, indices: Size, table_rows: int) -> None:
+        """Log the sums that an embedding's gradient is put together from."""
+        buffer = KernelBuffer(BufferKind.EMBEDDING, sizes.constant(width), indices, table_rows)
+        self._order.append(~self._log_buffer(buffer))
+
+    def _log_buffer(self, buffer: KernelBuffer) -> int:
+        index = self._log_allocation(sizes.ZERO)
+        self._buffers.append((index, buffer))
+        return index
 
     def _log_allocation(self, size: Size) -> int:
         index, kind = len(self._kinds), self._sizes.get(size)

@@ -169,8 +169,24 @@ class Tape(GradientReceiver):
         assert node.grad is not None  # noqa: S101 - whoever asks has looked
         grad, node.grad, self._running_node = node.grad, None, node
         node.backward(grad)
-        self.release(*node.saved, *([] if node.consumes_grad else [grad]))
+        # The gradient dies with the call, what was saved after it (autograd's ``engine.cpp``); what
+        # a checkpoint handed out are names within the call.
+        grads = [] if node.consumes_grad else [grad]
+        if self._releases_unpacked:
+            self.release(*reversed(node.saved), *grads)
+        else:
+            self.release(*grads, *node.saved)
+        frame, node.frame = node.frame, []
+        self.release(*frame)
         self.deliver_outbox()
+
+    def pass_on(self, target: Value, grad: Storage) -> None:
+        """Hand the running node's gradient itself to ``target``.
+
+        A view of another tensor stays one.
+        """
+        is_view = self._running_node is not None and self._running_node.grad_is_view
+        self.send(target, self.hold(grad), is_view=is_view)
 
     def release_unpacked(self) -> None:
         """Drop what the running node saved, once its formula is through.
@@ -179,7 +195,7 @@ class Tape(GradientReceiver):
         it until its gradients are reduced and cast as well.
         """
         if self._releases_unpacked and self._running_node is not None:
-            self.release(*self._running_node.saved)
+            self.release(*reversed(self._running_node.saved))
             self._running_node.saved = []
 
     def hook(self, callback: Callable[[], None]) -> None:
@@ -216,7 +232,7 @@ class Tape(GradientReceiver):
         y.node = self.append(
             Node(
                 saved,
-                lambda grad: self._recompute(block, block_input, first, grad, path),
+                lambda grad: self._recompute(block, block_input, first, grad, path, saved),
                 consumes_grad=True,
             ),
         )
@@ -230,6 +246,7 @@ class Tape(GradientReceiver):
         first: FirstPass,
         grad: Storage,
         path: str,
+        saved: list[Storage],
     ) -> None:
         outer_path, self.path = self.path, path
         for node in first.iter_ready_nodes(grad):
@@ -248,8 +265,14 @@ class Tape(GradientReceiver):
         self.free(y, *(copy for copy, _ in self.autocast_copies.values()))
         nodes, self.nodes, self.autocast_copies = self.nodes, outer_nodes, outer_copies
         first.hand_over(stub, nodes)
+        last = next((node for node in nodes if isinstance(node, Node) and node.saved), None)
+        if last is not None:
+            last.frame = saved.copy()
+            saved.clear()
         self._releases_unpacked = True
         self._visit(nodes)
+        if last is not None:
+            self.release(*last.frame)
         self._releases_unpacked, self.path = False, outer_path
         if stub.grad is not None:
             self.send(block_input, stub.grad, is_view=stub.grad_is_view)

@@ -60,10 +60,19 @@ class Node:
 
     It has the storages saved for backward, the backward formula, and the gradient that waits for
     it. ``consumes_grad``: its backward drops the gradient itself, before it is through.
-    ``needs_only_grad``: its backward needs nothing but its gradient.
+    ``needs_only_grad``: its backward needs nothing but its gradient. ``frame`` is what a checkpoint
+    holds until the last of its block's nodes with saved tensors has run.
     """
 
-    __slots__ = ("backward", "consumes_grad", "grad", "grad_is_view", "needs_only_grad", "saved")
+    __slots__ = (
+        "backward",
+        "consumes_grad",
+        "frame",
+        "grad",
+        "grad_is_view",
+        "needs_only_grad",
+        "saved",
+    )
 
     def __init__(
         self,
@@ -77,6 +86,7 @@ class Node:
         self.consumes_grad = consumes_grad
         self.needs_only_grad = needs_only_grad
         self.saved = saved
+        self.frame: list[Storage] = []
         self.backward = backward
         self.grad: Storage | None = None
         self.grad_is_view = False

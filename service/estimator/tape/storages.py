@@ -16,6 +16,7 @@ class StorageCounter:
         self.reusable_storages: list[Storage] = []
         self.num_saved = 0
         self.stop_after: int | None = None
+        self.on_gpu = False
 
     @property
     def stopped(self) -> bool:
@@ -71,6 +72,18 @@ class StorageCounter:
         other.parameter = value.parameter
         other.requires_grad = value.requires_grad
         return other
+
+    def use_workspace(self, *, has_bias: bool = False) -> None:
+        """Note a product.
+
+        A thread's first one makes the workspace of its library; ``has_bias``: cuBLASLt's too.
+        """
+
+    def use_reduction(self, outputs: Size, total: Size) -> None:
+        """Note a sum of ``total`` elements over rows of ``outputs``."""
+
+    def use_embedding_sums(self, width: int, indices: Size, table_rows: int) -> None:
+        """Note the gradient of a table of ``table_rows`` rows, ``width`` elements each."""
 
     def gather(self, elements: int, bytes_each: int) -> list[Storage]:
         """Return the gathered parameters of a unit, so many elements in all."""

@@ -12,7 +12,8 @@ from itertools import pairwise
 from operator import add, sub
 from typing import NamedTuple
 
-from service.estimator.tape.event_log import Events
+from service.estimator.tape.event_log import Events, group_buffers
+from service.estimator.tape.kernel_buffers import KernelBuffer
 from service.estimator.tape.loops import LAST_LEADING, RECORDED, TEMPLATE, Loop
 
 _OUTSIDE = -1
@@ -35,12 +36,22 @@ class _LogSlice(NamedTuple):
 class _Allocation(NamedTuple):
     """An allocation.
 
-    It has the kind of its size, whether it stays as a gradient, and the elements of a shard.
+    It has the kind of its size, whether it stays as a gradient, the elements of a shard, and the
+    buffer of a kernel that it is.
     """
 
     kind: int
     is_gradient: bool
     shard: int | None
+    buffer: KernelBuffer | None
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is a workspace.
+
+        The first block alone has it, and nothing releases it.
+        """
+        return self.buffer is not None and self.buffer.stays
 
 
 class _Release(NamedTuple):
@@ -98,16 +109,21 @@ def _iter_actions(events: Events, slices: Sequence[_LogSlice]) -> Iterator[list[
     allocations: dict[int, _Release] = {}
     num_allocations: dict[tuple[int, int, int], int] = defaultdict(int)
     shards = dict(events.shards)
+    buffers = {index: buffer for buffer, indices in events.buffers for index in indices}
     for loop, phase, block, begin, end in slices:
         actions: list[_Action] = []
         count = num_allocations[loop, phase, block]
         for event in events.order[begin:end]:
             if event >= 0:
-                allocations[event] = _Release(loop, phase, block, count)
-                count += 1
-                actions.append(
-                    _Allocation(events.kinds[event], event in events.gradients, shards.get(event))
+                action = _Allocation(
+                    events.kinds[event],
+                    event in events.gradients,
+                    shards.get(event),
+                    buffers.get(event),
                 )
+                actions.append(action)
+                allocations[event] = _Release(loop, phase, block, count)
+                count += not action.stays
                 continue
             release = allocations[~event]
             if release.loop == loop != _OUTSIDE:
@@ -161,6 +177,7 @@ def _write_log(events: Events, loops: Sequence[Loop], log: _Log) -> Events:
         order=tuple(writer.order),
         gradients=frozenset(writer.gradients),
         shards=tuple(writer.shards),
+        buffers=group_buffers(writer.buffers),
     )
 
 
@@ -174,7 +191,9 @@ class _Writer:
         self.order: list[int] = []
         self.gradients: list[int] = []
         self.shards: list[tuple[int, int]] = []
+        self.buffers: list[tuple[int, KernelBuffer]] = []
         self._outside: list[int] = []
+        self._workspaces: list[int] = []
         self._starts: dict[tuple[int, int, int], int] = {}
         """The first storage that a block makes in a phase; the others follow it."""
 
@@ -186,7 +205,9 @@ class _Writer:
                 self.order.append(~self._find_storage(action, log_slice.loop, block_index))
                 continue
             number = len(self.kinds)
-            if log_slice.loop == _OUTSIDE:
+            if action.stays:
+                self._workspaces.append(number)
+            elif log_slice.loop == _OUTSIDE:
                 self._outside.append(number)
             self.order.append(number)
             self.kinds.append(action.kind)
@@ -194,6 +215,8 @@ class _Writer:
                 self.gradients.append(number)
             if action.shard is not None:
                 self.shards.append((number, action.shard))
+            if action.buffer is not None:
+                self.buffers.append((number, action.buffer))
 
     def write_copies(
         self, log_slice: _LogSlice, actions: list[_Action], copies: Sequence[int]
@@ -215,6 +238,7 @@ class _Writer:
         kinds = [action.kind for action in made]
         gradients = [place for place, action in enumerate(made) if action.is_gradient]
         shards = [(place, action.shard) for place, action in enumerate(made)]
+        buffers = [(place, action.buffer) for place, action in enumerate(made)]
         for block_index in copies[2:]:
             start = len(self.kinds)
             self._starts[log_slice.loop, log_slice.phase, block_index] = start
@@ -223,6 +247,7 @@ class _Writer:
             self.kinds += kinds
             self.gradients += [start + place for place in gradients]
             self.shards += [(start + place, shard) for place, shard in shards if shard is not None]
+            self.buffers += [(start + place, item) for place, item in buffers if item is not None]
 
     def _find_storage(self, release: _Release, loop: int, block_index: int) -> int:
         """Return the storage that is freed."""
@@ -233,4 +258,8 @@ class _Writer:
             if release.loop == loop
             else self.loops[release.loop].get_block_index(release.block)
         )
-        return self._starts[release.loop, release.phase, block] + release.position
+        start = self._starts[release.loop, release.phase, block]
+        number = start + release.position
+        for workspace in self._workspaces:
+            number += start <= workspace <= number
+        return number

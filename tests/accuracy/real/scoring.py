@@ -9,6 +9,7 @@ from service.catalog.gpus import find_gpus
 from service.cli.offline.inline import decode, make_plan_cache, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
+from service.estimator.cache import PlanCache
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate, Interval, Throughput
@@ -184,7 +185,9 @@ def _score_sweep(run: SweepRun) -> RealScore:
 
 
 def _make_case_evaluator(run: SweepRun) -> Evaluator:
-    return make_evaluator(load_case_architecture(run.case), find_device(run.gpu))
+    plans = PlanCache()
+    plans.replays.builds_on_gpu = True
+    return make_evaluator(load_case_architecture(run.case), find_device(run.gpu), plans=plans)
 
 
 @cache

@@ -22,6 +22,7 @@ from tests.gpu.sweep.child import CaseResult
 from tests.gpu.sweep.predict import get_device, predict
 from tests.gpu.sweep.runner import build_child_command, open_pool, run_all
 
+_OF_THE_CASE = frozenset({"allocator", "attention_kernel"})
 METHOD = (
     "python -m tests.gpu.sweep: each case in a fresh process, random weights; on cuda 2 cold "
     "steps, 3 timed by CUDA events, 1 whose peaks are read between marks; device bytes by NVML at "
@@ -108,14 +109,14 @@ class DataFile:
     def _describe_difference(self, answer: CaseResult) -> str | None:
         """Describe how a case's environment differs from the others'.
 
-        The settings of the allocator are the case's own.
+        The settings of the allocator, and the kernel that attention took, are the case's own.
         """
         if self._header is None or not answer.environment:
             return None
-        expected = {
-            key: value for key, value in self._header.environment.items() if key != "allocator"
-        }
-        actual = {key: value for key, value in answer.environment.items() if key != "allocator"}
+        expected, actual = (
+            {key: value for key, value in environment.items() if key not in _OF_THE_CASE}
+            for environment in (self._header.environment, answer.environment)
+        )
         return (
             None if actual == expected else f"measured on {actual}, and the file is of {expected}"
         )

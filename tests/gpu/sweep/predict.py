@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from service.catalog.gpus import find_gpus
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.estimate import estimate
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
-from service.estimator.speed.throughput import WorkCache, estimate_throughput
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
+from service.planner.fit.evaluator import make_evaluator
 from service.probing.stack import keep_layers
 from tests.gpu.sweep.case import Case, Prediction
 
@@ -29,13 +29,18 @@ def load_case_architecture(case: Case) -> Architecture:
 
 
 def predict(case: Case, device: Device) -> Prediction | None:
-    """Predict a case, None for one that the estimator does not model."""
-    model, workload = load_case_architecture(case), case.task.workload
+    """Predict a case as the service does, None for one that the estimator does not model.
+
+    The allocator is replayed over a model that was built on the GPU.
+    """
+    model, workload, plans = load_case_architecture(case), case.task.workload, PlanCache()
+    plans.replays.builds_on_gpu = True
+    evaluator = make_evaluator(model, device, plans=plans)
     try:
-        answer = estimate(model, workload, layout=case.layout, device=device)
+        answer = evaluator.answer(workload, case.layout)
     except EstimatorError:
         return None
-    speed = estimate_throughput(model, workload, case.layout, device, answer, WorkCache())
+    speed = evaluator.get_throughput(workload, case.layout, answer)
     return Prediction(
         allocated_bytes=answer.allocated_bytes,
         reserved_bytes=answer.reserved_bytes,

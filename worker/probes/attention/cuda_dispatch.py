@@ -72,6 +72,21 @@ class _KernelQuery(TorchFunctionMode):
     ) -> object:
         named = kwargs or {}
         if func is scaled_dot_product_attention and not self._chosen:
-            backend = SDPBackend(torch._fused_sdp_choice(*args, **named))  # noqa: SLF001 - what torch itself asks
+            inputs: list[Any] = [_cast_as_autocast(value) for value in args]
+            options: dict[str, Any] = {
+                name: _cast_as_autocast(value) for name, value in named.items()
+            }
+            backend = SDPBackend(torch._fused_sdp_choice(*inputs, **options))  # noqa: SLF001 - what torch itself asks
             self._chosen.append(_NAMES.get(backend, backend.name.lower()))
         return func(*args, **named)
+
+
+def _cast_as_autocast(value: object) -> object:
+    """Return an argument in the dtype that autocast gives attention."""
+    if (
+        not isinstance(value, torch.Tensor)
+        or not value.is_floating_point()
+        or not torch.is_autocast_enabled(value.device.type)
+    ):
+        return value
+    return value.to(torch.get_autocast_dtype(value.device.type))

@@ -21,6 +21,8 @@ from worker.probes.trace.holdings import find_lasting
 from worker.probes.trace.origins import Calls, OriginLedger, resolve_lines
 from worker.probes.trace.run import TracedRun
 
+_SMALL_BLOCKS = 2048
+"""kSmallSize, 1 MiB: up to so many blocks a request is of the pool of small ones."""
 _BASE = 0x7F00_0000_0000
 """Base of the addresses, as on a GPU: the viewer ignores address 0."""
 _UNKNOWN = "unknown"
@@ -126,7 +128,8 @@ class _SnapshotBuilder:
             }
 
     def _grow(self, block: Block, grown: int) -> Entry:
-        pool = self.allocator.get_pool(block.size)
+        allocator = self.allocator
+        pool = allocator.small if block.size <= _SMALL_BLOCKS else allocator.large
         if pool.end is None:
             self._segments.append(_Segment(address=block.address, size=grown, small=pool.is_small))
             return _make_segment_entry("segment_alloc", block.address, grown)

@@ -4,10 +4,15 @@ They have corrected phase peaks, components of the peak, checkpoint and warnings
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.memory.allocator.kernel_buffers import (
+    KernelBuffers,
+    find_kernel_buffers,
+    select_kernels,
+)
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.allocator.replay_cache import make_minimal_replay
 from service.estimator.memory.answer.assemble import assemble
@@ -42,32 +47,42 @@ from service.estimator.values.units import format_bytes
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of the library's own model code."""
-    job = _get_job(question, cache)
-    model, workload = job.static_memory.model, question.workload
-    shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
-    prices = _get_prices(job, shape, cache)
-    values = sizes.evaluate_monomials(*workload.rows)
-    host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
-    if question.detail is Detail.NUMBERS:
-        peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)
-        partial_estimate = outline_training(job, peak)
+    detail = question.detail
+    if detail is Detail.NUMBERS or question.corrections is not None:
+        partial_estimate = _estimate_step(question, cache)
     else:
-        notes = describe_batch(model, workload)
-        timeline = build_timeline(prices, values, host_bytes)
-        partial_estimate = explain_training(
-            job,
-            timeline,
-            notes,
-            correct_phase_peaks(timeline.peaks, question.corrections, num_tokens),
-            _replay(question, model, timeline, cache),
-        )
+        # Neither the GPU nor the level of the intervals changes what a step holds.
+        memo: Memo[PartialEstimate] = cache.get_memo("explained steps")
+        key = (cache.get_model_key(question.model), question.workload, question.layout, detail)
+        partial_estimate = memo.get_or_make(key, lambda: _estimate_step(question, cache))
     return assemble(
         partial_estimate,
         corrections=question.corrections,
         device=question.device,
-        warnings=question.device.list_warnings(workload.precision.compute_dtype),
-        detail=question.detail,
+        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
+        detail=detail,
         level=question.level,
+    )
+
+
+def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate:
+    """Return what a step holds, in the detail of the question."""
+    job = _get_job(question, cache)
+    model, workload = job.static_memory.model, question.workload
+    shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
+    prices = _get_prices(job, shape, cache, find_kernel_buffers(question.device))
+    values = sizes.evaluate_monomials(*workload.rows)
+    host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
+    if question.detail is Detail.NUMBERS:
+        peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)
+        return outline_training(job, peak)
+    timeline = build_timeline(prices, values, host_bytes)
+    return explain_training(
+        job,
+        timeline,
+        describe_batch(model, workload),
+        correct_phase_peaks(timeline.peaks, question.corrections, num_tokens),
+        _replay(question, model, timeline, cache),
     )
 
 
@@ -105,16 +120,19 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
     return jobs.store(key, TrainJob(build_static_memory(resolve_setup(shard, workload, layout))))
 
 
-def _get_prices(job: TrainJob, shape: BatchShape, cache: PassCache) -> StepPrices:
-    """Return the prices of the recording that answers questions of a shape."""
+def _get_prices(
+    job: TrainJob, shape: BatchShape, cache: PassCache, kernels: KernelBuffers | None
+) -> StepPrices:
+    """Return the prices of a shape's recording on a GPU."""
     memo: Memo[StepPrices] = cache.get_memo("training prices")
-    prices = memo.get((job, shape))
+    prices = memo.get((job, shape, kernels))
     if prices is not None:
         return prices
     setup = job.static_memory.setup
     record = partial(load_training, store=cache.store)
-    candidates = cache.get_recording(setup.model, build_setup_pass(setup, shape), record)
-    return memo.store((job, shape), price_step(job.static_memory, candidates))
+    config = select_kernels(build_setup_pass(setup, shape), kernels)
+    candidates = cache.get_recording(setup.model, config, record)
+    return memo.store((job, shape, kernels), price_step(job.static_memory, candidates))
 
 
 def _replay(
@@ -122,7 +140,9 @@ def _replay(
 ) -> ReplayResult | None:
     """Return the replay of a step in the requested detail."""
     if question.detail is Detail.REPLAYED:
-        return cache.replays.replay_training(model, question.workload, question.layout, timeline)
+        return cache.replays.replay_training(
+            model, question.workload, question.layout, timeline, question.device
+        )
     if question.detail is Detail.LEAST:
         return make_minimal_replay(question.workload.allocator, timeline)
     return None
@@ -171,7 +191,7 @@ def explain_training(
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
-        components=partial(job.formulas.build_components, notes, peak),
+        components=cache(partial(job.formulas.build_components, notes, peak)),
         phases=tuple([Instant(name, bytes_) for name, bytes_ in timeline.phases]),
         checkpoint=job.checkpoint,
         approximate=static_memory.model.spec.approximate,

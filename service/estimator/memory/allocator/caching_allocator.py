@@ -2,10 +2,9 @@
 
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on
 one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
-counted in blocks of 512 bytes, the smallest that there are. mypyc may compile this module
-(``build_native.py``): a step's many requests depend on each other, so that none can be left out.
-Both forms are the same code, but for the search of a list: interpreted, the standard library's over
-packed keys is fastest; compiled, a loop is.
+in blocks of 512 bytes. mypyc may compile this module (``build_native.py``): a step's many requests
+depend on each other, so that none can be left out. Both forms are the same code, but for the search
+of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop is.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from service.estimator.memory.allocator.addresses import AddressSpace, CudaAddresses
 from service.estimator.values.workload import Allocator
 
 if TYPE_CHECKING:
@@ -166,18 +166,16 @@ def _is_below(block: Block, other: Block) -> bool:
 class CachingAllocator:
     """The allocator with segments of fixed size."""
 
-    def __init__(self) -> None:
-        """Start with nothing reserved."""
+    def __init__(self, addresses: AddressSpace | None = None) -> None:
+        """Start empty, with CUDA's addresses or others."""
         self.large = Pool(is_small=False, max_unsplit=_SMALL)
         self.small = Pool(is_small=True, max_unsplit=0)
         self.reserved: i64 = 0
         self.allocated: i64 = 0
         self.highest: i64 = 0
-        self._next_address: i64 = 0
-
-    def get_pool(self, size: i64) -> Pool:
-        """Return the pool for blocks of a size."""
-        return self.small if size <= _SMALL else self.large
+        self.addresses: AddressSpace = addresses if addresses is not None else CudaAddresses()
+        self.limit: i64 = 1 << _ADDRESS_BITS
+        self.make_room: Callable[[int], None] | None = None
 
     def allocate(self, size: i64) -> Block:
         """Return the smallest free block, or a part of a new segment."""
@@ -218,8 +216,7 @@ class CachingAllocator:
     ) -> dict[int, Block]:
         """Allocate and free in the order of events.
 
-        Event ``i`` allocates ``sizes[i]`` and ``~i`` frees it. Returns the blocks that stay. Events
-        without a size are skipped. ``check`` is called now and then, and may raise.
+        Event ``i`` allocates ``sizes[i]`` if any, ``~i`` frees it. Returns the blocks that stay.
         """
         live: list[Block | None] = [None] * len(sizes)
         for begin in range(0, len(order), _EVENTS_PER_CHECK):
@@ -251,8 +248,9 @@ class CachingAllocator:
         )
         if pool.is_small:
             segment = _SMALL_SEGMENT
-        pool.insert(Block(self._next_address, segment))
-        self._next_address += segment + 1
+        if self.reserved + segment > self.limit and self.make_room is not None:
+            self.make_room(segment)
+        pool.insert(Block(self.addresses.take(segment), segment))
         self.reserved += segment
 
 
@@ -275,6 +273,9 @@ class ExpandableAllocator(CachingAllocator):
 
     def _reserve(self, pool: Pool, size: i64) -> None:
         """Grow the segment by whole pages, from a free last block."""
+        page: i64 = _SMALL_SEGMENT if pool.is_small else _LARGE_SEGMENT
+        if self.reserved + size > self.limit and self.make_room is not None:
+            self.make_room((size + page - 1) // page * page)
         end = pool.end
         assert end is not None  # noqa: S101 - both pools of this allocator were made with one
         last = end.before
@@ -287,7 +288,6 @@ class ExpandableAllocator(CachingAllocator):
             end.before = block
             if last is not None:
                 last.after = block
-        page: i64 = _SMALL_SEGMENT if pool.is_small else _LARGE_SEGMENT
         growth = (size - block.size + page - 1) // page * page
         block.size += growth
         end.address += growth
@@ -295,6 +295,6 @@ class ExpandableAllocator(CachingAllocator):
         pool.insert(block)
 
 
-def make_allocator(kind: Allocator) -> CachingAllocator:
+def make_allocator(kind: Allocator, addresses: AddressSpace | None = None) -> CachingAllocator:
     """Return an empty allocator of a kind."""
-    return ExpandableAllocator() if kind is Allocator.EXPANDABLE_SEGMENTS else CachingAllocator()
+    return CachingAllocator(addresses) if kind is Allocator.DEFAULT else ExpandableAllocator()

@@ -1,45 +1,89 @@
-"""Allocator slack on a full GPU.
+"""Release of cached memory on a full GPU.
 
-Cached segments go back before a request fails. c10/cuda/CUDACachingAllocator.cpp (torch 2.13),
-``malloc``: a segment that the GPU refuses is requested again after every segment without a block in
-use was released (``release_cached_blocks``); only then is it out of memory. So a job that would
-reserve more than there is runs on, in all of it, as long as its blocks in use find room with the
-splits between them.
+c10/cuda/CUDACachingAllocator.cpp (torch 2.11), ``malloc``: memory that the GPU refuses is requested
+again after everything cached was released (``release_cached_blocks``); only then is it out of
+memory. Segments of fixed size go back where no block of them is in use, pages of an expandable one
+where no block in use lies in them.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 
-from service.estimator.memory.overheads.overheads import Overhead
-from service.estimator.values.workload import Allocator
-
-MIN_RUNNING_PER_MILLE = 1043
-"""The least that a job runs in over what it allocates, x 1000: median of 58 traced training steps,
-replayed in ever less memory until they failed (1001 at 2.5 %, 1200 at 97.5 %).
-"""
-_SOURCE = (
-    "c10/cuda/CUDACachingAllocator.cpp: segments without a block in use are released before a "
-    "request fails"
+from service.estimator.memory.allocator.caching_allocator import (
+    Block,
+    CachingAllocator,
+    Pool,
 )
 
+_LARGE_PAGE, _SMALL_PAGE = 40960, 4096
+"""20 and 2 MiB in blocks of 512 bytes."""
 
-def limit_slack(
-    slack: Overhead, allocated_bytes: int, room_bytes: int, kind: Allocator
-) -> Overhead:
-    """Return the slack that fits in ``room_bytes``.
 
-    It stays as it is where the job does not run in them. The interval stays.
+class DeviceFullError(Exception):
+    """A request that finds no room after all cached memory was released."""
+
+
+def limit_allocator(allocator: CachingAllocator, limit: int) -> None:
+    """Let an allocator have so many blocks of 512 bytes.
+
+    It raises DeviceFullError where they do not do.
     """
-    runs = allocated_bytes * MIN_RUNNING_PER_MILLE // 1000 <= room_bytes
-    if kind is not Allocator.DEFAULT or allocated_bytes + slack.point <= room_bytes or not runs:
-        return slack
-    free_bytes = room_bytes - allocated_bytes
-    return replace(
-        slack,
-        point=free_bytes,
-        low=min(slack.low, free_bytes),
-        formula=(
-            f"all of the {room_bytes:,} B that are left, of {allocated_bytes + slack.point:,} B "
-            "that it would take"
-        ),
-        source=f"{slack.source}; {_SOURCE}",
-    )
+    release = _release_segments if allocator.large.end is None else _unmap_pages
+    allocator.limit = limit
+    allocator.make_room = partial(_make_room, allocator, release)
+
+
+def _make_room(
+    allocator: CachingAllocator, release: Callable[[CachingAllocator], None], size: int
+) -> None:
+    release(allocator)
+    if allocator.reserved + size > allocator.limit:
+        raise DeviceFullError
+
+
+def _release_segments(allocator: CachingAllocator) -> None:
+    for pool in (allocator.large, allocator.small):
+        unused = [block for block in pool.blocks if block.before is None and block.after is None]
+        for block in unused:
+            pool.pop(pool.find(block.size, block.address))
+            allocator.reserved -= block.size
+
+
+def _unmap_pages(allocator: CachingAllocator) -> None:
+    for pool in (allocator.large, allocator.small):
+        page = _SMALL_PAGE if pool.is_small else _LARGE_PAGE
+        for block in list(pool.blocks):
+            begin = -(-block.address // page) * page
+            end = (block.address + block.size) // page * page
+            if end > begin:
+                _unmap(pool, block, begin, end)
+                allocator.reserved -= end - begin
+
+
+def _unmap(pool: Pool, block: Block, begin: int, end: int) -> None:
+    """Take the pages between two addresses out of a free block.
+
+    Its other parts stay free; the hole between them is never used again, since addresses are many.
+    """
+    pool.pop(pool.find(block.size, block.address))
+    last = block.address + block.size
+    hole = block
+    if begin > block.address:
+        hole = Block(begin, end - begin)
+        _insert_after(block, hole)
+        block.size = begin - block.address
+        pool.insert(block)
+    else:
+        hole.size = end - begin
+        hole.is_free = False
+    if last > end:
+        rest = Block(end, last - end)
+        _insert_after(hole, rest)
+        pool.insert(rest)
+
+
+def _insert_after(block: Block, following: Block) -> None:
+    following.before, following.after = block, block.after
+    if block.after is not None:
+        block.after.before = following
+    block.after = following

@@ -3,16 +3,19 @@
 It is load, a first step that makes the optimizer's states, and a steady one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
+from service.estimator.memory.allocator.addresses import AscendingAddresses
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
     Block,
-    CachingAllocator,
     CancelCheck,
     make_allocator,
 )
+from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
+from service.estimator.memory.allocator.pressure import limit_allocator
 from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
@@ -23,6 +26,21 @@ STEPS = 2
 """The steady state: a second step finds the optimizer's states in place, and a third one repeats
 it.
 """
+
+
+class Requests(Protocol):
+    """Taker of a job's requests: an allocator."""
+
+    def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
+        """Return a block for each size in bytes that is not zero."""
+
+    def free_all(self, blocks: Iterable[Block]) -> None:
+        """Take blocks back in their order."""
+
+    def run(
+        self, order: tuple[int, ...], sizes: list[int], check: CancelCheck | None = None
+    ) -> dict[int, Block]:
+        """Allocate and free in order; return the blocks that stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,40 +65,70 @@ class JobTensors:
     """
 
 
+RunWithin = Callable[[int], int | None]
+"""What a job reserves on a GPU with so many bytes for it; None where it runs out of memory."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
     """Reserved and allocated peaks of a replay.
 
     They are the memory that the allocator took from the GPU, the highest sum of blocks in use, and
-    the same peak as a sum of tensors.
+    the same peak as a sum of tensors. ``workspace_bytes`` of it are workspaces of libraries.
     """
 
     kind: Allocator
     reserved_bytes: int
     allocated_bytes: int
     peak_bytes: int
+    workspace_bytes: int = 0
+    run_within: RunWithin = field(default=lambda _: None, compare=False)
 
 
-def replay(
+def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed on
     kind: Allocator,
     tensors: JobTensors,
     passes: Sequence[Events],
     values: Size,
     check: CancelCheck = lambda: None,
+    kernels: KernelBuffers | None = None,
+    room_bytes: int | None = None,
 ) -> tuple[int, int]:
     """Return a job's reserved bytes and its highest sum of blocks.
 
     The job's step is ``passes``, both are in bytes. ``values`` are those of the monomials;
-    ``check`` is called now and then, and may raise.
+    ``check`` is called now and then, and may raise. ``kernels`` size the buffers of a known GPU.
+    Raises DeviceFullError where the job does not run in ``room_bytes``.
     """
-    allocator = make_allocator(kind)
+    # Of a GPU that nobody knows nobody knows the addresses.
+    allocator = make_allocator(kind, AscendingAddresses() if kernels is None else None)
+    if room_bytes is not None:
+        limit_allocator(allocator, room_bytes // BLOCK_BYTES)
+    replay_job(allocator, tensors, passes, values, check, kernels)
+    return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
+
+
+def replay_job(
+    allocator: Requests,
+    tensors: JobTensors,
+    passes: Sequence[Events],
+    values: Size,
+    check: CancelCheck = lambda: None,
+    kernels: KernelBuffers | None = None,
+) -> None:
+    """Make the requests of a job.
+
+    They are those of load, and of steps until they repeat.
+    """
     allocator.allocate_all(tensors.loaded)
     allocator.free_all(allocator.allocate_all(tensors.dropped))
     temporaries = [-(-size // BLOCK_BYTES) for size in tensors.step.sizes]
-    priced = [_count_blocks(events, tensors, values) for events in passes]
+    priced = [_count_blocks(events, tensors, values, kernels) for events in passes]
     for step in range(STEPS):
         gradients: list[Block] = []
-        for events, blocks in zip(passes, priced, strict=True):
+        for index, (events, blocks) in enumerate(zip(passes, priced, strict=True)):
+            if step or index:
+                _drop_workspaces(events, blocks)
             buffers = allocator.allocate_all(tensors.backward)
             gradients += _replay_pass(allocator, events, blocks, check)
             allocator.free_all(buffers)
@@ -91,10 +139,31 @@ def replay(
         if step + 1 < STEPS:  # what is freed last of all changes no peak
             allocator.free_all(main)
             allocator.free_all(gradients)
-    return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 
 
-def _count_blocks(events: Events, tensors: JobTensors, values: Size) -> list[int]:
+def _drop_workspaces(events: Events, blocks: list[int]) -> None:
+    """Size workspaces at nothing: an earlier pass has made them."""
+    for buffer, indices in events.buffers:
+        for index in indices if buffer.stays else ():
+            blocks[index] = 0
+
+
+def count_workspace_bytes(
+    passes: Sequence[Events], values: Size, kernels: KernelBuffers | None
+) -> int:
+    """Return the bytes of the workspaces that a job's passes make."""
+    if kernels is None:
+        return 0
+    return sum(
+        kernels.count_bytes(buffer, values) * len(indices)
+        for buffer, indices in passes[0].buffers
+        if buffer.stays
+    )
+
+
+def _count_blocks(
+    events: Events, tensors: JobTensors, values: Size, kernels: KernelBuffers | None
+) -> list[int]:
     """Return the size of every storage in blocks."""
     priced = [-(-sizes.evaluate(size, values) // BLOCK_BYTES) for size in events.sizes]
     blocks = [priced[kind] for kind in events.kinds]
@@ -102,14 +171,22 @@ def _count_blocks(events: Events, tensors: JobTensors, values: Size) -> list[int
         blocks[index] = -(
             -elements * tensors.gradient_bytes // (tensors.gradient_shards * BLOCK_BYTES)
         )
+    if kernels is not None:
+        for buffer, indices in events.buffers:
+            size = -(-kernels.count_bytes(buffer, values) // BLOCK_BYTES)
+            for index in indices:
+                blocks[index] = size
     return blocks
 
 
 def _replay_pass(
-    allocator: CachingAllocator, events: Events, blocks: list[int], check: CancelCheck
+    allocator: Requests, events: Events, blocks: list[int], check: CancelCheck
 ) -> list[Block]:
     """Replay one pass; return its gradients and free the rest."""
     live = allocator.run(events.order, blocks, check)
+    for buffer, indices in events.buffers:
+        for index in indices if buffer.stays else ():
+            live.pop(index, None)
     gradients = [live.pop(index) for index in tuple(live) if index in events.gradients]
     allocator.free_all(live.values())
     return gradients

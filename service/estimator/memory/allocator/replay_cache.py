@@ -5,10 +5,22 @@ Its owner keeps it, so that the same question is replayed once.
 
 from copy import copy
 from dataclasses import replace
+from functools import cache
 
 from service.estimator.memory.allocator.caching_allocator import CancelCheck
+from service.estimator.memory.allocator.kernel_buffers import (
+    KernelBuffers,
+    find_kernel_buffers,
+    select_kernels,
+)
 from service.estimator.memory.allocator.packed_weights import place_packed_weights
-from service.estimator.memory.allocator.replay import JobTensors, ReplayResult, replay
+from service.estimator.memory.allocator.pressure import DeviceFullError
+from service.estimator.memory.allocator.replay import (
+    JobTensors,
+    ReplayResult,
+    count_workspace_bytes,
+    replay,
+)
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import (
@@ -20,6 +32,7 @@ from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.stored_recordings import RecordingStore, load_training_log
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
+from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.workload import Allocator, TrainWorkload
@@ -41,7 +54,13 @@ def make_minimal_replay(kind: Allocator, timeline: Timeline) -> ReplayResult:
     Its segments have no hole, and its blocks are as large as the tensors in them.
     """
     peak = _find_peak(timeline)
-    return ReplayResult(kind=kind, reserved_bytes=peak, allocated_bytes=peak, peak_bytes=peak)
+    return ReplayResult(
+        kind=kind,
+        reserved_bytes=peak,
+        allocated_bytes=peak,
+        peak_bytes=peak,
+        run_within=lambda room_bytes: peak if peak <= room_bytes else None,
+    )
 
 
 class ReplayCache:
@@ -58,6 +77,10 @@ class ReplayCache:
         # In a tuple each, because None is a result too.
         self._replays: Memo[tuple[ReplayResult | None]] = Memo(MAX_REPLAYS)
         self._check: CancelCheck = lambda: None
+        self.builds_on_gpu = False
+        """Whether models are built with random weights on the GPU itself: one that ties its head
+        makes it first, and then drops it.
+        """
 
     def with_cancellation(self, check: CancelCheck) -> "ReplayCache":
         """Return the same cache with replays that can be cancelled.
@@ -70,25 +93,37 @@ class ReplayCache:
         return shared
 
     def replay_training(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        layout: Layout,
+        timeline: Timeline,
+        device: Device | None = None,
     ) -> ReplayResult | None:
-        """Return the allocator's replay of a training job.
+        """Return the allocator's replay of a training job on a GPU.
 
         None where the order of its allocations is not known.
         """
-        key = (model.spec, model.quantization, workload, layout)
+        kernels = None if device is None else find_kernel_buffers(device)
+        key = (model.spec, model.quantization, workload, layout, kernels)
         return self._replays.get_or_make(
-            key, lambda: (self._replay(model, workload, layout, timeline),)
+            key, lambda: (self._replay(model, workload, layout, timeline, kernels),)
         )[0]
 
     def _replay(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+        self,
+        model: Architecture,
+        workload: TrainWorkload,
+        layout: Layout,
+        timeline: Timeline,
+        kernels: KernelBuffers | None,
     ) -> ReplayResult | None:
         peak = _find_peak(timeline)
         if peak > MAX_BYTES:
             return None
         setup = timeline.static_memory.setup
-        config = build_setup_pass(setup, resolve_batch_shape(model, workload))
+        shape = resolve_batch_shape(model, workload)
+        config = select_kernels(build_setup_pass(setup, shape), kernels)
         first = replace(config, accumulating=False)
         passes = (
             [first, config]
@@ -98,14 +133,27 @@ class ReplayCache:
         tensors = self._list_tensors(model, workload, layout, timeline)
         values = sizes.evaluate_monomials(*workload.rows)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
-        reserved, allocated = replay(kind, tensors, logs, values, self._check)
+        reserved, allocated = replay(kind, tensors, logs, values, self._check, kernels)
+
+        @cache
+        def run_within(room_bytes: int) -> int | None:
+            again = [self._log(model, pass_config) for pass_config in passes]
+            try:
+                return replay(kind, tensors, again, values, self._check, kernels, room_bytes)[0]
+            except DeviceFullError:
+                return None
+
+        workspaces = count_workspace_bytes(logs, values, kernels)
+        allocated -= workspaces
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
             return None
         return ReplayResult(
             kind=kind,
-            reserved_bytes=max(reserved, peak),
+            reserved_bytes=max(reserved, peak + workspaces),
             allocated_bytes=allocated,
             peak_bytes=peak,
+            workspace_bytes=workspaces,
+            run_within=run_within,
         )
 
     def _list_tensors(
@@ -117,16 +165,23 @@ class ReplayCache:
         """
         static = timeline.static_memory
         return self._tensors.get_or_make(
-            static,
-            lambda: place_packed_weights(
-                list_training_tensors(
-                    model, workload, layout, static.trained, static.states, static.buckets
-                ),
-                model,
-                static.setup.base_weights,
-                static.states.weights,
-            ),
+            static, lambda: self._make_tensors(model, workload, layout, timeline)
         )
+
+    def _make_tensors(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline
+    ) -> JobTensors:
+        static = timeline.static_memory
+        tensors = place_packed_weights(
+            list_training_tensors(
+                model, workload, layout, static.trained, static.states, static.buckets
+            ),
+            model,
+            static.setup.base_weights,
+            static.states.weights,
+        )
+        ties = self.builds_on_gpu and model.tied
+        return replace(tensors, dropped=tensors.loaded[:1]) if ties else tensors
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)

@@ -115,19 +115,19 @@ def _make_overhead(allocated_bytes: int, ratios: tuple[int, int, int], source: s
 
 
 def get_replayed_slack(replayed: ReplayResult) -> Overhead:
-    """Return reserved minus allocated of a replay.
+    """Return reserved minus allocated of a replay, and minus its workspaces.
 
     Its distance from a reading is known by kind of answer.
     """
-    reserved, allocated_bytes = replayed.reserved_bytes, replayed.peak_bytes
-    slack = reserved - allocated_bytes
+    reserved, workspaces = replayed.reserved_bytes, replayed.workspace_bytes
+    slack = reserved - replayed.peak_bytes - workspaces
     return Overhead(
         point=slack,
         low=slack,
         high=slack,
         formula=(
             f"{reserved:,} B in segments of the {replayed.kind.value.replace('_', ' ')} allocator "
-            f"- {allocated_bytes:,} B"
+            f"- {replayed.peak_bytes:,} B" + (f" - {workspaces:,} B" if workspaces else "")
         ),
         source=_REPLAY,
     )

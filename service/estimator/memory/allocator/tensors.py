@@ -131,7 +131,8 @@ def _iter_states(
                 yield from optimizer.states(tensor, width).device
         return
     count = STEP_COUNT_BYTES if optimizer.step_counts_on_device else 0
-    for size in split_bytes(total, _list_numels(tensors)):
+    numels = _list_numels(tensors)
+    for size in split_bytes(max(total - count * len(numels), 0), numels):
         yield count
         yield from [size // optimizer.num_states] * optimizer.num_states
 

@@ -5,7 +5,6 @@ It states the three quantities (allocated, reserved and device bytes), each with
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.allocator.pressure import limit_slack
 from service.estimator.memory.allocator.slack import (
     add_stream_pools,
     estimate_ratio_slack,
@@ -21,13 +20,19 @@ from service.estimator.memory.answer.corrections import (
     correct_slack,
     increase_context,
 )
+from service.estimator.memory.answer.full_gpu import (
+    limit_device_interval,
+    limit_slack,
+    select_replay,
+)
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
+from service.estimator.memory.answer.workspaces import get_workspaces
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.overheads.overheads import (
     Overhead,
-    add_overheads,
     estimate_communicators,
     get_context_overhead,
+    stack_overheads,
 )
 from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections
 from service.estimator.values.device import Device
@@ -49,6 +54,7 @@ class _Quantities:
     """
 
     slack: Overhead
+    workspaces: Overhead
     links: Overhead
     context: Overhead
     raised: bool
@@ -74,16 +80,18 @@ def assemble(
     quantities = _compute_quantities(partial_estimate, corrections, device, level)
     evidence = _select_evidence(corrections, raised=quantities.raised)
     allocated, reserved = partial_estimate.peak.allocated_bytes, quantities.reserved_bytes
-    context, links = quantities.context, quantities.links
+    outside = quantities.context, quantities.links
     return Estimate(
         num_gpus=partial_estimate.num_gpus,
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        device_bytes=reserved + context.point + links.point,
+        device_bytes=reserved + sum(overhead.point for overhead in outside),
         steady_bytes=partial_estimate.steady_bytes,
         allocated_interval=quantities.allocated_interval,
         reserved_interval=quantities.reserved_interval,
-        device_interval=add_overheads(quantities.reserved_interval, (context, links)),
+        device_interval=limit_device_interval(
+            quantities.reserved_interval, outside, partial_estimate, corrections, device
+        ),
         interval_level=level,
         interval_kind=partial_estimate.kind,
         peak_instant=partial_estimate.peak.name,
@@ -126,21 +134,32 @@ def _compute_quantities(
     """Return the reserved bytes, and what is on the device beside them."""
     allocated = partial_estimate.peak.allocated_bytes
     context, links = (
-        get_context_overhead(device.name if device is not None else ""),
+        get_context_overhead(device.name if device is not None else "", partial_estimate.kind),
         estimate_communicators(partial_estimate.linked_gpus),
     )
     context = correct_context(context, links, corrections, level)
-    unlimited_slack = correct_slack(_compute_slack(partial_estimate, level), allocated, corrections)
-    free_bytes = None if device is None else device.usable_bytes - context.point - links.point
-    slack = (
-        unlimited_slack
-        if free_bytes is None
-        else limit_slack(unlimited_slack, allocated, free_bytes, partial_estimate.allocator)
+    workspaces = get_workspaces(device, partial_estimate.kind, partial_estimate.replayed)
+    unlimited_slack = correct_slack(
+        _compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
     )
+    slack = unlimited_slack
+    if device is not None:
+        slack = limit_slack(
+            unlimited_slack,
+            allocated,
+            device.usable_bytes - context.point - links.point - workspaces.point,
+            partial_estimate.allocator,
+            select_replay(partial_estimate, corrections),
+        )
     allocated_interval = compute_allocated_interval(partial_estimate, corrections, level)
-    reserved = allocated + slack.point
+    reserved = allocated + workspaces.point + slack.point
     reserved_interval = compute_reserved_interval(
-        partial_estimate, allocated_interval, unlimited_slack, slack, corrections, level
+        partial_estimate,
+        allocated_interval,
+        stack_overheads(workspaces, unlimited_slack),
+        stack_overheads(workspaces, slack),
+        corrections,
+        level,
     )
     analytic_context = context
     if corrections is not None and corrections.device_at_least_bytes and device is not None:
@@ -149,6 +168,7 @@ def _compute_quantities(
         context = increase_context(context, reserved + context.point + links.point, seen_bytes)
     return _Quantities(
         slack=slack,
+        workspaces=workspaces,
         links=links,
         context=context,
         raised=context is not analytic_context,
@@ -244,6 +264,7 @@ def _build_components(
     if detail is Detail.NUMBERS:
         return ()
     overheads = (
+        _build_component("library_workspaces", quantities.workspaces),
         _build_component("allocator_slack", quantities.slack),
         _build_component("communication_buffers", quantities.links),
         _build_component("device_context", quantities.context),

@@ -96,10 +96,17 @@ def get_gpu_properties(device: Device) -> GpuProperties:
 
 
 @lru_cache(256)
-def _find_properties(gpu_name: str, usable_bytes: int) -> GpuProperties:
+def find_gpu_properties(gpu_name: str) -> GpuProperties | None:
+    """Return the properties of a GPU that the table has."""
     matches = [name for name in _PROPERTIES if gpu_name == name or gpu_name.startswith(f"{name}-")]
-    if matches:
-        return _PROPERTIES[max(matches, key=len)]
+    return _PROPERTIES[max(matches, key=len)] if matches else None
+
+
+@lru_cache(256)
+def _find_properties(gpu_name: str, usable_bytes: int) -> GpuProperties:
+    properties = find_gpu_properties(gpu_name)
+    if properties is not None:
+        return properties
     if usable_bytes >= _LARGE_BYTES:
         return _PROPERTIES["H100"]
     return _PROPERTIES["A100" if usable_bytes >= _MIDDLE_BYTES else "A10G"]

@@ -23,12 +23,12 @@ class Overhead:
 
 
 @lru_cache(maxsize=256)
-def get_context_overhead(gpu: str = "") -> Overhead:
+def get_context_overhead(gpu: str = "", kind: str = "") -> Overhead:
     """Return the CUDA context on a GPU of this name.
 
-    Its libraries and loaded kernels are included.
+    Its libraries and the kernels that a kind of answer loads are included.
     """
-    context = find_context(gpu)
+    context = find_context(gpu, kind)
     return Overhead(
         point=context.point,
         low=context.low,
@@ -53,6 +53,17 @@ def estimate_communicators(num_gpus: int) -> Overhead:
         high=GIB,
         formula=f"one communicator of {num_gpus} ranks",
         source="aiconfigurator's NCCL table: 342, 392, 392 MB for 2, 4, 8 GPUs; up to 1 GiB seen",
+    )
+
+
+def stack_overheads(below: Overhead, above: Overhead) -> Overhead:
+    """Return two overheads as one."""
+    return Overhead(
+        point=below.point + above.point,
+        low=below.low + above.low,
+        high=below.high + above.high,
+        formula=f"{below.formula} + {above.formula}",
+        source=f"{below.source}; {above.source}",
     )
 
 

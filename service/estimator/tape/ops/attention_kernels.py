@@ -11,6 +11,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.attention_masks import make_causal_bias, make_mask_bias
 from service.estimator.tape.ops.elementwise import (
     activate_saving_output,
     add_scalar,
@@ -77,7 +78,7 @@ def run_efficient_attention(
 
     Key and value have as many heads as the query; it keeps what flash keeps, and a bias.
     """
-    masks = _make_mask_bias(tape, query, heads)
+    masks = make_mask_bias(tape, query, heads)
     statistics_bytes = sizes.add(
         sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES)
     )
@@ -102,35 +103,6 @@ def run_efficient_attention(
     )
     tape.free(lse, *masks)
     return output
-
-
-def _make_mask_bias(tape: Tape, query: Value, heads: Heads) -> tuple[Value, ...]:
-    """Return the bias that SDPA makes of a boolean mask, if any."""
-    if heads.bias is None:
-        return ()
-    return (
-        Value(
-            tape.allocate(Category.ACTIVATIONS, count_bytes(heads.bias, query.dtype)),
-            heads.bias,
-            query.dtype,
-        ),
-    )
-
-
-def _make_causal_bias(tape: Tape, dtype: DType, heads: Heads) -> tuple[Value, ...]:
-    """Return the bias that the math kernel makes for causal queries.
-
-    It is for all sequences together.
-    """
-    if heads.causal_mask is None:
-        return ()
-    return (
-        Value(
-            tape.allocate(Category.ACTIVATIONS, count_bytes(heads.causal_mask, dtype)),
-            heads.causal_mask,
-            dtype,
-        ),
-    )
 
 
 def repeat_kv_heads(tape: Tape, x: Value, heads: Heads) -> Value:
@@ -262,22 +234,32 @@ def run_math_attention(tape: Tape, query: Value, key: Value, value: Value, heads
         else [tape.alias(p) for p in (query, key, value)]
     )
     scaled_query = multiply_scalar(tape, parts[0])
-    masks = _make_mask_bias(tape, query, heads) or _make_causal_bias(
-        tape, scaled_query.dtype, heads
-    )
+    masks = make_mask_bias(tape, query, heads) or make_causal_bias(tape, scaled_query.dtype, heads)
     keys, values = repeat_kv_heads(tape, parts[1], heads), repeat_kv_heads(tape, parts[2], heads)
     scaled_key = multiply_scalar(tape, keys)
     weights = _multiply_heads(tape, scaled_query, scaled_key, heads, heads.scores)
     tape.free(scaled_key)
-    if masks:
+    if masks and not tape.on_gpu:
         weights = chain(tape, weights, add_scalar)
-    probabilities = chain(tape, weights, softmax)
+    probabilities = chain(tape, weights, _softmax_of_scores)
     probabilities = chain(tape, probabilities, lambda t, x: dropout(t, x, heads.dropout))
     returned_weights = cast(tape, probabilities, query.dtype)
     mixed = _multiply_heads(tape, probabilities, values, heads, heads.output or query.numel)
     output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
     tape.free(returned_weights, scaled_query, probabilities, keys, values, *masks, *parts)
     return chain(tape, output, copy_contiguous)
+
+
+def _softmax_of_scores(tape: Tape, scores: Value) -> Value:
+    """Return the softmax of scores.
+
+    CUDA adds the mask in place, and looks for rows without any score in a boolean of their size
+    (``_safe_softmax``).
+    """
+    probabilities = softmax(tape, scores)
+    if tape.on_gpu:
+        tape.release(tape.allocate(Category.TEMPORARIES, scores.numel))
+    return probabilities
 
 
 def _multiply_heads(tape: Tape, left: Value, right: Value, heads: Heads, out: Size) -> Value:

@@ -43,7 +43,7 @@ def multiply(tape: Tape, left: Value, right: Value) -> Value:
         tape.release_unpacked()
         for side in (left, right):
             if side.requires_grad:
-                _send_gradient(tape, side, grads.pop(0), numel)
+                _send_gradient(tape, side, grads.pop(), numel)  # ``other`` was first
 
     return tape.emit(numel, dtype, inputs=(left, right), saves=saves, backward=backward)
 
@@ -53,6 +53,7 @@ def _send_gradient(tape: Tape, side: Value, grad: Storage, numel: Size) -> None:
         tape.send(side, grad)
         return
     reduced = tape.scratch(side.numel, side.dtype)
+    tape.use_reduction(side.numel, numel)
     tape.release(grad)
     tape.send(side, reduced)
 
@@ -73,7 +74,7 @@ def add(tape: Tape, left: Value, right: Value) -> Value:
             if not side.requires_grad:
                 continue
             if side.dtype is dtype and side.numel == left.numel:
-                tape.send(side, tape.hold(grad))
+                tape.pass_on(side, grad)
             else:
                 tape.send(side, tape.scratch(side.numel, side.dtype))
 
@@ -151,12 +152,12 @@ def silu(tape: Tape, x: Value) -> Value:
     """Return silu with ATen's composite backward.
 
     The composite is what runs where no fused kernel is registered. The traces that this model is
-    held against ran it. CUDA's fused kernel holds none of the inner products, so that this is an
-    upper bound there.
+    held against ran it. CUDA's fused kernel holds none of the inner products.
     """
+    num_inner = 0 if tape.on_gpu else SILU_INNER_PRODUCTS
 
     def backward(_: Storage) -> None:
-        inner = [tape.scratch(x.numel, x.dtype) for _ in range(SILU_INNER_PRODUCTS)]
+        inner = [tape.scratch(x.numel, x.dtype) for _ in range(num_inner)]
         grad = tape.scratch(x.numel, x.dtype)
         tape.release(*inner)
         tape.send(x, grad)
@@ -181,9 +182,19 @@ def activate_saving_output(tape: Tape, x: Value) -> Value:
 def softmax(tape: Tape, x: Value) -> Value:
     """Return the softmax over the last dimension.
 
-    It is in fp32 under autocast; its output is kept.
+    It is in fp32 under autocast; its output is kept. CUDA multiplies it with the gradient first.
     """
-    return chain(tape, autocast_to_fp32(tape, x), activate_saving_output)
+    source = autocast_to_fp32(tape, x)
+    numel, dtype = source.numel, source.dtype
+
+    def backward(_: Storage) -> None:
+        grad, *products = [tape.scratch(numel, dtype) for _ in range(1 + tape.on_gpu)]
+        tape.release(*products)
+        tape.send(source, grad)
+
+    y = tape.emit(numel, dtype, inputs=(source,), saves_output=True, backward=backward)
+    tape.free(source)
+    return y
 
 
 def dropout(tape: Tape, x: Value, probability: float) -> Value:

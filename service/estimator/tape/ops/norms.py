@@ -4,7 +4,6 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value, as_value, count_bytes
 from service.estimator.tape.ops.elementwise import (
-    activate_saving_output,
     add_scalar,
     cast,
     chain,
@@ -26,13 +25,28 @@ def rms_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     squared = power(tape, upcast)
     variance = reduce_mean(tape, squared, rows)
     tape.free(squared)
-    inverse = chain(tape, add_scalar(tape, variance), activate_saving_output)
+    inverse = chain(tape, add_scalar(tape, variance), _take_inverse_root)
     normalised = multiply(tape, upcast, inverse)
     tape.free(inverse, upcast)
     downcast = cast(tape, normalised, x.dtype)
     y = multiply(tape, as_value(weight), downcast)
     tape.free(downcast, normalised, variance)
     return y
+
+
+def _take_inverse_root(tape: Tape, x: Value) -> Value:
+    """Return ``rsqrt(x)``.
+
+    Its gradient is ``-0.5 * grad * result ** 3``, and CUDA has both factors as tensors.
+    """
+
+    def backward(_: Storage) -> None:
+        factors = [tape.scratch(x.numel, x.dtype) for _ in range(2 * tape.on_gpu)]
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(*factors)
+        tape.send(x, grad)
+
+    return tape.emit(x.numel, x.dtype, inputs=(x,), saves_output=True, backward=backward)
 
 
 def rms_norm_all_fp32(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
@@ -67,7 +81,7 @@ def _normalise_rms(tape: Tape, x: Value, rows: Size) -> tuple[Value, Value]:
     """
     upcast = cast(tape, x, DType.FP32)
     variance = chain(tape, power(tape, upcast), lambda t, value: reduce_mean(t, value, rows))
-    inverse = chain(tape, add_scalar(tape, variance), activate_saving_output)
+    inverse = chain(tape, add_scalar(tape, variance), _take_inverse_root)
     normalised = multiply(tape, upcast, inverse)
     tape.free(inverse, upcast)
     return normalised, variance
@@ -84,7 +98,7 @@ def centred_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     variance = chain(tape, squared, lambda t, value: reduce_mean(t, value, rows))
     centred, inverse = (
         subtract_broadcast(tape, upcast, mean),
-        chain(tape, add_scalar(tape, variance), activate_saving_output),
+        chain(tape, add_scalar(tape, variance), _take_inverse_root),
     )
     normalised = multiply(tape, centred, inverse)
     tape.free(centred, inverse, upcast)
@@ -187,7 +201,7 @@ def rms_norm_without_weight(tape: Tape, x: Value, rows: Size) -> Value:
     """
     upcast = cast(tape, x, DType.FP32)
     variance = chain(tape, power(tape, upcast), lambda t, squared: reduce_mean(t, squared, rows))
-    inverse = chain(tape, chain(tape, variance, add_scalar), activate_saving_output)
+    inverse = chain(tape, chain(tape, variance, add_scalar), _take_inverse_root)
     y = chain(tape, multiply(tape, upcast, inverse), lambda t, value: cast(t, value, x.dtype))
     tape.free(upcast, inverse)
     return y

@@ -63,17 +63,29 @@ def linear(
 
     It keeps ``x`` for a trained weight, and the weight for a differentiable ``x``.
     """
-    cast_x, cast_w = autocast_input(tape, x), autocast_weight(tape, weight)
+    # Autocast casts the last argument first, as compilers evaluate the arguments of a call.
     cast_b = autocast_weight(tape, bias) if bias is not None else None
+    cast_w = autocast_weight(tape, weight)
+    cast_x = autocast_input(tape, x)
     dtype = cast_x.dtype
     inputs = (cast_x, cast_w) if cast_b is None else (cast_x, cast_w, cast_b)
     saves = [cast_x] * cast_w.requires_grad + [cast_w] * cast_x.requires_grad
+    if cast_b is None:
+        saves.reverse()
 
     def backward(_: Storage) -> None:
-        grad_x = tape.scratch(cast_x.numel, dtype) if cast_x.requires_grad else None
-        grad_w = tape.scratch(cast_w.numel, cast_w.dtype) if cast_w.requires_grad else None
+        grad_x = grad_w = None
+        # A product's gradients are made, and what it saved is freed, by the names of its arguments:
+        # ``mat1`` and ``mat2`` of one with a bias (addmm), ``mat2`` and ``self`` of one without.
+        if cast_b is not None and cast_x.requires_grad:
+            grad_x = _scratch_product(tape, cast_x.numel, dtype)
+        if cast_w.requires_grad:
+            grad_w = _scratch_product(tape, cast_w.numel, cast_w.dtype)
+        if cast_b is None and cast_x.requires_grad:
+            grad_x = _scratch_product(tape, cast_x.numel, dtype)
         if cast_b is not None and cast_b.requires_grad:
             tape.send(cast_b, tape.scratch(cast_b.numel, cast_b.dtype), is_view=True)
+            tape.use_reduction(cast_b.numel, out)
         if grad_w is not None:
             tape.send(cast_w, grad_w, is_view=True)
         if grad_x is not None:
@@ -88,8 +100,16 @@ def linear(
         work=Work.PRODUCT,
         backward=backward,
     )
+    tape.use_workspace(has_bias=cast_b is not None)
     tape.free(*inputs)
     return y
+
+
+def _scratch_product(tape: Tape, numel: Size, dtype: DType) -> Storage:
+    """Return a product that is a gradient."""
+    grad = tape.scratch(numel, dtype)
+    tape.use_workspace()
+    return grad
 
 
 def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
@@ -97,18 +117,18 @@ def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
 
     Each side is kept for the other's gradient.
     """
-    saves = [left] * right.requires_grad + [right] * left.requires_grad
+    saves = [right] * left.requires_grad + [left] * right.requires_grad
 
     def backward(_: Storage) -> None:
         grads = [
-            (side, tape.scratch(side.numel, side.dtype))
-            for side in (left, right)
+            (side, _scratch_product(tape, side.numel, side.dtype))
+            for side in (right, left)  # as bmm's ``mat2`` and ``self``
             if side.requires_grad
         ]
         for side, grad in grads:
             tape.send(side, grad, is_view=True)
 
-    return tape.emit(
+    y = tape.emit(
         out,
         left.dtype,
         inputs=(left, right),
@@ -116,6 +136,8 @@ def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
         work=Work.PRODUCT,
         backward=backward,
     )
+    tape.use_workspace()
+    return y
 
 
 def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value:
@@ -127,6 +149,8 @@ def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value
 
     def backward(_: Storage) -> None:
         tape.send(table, tape.scratch(table.numel, weight.dtype))
+        width = sum(out) // max(sum(indices.numel), 1)
+        tape.use_embedding_sums(width, indices.numel, weight.numel // max(width, 1))
 
     return tape.emit(out, weight.dtype, inputs=(table,), saves=(indices,), backward=backward)
 
@@ -145,6 +169,32 @@ def copy_contiguous(tape: Tape, x: Value, *, numel: Size | None = None) -> Value
             tape.send(x, tape.scratch(x.numel, x.dtype))
 
     return tape.emit(out, x.dtype, inputs=(x,), backward=backward)
+
+
+def view(tape: Tape, x: Value) -> Value:
+    """Return a view of ``x`` in another shape, and drop ``x``.
+
+    So is its gradient.
+    """
+    viewed = Value(x.storage, x.numel, x.dtype)
+    if not (tape.builds_graph and x.requires_grad):
+        return x
+    node = Node([], lambda grad: tape.send(x, tape.hold(grad), is_view=True))
+    viewed.node, viewed.requires_grad = tape.append(node), True
+    return viewed
+
+
+def view_heads(tape: Tape, x: Value) -> Value:
+    """Return a view of ``x`` head by head, and drop ``x``.
+
+    Its gradient lies head after head, and is copied to lie token after token.
+    """
+    view = Value(x.storage, x.numel, x.dtype)
+    if not (tape.builds_graph and x.requires_grad):
+        return x
+    view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
+    view.requires_grad = True
+    return view
 
 
 def allocate_integers(tape: Tape, count: Size, *, bytes_each: int = 8) -> Value:

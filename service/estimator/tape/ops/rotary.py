@@ -3,11 +3,12 @@
 Slices are rotated or pass, and each model joins them again in its own way.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import cast, rotate
 from service.estimator.tape.ops.views import concatenate, narrow
@@ -58,6 +59,43 @@ class Rotation:
         """Return the share of ``numel`` elements that is not rotated."""
         a, b, c, d, e, f = (part - part * self.rotary_dim // self.head_dim for part in numel)
         return (a, b, c, d, e, f)
+
+
+def make_rotary_tables(
+    tape: Tape, tables: Sequence[int], shape: Callable[[int], Size], dtype: DType
+) -> list[Storage]:
+    """Return tables of so many elements for each position, in ``dtype``.
+
+    On a GPU the angles of a cosine and its sine, both in fp32, are there while they are made
+    (``LlamaRotaryEmbedding.forward``).
+    """
+    storages: list[Storage] = []
+    for pair in zip(tables[::2], tables[1::2], strict=False) if tape.on_gpu else ():
+        storages += _make_table_pair(tape, pair, shape, dtype)
+    return storages + [
+        tape.allocate(Category.ACTIVATIONS, shape(elements * dtype.bytes_per_element))
+        for elements in tables[len(storages) :]
+    ]
+
+
+def _make_table_pair(
+    tape: Tape, pair: tuple[int, int], shape: Callable[[int], Size], dtype: DType
+) -> list[Storage]:
+    def allocate(elements: int, dtype: DType = DType.FP32) -> Storage:
+        return tape.allocate(Category.ACTIVATIONS, shape(elements * dtype.bytes_per_element))
+
+    angles = [allocate(pair[0] // 2), allocate(pair[0])]
+    scaled = []
+    for elements in pair:
+        plain = allocate(elements)
+        scaled.append(allocate(elements))
+        tape.release(plain)
+    tables = scaled
+    if dtype is not DType.FP32:
+        tables = [allocate(elements, dtype) for elements in pair]
+        angles += scaled
+    tape.release(*angles)
+    return tables
 
 
 Rotated = tuple[Value, Value, list[Value]]

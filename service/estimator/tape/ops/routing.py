@@ -25,12 +25,14 @@ def top_k(tape: Tape, x: Value, out: Size) -> tuple[Value, Value]:
 def gather(tape: Tape, x: Value, indices: Value, out: Size) -> Value:
     """Return elements of ``x`` at ``indices``.
 
-    The indices are kept, and backward writes a copy of zeros of the size of ``x``.
+    The indices are kept, and backward writes a copy of zeros of the size of ``x``: on a GPU the
+    zeros themselves (``index_backward``).
     """
 
     def backward(_: Storage) -> None:
-        zeros, grad = tape.scratch(x.numel, x.dtype), tape.scratch(x.numel, x.dtype)
-        tape.release(zeros)
+        zeros = [tape.scratch(x.numel, x.dtype) for _ in range(not tape.on_gpu)]
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(*zeros)
         tape.send(x, grad)
 
     return tape.emit(out, x.dtype, inputs=(x,), saves=(indices,), backward=backward)

@@ -3,6 +3,8 @@
 Gradients of slices have their cost here, and rotary positions on a part of a head.
 """
 
+from collections.abc import Sequence
+
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
@@ -73,6 +75,29 @@ def rotate_part(tape: Tape, x: Value, rotary: Size, table: DType) -> Value:
     y = concatenate(tape, (turned, passing))
     tape.free(turning, passing, turned)
     return y
+
+
+def rotate_parts(
+    tape: Tape, sides: tuple[Value, Value], rotary: Sequence[Size], table: DType
+) -> tuple[Value, Value]:
+    """Return query and key with their first ``rotary`` elements rotated.
+
+    Both are rotated before either is joined with what passes (GPT-NeoX).
+    """
+    query, key = sides
+    if rotary[0] == query.numel:
+        return rotate(tape, query, table), rotate(tape, key, table)
+    parts = [
+        (narrow(tape, x, size), narrow(tape, x, sizes.subtract(x.numel, size)))
+        for x, size in zip(sides, rotary, strict=True)
+    ]
+    turned = [rotate(tape, turning, table) for turning, _ in parts]
+    joined = []
+    for rotated, (_, passing) in zip(turned, parts, strict=True):
+        joined.append(concatenate(tape, (rotated, passing)))
+        tape.free(rotated)
+    tape.free(*(view for pair in parts for view in pair))
+    return joined[0], joined[1]
 
 
 def copy_indexed(tape: Tape, x: Value, numel: Size) -> Value:

@@ -18,6 +18,7 @@ export const COMPONENT_COLOURS = {
   temporaries: "#aa4499",
   cuda_graphs: "#44aa99",
   allocator_slack: "#a7adb5",
+  library_workspaces: "#8a7f9c",
   device_context: "#6d7681",
 };
 export const SERIES_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#882255"];

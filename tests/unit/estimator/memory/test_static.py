@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.quantization.weights import NF4
+from service.estimator.values.corrections import Corrections, InstantCorrection
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss
@@ -129,4 +131,28 @@ def test_what_differs_beside_the_shape_has_static_memory_of_its_own(detail: Deta
 
     for model, workload, layout in questions:
         ask = partial(estimate, model, workload, layout=layout, device=a_device(), detail=detail)
+        assert ask(plans=plans) == ask()
+
+
+@pytest.mark.parametrize("detail", [Detail.FULL, Detail.REPLAYED])
+def test_gpu_level_and_corrections_change_an_answer_on_one_cache(detail: Detail) -> None:
+    """What a step holds is worked out once, and what differs beside it is each question's own."""
+    plans = PlanCache()
+    learnt = Corrections(
+        calibration="c", instants={"backward": InstantCorrection(fixed_bytes=2**20)}
+    )
+    devices = (a_device(), resolve_gpu("T4").to_device())
+    questions = product(devices, (0.95, 0.5), (None, learnt, None))
+
+    for device, level, corrections in questions:
+        ask = partial(
+            estimate,
+            a_model(),
+            a_training(),
+            layout=Layout(),
+            device=device,
+            level=level,
+            corrections=corrections,
+            detail=detail,
+        )
         assert ask(plans=plans) == ask()

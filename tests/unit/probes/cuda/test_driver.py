@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend
 from torch.nn.functional import scaled_dot_product_attention
 
 from service.estimator.values.workload import Allocator, Attention
@@ -112,6 +113,25 @@ def test_peaks_are_joined() -> None:
     both = early | late
 
     assert (both.requested, both.requested_peak, both.reserved_peak) == (0, 2, 2**22)
+
+
+def test_torch_is_asked_about_what_autocast_casts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention gets its inputs in autocast's dtype, whatever they were before."""
+    dtypes: list[torch.dtype] = []
+
+    def choose(query: torch.Tensor, *_: object, **__: object) -> int:
+        dtypes.append(query.dtype)
+        return int(SDPBackend.FLASH_ATTENTION.value)
+
+    monkeypatch.setattr(torch, "_fused_sdp_choice", choose)
+    query = torch.zeros(1, 2, 4, 8)
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        make_device_context(Attention.SDPA, [])(Kernel.FLASH),
+    ):
+        scaled_dot_product_attention(query, query, query)
+
+    assert dtypes == [torch.bfloat16]
 
 
 def test_torch_is_asked_once_which_kernel_it_takes() -> None:

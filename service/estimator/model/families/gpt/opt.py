@@ -26,7 +26,7 @@ from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import add, chain, dropout
-from service.estimator.tape.ops.products import allocate_integers, embedding
+from service.estimator.tape.ops.products import allocate_integers, embedding, view
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
@@ -137,6 +137,7 @@ class OptBlock:
             normed = ctx.norm(self.attention_norm, x, scope) if self.norm_first else tape.alias(x)
             mixed = chain(tape, normed, lambda _, value: self.attention.record(ctx, value, scope))
             middle = self._add_residual(ctx, x, mixed, self.attention_norm, scope)
+            middle = view(tape, middle)  # of rows, until the end
             normed = (
                 ctx.norm(self.feed_forward_norm, middle, scope)
                 if self.norm_first
@@ -148,7 +149,7 @@ class OptBlock:
             fed = chain(tape, fed, lambda t, value: dropout(t, value, self.dropout))
             y = self._add_residual(ctx, middle, fed, self.feed_forward_norm, scope)
             tape.free(middle, x)
-        return y
+        return view(tape, y)
 
     def _add_residual(
         self, ctx: Recording, residual: Value, x: Value, norm: Norm, scope: str

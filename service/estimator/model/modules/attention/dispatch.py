@@ -3,12 +3,12 @@
 from dataclasses import dataclass, replace
 
 from service.estimator.model.recording import Recording
-from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops import attention_kernels as kernels
 from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.cudnn_attention import run_cudnn_attention
 from service.estimator.tape.ops.elementwise import chain
-from service.estimator.tape.ops.products import autocast_input
+from service.estimator.tape.ops.products import autocast_input, view_heads
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention as Kernel
@@ -51,10 +51,9 @@ def attend(
         )
         ctx.discard_weights(weights)
         return mixed
-    q = autocast_input(tape, query)
     kernel = choose_kernel(
         ctx.settings.attention,
-        q.dtype,
+        tape.autocast or query.dtype,
         grouped=heads.grouped,
         masked=masked or config.values is not None,
     )
@@ -62,8 +61,18 @@ def attend(
     # (transformers' pack_gqa).
     ungrouped = kernel is Kernel.EFFICIENT or (kernel is Kernel.MATH and masked)
     repeats = ungrouped and not ctx.shape.decoding
-    k, v = (_prepare_input(tape, part, heads if repeats else None) for part in (key, value))
-    if kernel is Kernel.MATH:
+    k, v = (
+        kernels.repeat_kv(tape, part, heads) if repeats else tape.alias(part)
+        for part in (key, value)
+    )
+    # Autocast casts the last argument first.
+    v, k = (chain(tape, part, autocast_input) for part in (v, k))
+    q = autocast_input(tape, query)
+    cudnn = ctx.settings.cudnn and ctx.settings.attention is Kernel.SDPA
+    if kernel is not Kernel.MATH and cudnn and q.dtype is not DType.FP32:
+        seen = replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads
+        mixed = run_cudnn_attention(tape, q, k, v, seen)
+    elif kernel is Kernel.MATH:
         mixed = kernels.run_math_attention(
             tape, q, k, v, replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads
         )
@@ -75,13 +84,25 @@ def attend(
     return mixed
 
 
-def _prepare_input(tape: Tape, part: Value, repeats: Heads | None) -> Value:
-    """Return key or value as the kernel reads it.
+def view_projection(
+    ctx: Recording, x: Value, config: AttentionConfig, *, heads: int, rotated: bool = False
+) -> Value:
+    """Return a projection as attention reads it, head by head.
 
-    Where ``repeats`` is set, it first gets as many heads as the query; then it is cast.
+    The gradient of what is rotated, repeated, or multiplied as matrices lies head after head; fused
+    kernels return it as it lay.
     """
-    expanded = tape.alias(part) if repeats is None else kernels.repeat_kv(tape, part, repeats)
-    return chain(tape, expanded, autocast_input)
+    kernel, grouped = ctx.settings.attention, config.num_heads != config.num_kv_heads
+    if kernel is not Kernel.EAGER:
+        kernel = choose_kernel(
+            kernel,
+            ctx.tape.autocast or x.dtype,
+            grouped=grouped,
+            masked=ctx.has_mask(config.sliding_window) or config.values is not None,
+        )
+    repeats = grouped and kernel is Kernel.EFFICIENT
+    copies = rotated or repeats or kernel in {Kernel.EAGER, Kernel.MATH}
+    return view_heads(ctx.tape, x) if copies and heads > 1 else x
 
 
 def attend_masked(

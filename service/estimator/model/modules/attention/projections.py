@@ -6,14 +6,18 @@ Projections are separate or fused into one.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
+from service.estimator.model.modules.attention.dispatch import (
+    AttentionConfig,
+    attend,
+    view_projection,
+)
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, dropout, multiply_scalar
 from service.estimator.tape.ops.liger import rotate_in_place
-from service.estimator.tape.ops.products import split
-from service.estimator.tape.ops.views import rotate_part
+from service.estimator.tape.ops.products import split, view_heads
+from service.estimator.tape.ops.views import rotate_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +97,8 @@ class Attention:
             turned = rotate_in_place(tape, query), rotate_in_place(tape, key)
             tape.free(query, key)
             return turned
-        rotated = (
-            rotate_part(tape, query, ctx.shape.tokens(self.num_heads * dim), ctx.table_dtype),
-            rotate_part(tape, key, ctx.shape.tokens(self.num_kv_heads * dim), ctx.table_dtype),
-        )
+        sizes = [ctx.shape.tokens(heads * dim) for heads in (self.num_heads, self.num_kv_heads)]
+        rotated = rotate_parts(tape, (query, key), sizes, ctx.table_dtype)
         tape.free(query, key)
         return rotated
 
@@ -104,22 +106,41 @@ class Attention:
         if len(self.projections) == 1:
             key_size = ctx.shape.tokens(self.num_kv_heads * self.head_dim)
             sizes = (ctx.shape.tokens(self.num_heads * self.head_dim), key_size, key_size)
-            query, key, value = split(ctx.tape, ctx.linear(self.projections[0], x, scope), sizes)
+            fused = ctx.linear(self.projections[0], x, scope)
+            fused = view_heads(ctx.tape, fused) if self.rotary else fused
+            query, key, value = split(ctx.tape, fused, sizes)
             return query, key, value
-        query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
+        to_query, to_key, to_value = self.projections
+        config = self.attention_config
+        query = ctx.linear(to_query, x, scope)
         if self.scaled_query:
             query = chain(ctx.tape, query, multiply_scalar)
-        if self.query_norm is not None and self.key_norm is not None:
-            query = _normalise(ctx, self.query_norm, query, scope, self.num_heads * self.head_dim)
-            key = _normalise(ctx, self.key_norm, key, scope, self.num_kv_heads * self.head_dim)
-        return query, key, value
+        query = self._view(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
+        key = ctx.linear(to_key, x, scope)
+        key = self._view(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        value = ctx.linear(to_value, x, scope)
+        if self._is_row(self.query_norm, self.num_heads):
+            query, key = (
+                view_projection(ctx, side, config, heads=heads, rotated=self.rotary)
+                for side, heads in ((query, self.num_heads), (key, self.num_kv_heads))
+            )
+        return query, key, view_projection(ctx, value, config, heads=self.num_kv_heads)
 
+    def _view(
+        self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int
+    ) -> Value:
+        """Return a projection head by head, normalised.
 
-def _normalise(ctx: Recording, norm: Norm, x: Value, scope: str, width: int) -> Value:
-    """Return query or key normalised.
+        Each head is normalised on its own, or all of them in one row, as wide as the norm is,
+        before any projection is viewed.
+        """
+        if not self._is_row(norm, heads):
+            config = self.attention_config
+            x = view_projection(ctx, x, config, heads=heads, rotated=self.rotary)
+        if norm is None:
+            return x
+        rows = ctx.shape.tokens(heads * self.head_dim // norm.size)
+        return chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))
 
-    Each head is normalised on its own, or all of them in one row, as wide as the norm is.
-    """
-    y = ctx.norm(norm, x, scope, rows=ctx.shape.tokens(width // norm.size))
-    ctx.tape.free(x)
-    return y
+    def _is_row(self, norm: Norm | None, heads: int) -> bool:
+        return norm is not None and norm.size == heads * self.head_dim

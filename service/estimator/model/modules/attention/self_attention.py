@@ -3,7 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
+from service.estimator.model.modules.attention.dispatch import (
+    AttentionConfig,
+    attend,
+    view_projection,
+)
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
@@ -123,33 +127,47 @@ class SelfAttention:
         if len(self.projections) == 1:
             return self._slice_fused(ctx, x, scope)
         to_query, to_key, to_value = self.projections
-        if self.norms_before_value:
-            query = self._normalise(
-                ctx,
-                ctx.linear(to_query, x, scope),
-                scope,
-                norm=self.query_norm,
-                heads=self.num_heads,
-            )
-            key = self._normalise(
-                ctx,
-                ctx.linear(to_key, x, scope),
-                scope,
-                norm=self.key_norm,
-                heads=self.num_kv_heads,
-            )
-            return query, key, ctx.linear(to_value, x, scope), []
-        query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
+        query = ctx.linear(to_query, x, scope)
+        query = self._view(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
+        key = ctx.linear(to_key, x, scope)
+        key = self._view(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        value = ctx.linear(to_value, x, scope)
         if self.clips:
             query, key, value = (clamp_in_place(ctx.tape, part) for part in (query, key, value))
-        query = self._normalise(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
-        key = self._normalise(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        else:
+            config = self.attention_config
+            value = view_projection(ctx, value, config, heads=self.num_kv_heads)
+        if not self.norms_before_value:
+            query = self._normalise(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
+            key = self._normalise(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        if self.clips or (self.query_norm is not None and not self.norm_each_head):
+            query = self._view_heads(ctx, query, self.num_heads)
+            key = self._view_heads(ctx, key, self.num_kv_heads)
         if self.query_norms:
             query, key = (
                 self._normalise_each_head(ctx, x, scope, norms)
                 for x, norms in ((query, self.query_norms), (key, self.key_norms))
             )
         return query, key, value, []
+
+    def _view(
+        self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int
+    ) -> Value:
+        """Return a projection head by head.
+
+        It is normalised where the norm comes before the value; a norm over all heads takes it as
+        it is.
+        """
+        is_row = norm is not None and not self.norm_each_head
+        if not is_row and not self.clips:
+            x = self._view_heads(ctx, x, heads)
+        if not self.norms_before_value:
+            return x
+        return self._normalise(ctx, x, scope, norm=norm, heads=heads)
+
+    def _view_heads(self, ctx: Recording, x: Value, heads: int) -> Value:
+        turns = self.rotation is not None and self.rotation.style not in CONCATENATED
+        return view_projection(ctx, x, self.attention_config, heads=heads, rotated=turns)
 
     def _slice_fused(
         self, ctx: Recording, x: Value, scope: str
@@ -177,7 +195,7 @@ class SelfAttention:
     def _normalise(
         self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int
     ) -> Value:
-        if norm is None:
-            return x
-        rows = ctx.shape.tokens(heads if self.norm_each_head else 1)
-        return chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))
+        if norm is not None:
+            rows = ctx.shape.tokens(heads if self.norm_each_head else 1)
+            x = chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))
+        return x

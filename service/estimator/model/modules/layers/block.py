@@ -74,11 +74,19 @@ class Block:
         return (*self.attention.linears(), *self.feed_forward.linears())
 
     def weights(self) -> Iterator[Weight]:
-        """Yield the parameter tensors."""
-        yield from self.attention_norm.weights()
+        """Yield the parameter tensors.
+
+        Layers with layer norms register them first (GPT-2, GPT-NeoX), those with RMS norms last
+        (Llama).
+        """
+        norms = (self.attention_norm, self.feed_forward_norm)
+        names_first = self.attention_norm.style == "layer"
+        for norm in norms if names_first else ():
+            yield from norm.weights()
         yield from self.attention.weights()
-        yield from self.feed_forward_norm.weights()
         yield from self.feed_forward.weights()
+        for norm in () if names_first else norms:
+            yield from norm.weights()
 
     def idle_parameters(self) -> int:
         """Return the parameters that one token does not use.

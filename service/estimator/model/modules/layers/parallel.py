@@ -33,15 +33,19 @@ class ParallelBlock:
         return (*self.attention.linears(), *self.feed_forward.linears())
 
     def weights(self) -> Iterator[Weight]:
-        """Yield the parameter tensors."""
-        for part in (
-            self.attention_norm,
-            self.attention,
-            self.feed_forward_norm,
-            self.feed_forward,
-        ):
-            if part is not None:
-                yield from part.weights()
+        """Yield the parameter tensors.
+
+        Layers with two norms register them first (GPT-NeoX), those with one last (phi).
+        """
+        sublayers = (self.attention, self.feed_forward)
+        second = self.feed_forward_norm
+        parts = (
+            (*sublayers, self.attention_norm)
+            if second is None
+            else (self.attention_norm, second, *sublayers)
+        )
+        for part in parts:
+            yield from part.weights()
 
     def idle_parameters(self) -> int:
         """Return the parameters that one token does not use: none."""

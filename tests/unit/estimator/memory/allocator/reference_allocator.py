@@ -19,6 +19,8 @@ _LARGE_SEGMENT = 40960
 """Requests between 1 and 10 MiB get a segment of 20 MiB (kLargeBuffer)."""
 _ROUND_SIZE = 4096
 """Larger segments are rounded up to 2 MiB (kRoundLarge)."""
+_CHUNK = 65536
+"""``cudaMalloc`` takes addresses by 32 MiB, from the highest down."""
 ADDRESS_BITS = 40
 _ADDRESS = (1 << ADDRESS_BITS) - 1
 
@@ -75,7 +77,9 @@ class CachingAllocator:
         self.reserved = 0
         self.allocated = 0
         self.highest = 0
-        self._next = 0
+        self._lowest = 1 << 36
+        self._gaps: list[tuple[int, int]] = []
+        self._begins: set[int] = set()
 
     def _make_pools(self) -> tuple[Pool, Pool]:
         return Pool(small=False), Pool(small=True)
@@ -102,7 +106,12 @@ class CachingAllocator:
         """Take a block back, and merge it with its neighbours."""
         address, size, pool = block
         self.allocated -= size
-        following, before = pool.starts.get(address + size), pool.ends.get(address)
+        following = pool.starts.get(address + size)
+        before = pool.ends.get(address)
+        if address + size in self._begins:
+            following = None
+        if address in self._begins:
+            before = None
         if following is not None:
             size += pool.drop(following)[1]
         if before is not None:
@@ -111,15 +120,29 @@ class CachingAllocator:
         pool.put(address, size)
 
     def _reserve_segment(self, pool: Pool, size: int) -> tuple[int, int]:
-        """Return a new segment.
-
-        None touches another, so that blocks merge within one only.
-        """
+        """Return a new segment."""
         segment = _LARGE_SEGMENT if size < _LARGE else -(-size // _ROUND_SIZE) * _ROUND_SIZE
         segment = _SMALL_SEGMENT if pool.small else segment
-        address, self._next = self._next, self._next + segment + 1
         self.reserved += segment
-        return address, segment
+        return self._place(segment), segment
+
+    def _place(self, segment: int) -> int:
+        """Return an address for a segment.
+
+        The smallest gap in a chunk of 32 MiB is filled before another chunk is taken.
+        """
+        self._gaps.sort()
+        index = next((i for i, (size, _) in enumerate(self._gaps) if size >= segment), None)
+        if index is None:
+            chunks = -(-segment // _CHUNK) * _CHUNK
+            self._lowest -= chunks
+            size, address = chunks, self._lowest
+        else:
+            size, address = self._gaps.pop(index)
+        if size > segment:
+            self._gaps.append((size - segment, address + segment))
+        self._begins.add(address)
+        return address
 
 
 class ExpandableAllocator(CachingAllocator):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.catalog.gpus import find_gpus
 from service.catalog.models import load_config, resolve_model
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
@@ -44,20 +45,33 @@ def test_a_full_gpu_is_used_up_and_not_more() -> None:
     assert sum(part.bytes for part in found.components) == found.device_bytes
 
 
-def test_intervals_hold_what_a_full_gpu_takes() -> None:
-    """Where even the least that a roomy GPU would have reserved is more than there is, the interval
-    begins at what there is.
+def test_a_replay_on_a_full_gpu_releases_what_is_cached() -> None:
+    """A checkpointed 8B ran on an H100 with a batch of 6, releasing what was cached once, and not
+    with one of 7.
     """
-    workload = replace(WORKLOAD, activation_checkpointing=Checkpointing.FULL)
-    roomy = on(80 * GIB, workload, Detail.REPLAYED)
-    outside = roomy.device_bytes - roomy.reserved_bytes
-    full = outside + (roomy.allocated_bytes * 1043 // 1000 + roomy.reserved_interval.low) // 2
+    model = architecture_from_config(load_config(resolve_model("llama-3-8b")))
+    workload = TrainWorkload(
+        sequence_length=2048,
+        micro_batch_size=6,
+        precision=POLICIES["bf16"],
+        optimizer="adamw_fused",
+        activation_checkpointing=Checkpointing.FULL,
+    )
+    device = find_gpus("H100-SXM5-80GB")[0].to_device()
 
-    found = on(full, workload, Detail.REPLAYED)
+    six, seven = (
+        estimate(
+            model,
+            replace(workload, micro_batch_size=batch),
+            layout=Layout(),
+            device=device,
+            detail=Detail.REPLAYED,
+        )
+        for batch in (6, 7)
+    )
 
-    assert found.reserved_bytes < roomy.reserved_interval.low
-    assert found.reserved_interval.low == found.reserved_bytes
-    assert found.device_interval.low <= found.device_bytes == full < found.device_interval.high
+    assert six.device_bytes <= six.device_interval.high == device.usable_bytes
+    assert seven.device_bytes > device.usable_bytes
 
 
 @pytest.mark.parametrize("allocator", list(Allocator))

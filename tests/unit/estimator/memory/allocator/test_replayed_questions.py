@@ -166,7 +166,7 @@ def test_a_job_is_replayed_as_request_by_request(
     monkeypatch: pytest.MonkeyPatch, form: ModuleType
 ) -> None:
     """Reserved bytes and the highest sum of blocks, to the byte, of random jobs of every method."""
-    monkeypatch.setattr(replays, "make_allocator", form.make_allocator)
+    monkeypatch.setattr(replays, "make_allocator", lambda kind, _: form.make_allocator(kind))
 
     for job, expected in _draw_jobs():
         assert replays.replay(*job) == expected
