@@ -54,8 +54,8 @@ def choose_tokens(
 ) -> None:
     """Record the choice of every next token.
 
-    ``logits`` are dropped.     ``previous`` are the scores of the step before, in the order of their names, each of which is
-    rebound.
+    ``logits`` are dropped. ``previous`` are the scores of the step before, in the order of their
+    names, each of which is rebound.
     """
     tape, row = ctx.tape, sizes.per_sequence(vocab_size)
     scores = _make_scores(tape, row)  # copied even from fp32
