@@ -12,10 +12,11 @@ from service.estimator.model.families.moe.tree import MoeSpec, build_moe
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.values.device import Device
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.units import GIB
-from service.estimator.values.workload import ServeWorkload, TrainWorkload
+from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload
 
 TINY = DecoderSpec(
     family="llama",
@@ -84,8 +85,10 @@ def a_training(*, precision: str = "bf16_mixed", **changes: Any) -> TrainWorkloa
 
 
 def a_serving(**changes: Any) -> ServeWorkload:  # noqa: ANN401 - each field has its own type
-    """Return a replica with two sequences of 100 + 28 tokens."""
+    """Return a replica with two sequences of 100 + 28 tokens, on transformers in a plain loop."""
     defaults: dict[str, Any] = {"num_sequences": 2, "prompt_tokens": 100, "output_tokens": 28}
+    if changes.get("engine", Engine.TRANSFORMERS) is Engine.TRANSFORMERS:
+        defaults["client"] = Client.LOOP
     return ServeWorkload(**(defaults | changes))
 
 

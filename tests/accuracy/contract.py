@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
@@ -107,11 +108,23 @@ def question_of_serving(case: ServingCase) -> Question:
             output_tokens=options["new_tokens"],
             weight_dtype=dtype,
             kv_cache_dtype=dtype,
-            attention=_ATTENTION[options["attn"]],
+            attention=_get_served_kernel(case),
+            client=Client.LOOP,
             cache=Cache(options["cache"]),
             max_model_len=options.get("max_len"),
         ),
     )
+
+
+def _get_served_kernel(case: ServingCase) -> Attention:
+    """Return the kernel of a traced replica.
+
+    The tracer gave Falcon's only key head the memory-efficient kernel, which CUDA refuses.
+    """
+    kernel = _ATTENTION[case.options["attn"]]
+    if case.model == "falcon-7b" and kernel is Attention.SDPA:
+        return Attention.EFFICIENT
+    return kernel
 
 
 def _training(options: Options, precision: Precision) -> TrainWorkload:

@@ -12,6 +12,7 @@ from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
@@ -51,7 +52,8 @@ CAST = Precision(
     optimizer_dtype=DType.FP32,
 )
 SINGLE: Mapping[str, Any] = {"weight_dtype": DType.FP32, "kv_cache_dtype": DType.FP32}
-SERVE = ServeWorkload(num_sequences=2, prompt_tokens=40, output_tokens=8)
+SERVE = ServeWorkload(num_sequences=2, prompt_tokens=40, output_tokens=8, client=Client.LOOP)
+GENERATE = replace(SERVE, client=Client.GENERATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,18 @@ CASES = (
     Drawn(family="deepseek_v3", workload=replace(SERVE, cache=Cache.STATIC, max_model_len=400)),
     Drawn(family="bloom", workload=replace(SERVE, num_sequences=1, prompt_tokens=250)),
     Drawn(family="falcon", workload=replace(SERVE, cache=Cache.STATIC, max_model_len=400)),
+    # Called by ``generate``: each sequence has positions of its own, scores live through the next
+    # step, experts are copied for each row in decode; the last token is never read.
+    Drawn(family="llama", workload=GENERATE),
+    Drawn(family="gpt2", workload=replace(GENERATE, sampling=Sampling.SAMPLE)),
+    Drawn(family="mixtral", workload=replace(GENERATE, output_tokens=2)),
+    Drawn(family="falcon", workload=GENERATE),
+    Drawn(
+        family="gemma3_text",
+        workload=replace(GENERATE, output_tokens=2),
+        changes={"sliding_window": 16},
+    ),
+    Drawn(family="mamba2", workload=GENERATE),
 )
 
 

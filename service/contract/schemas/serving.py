@@ -15,7 +15,14 @@ from service.contract.schemas.fields import (
     Version,
 )
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Allocator, Attention, Cache, Engine, Quantization
+from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.workload import (
+    Allocator,
+    Attention,
+    Cache,
+    Engine,
+    Quantization,
+)
 
 
 class DraftModel(Strict, frozen=True, kw_only=True):
@@ -62,6 +69,13 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
         UNSET
     )
     num_beams: Annotated[Batch | UnsetType, Meta(description="Beams per sequence.")] = UNSET
+    client: Annotated[
+        Client | UnsetType,
+        Meta(description="Who calls a model of transformers: `generate()`, or a plain loop."),
+    ] = UNSET
+    sampling: Annotated[
+        Sampling | UnsetType, Meta(description="How `generate()` chooses the next token.")
+    ] = UNSET
     max_model_len: Annotated[
         Tokens | UnsetType, Meta(description="Longest sequence that the engine accepts.")
     ] = UNSET

@@ -24,6 +24,7 @@ from service.estimator.values.backend import Backend
 from service.estimator.values.batches import Lengths, count_lengths
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.losses import (
     DEFAULT_LOSSES,
     Kernels,
@@ -74,8 +75,11 @@ SERVE_DEFAULTS: dict[str, Any] = {
     "num_beams": 1,
     "attention": Attention.SDPA,
     "cache": Cache.DYNAMIC,
+    "client": Client.GENERATE,
+    "sampling": Sampling.GREEDY,
 }
 _CACHE_LINE, _ATTENTION_LINE = "workload.cache = ", "workload.attention = "
+_CLIENT_LINES = ("workload.client = ", "workload.sampling = ")
 LORA_DEFAULTS: dict[str, Any] = {
     "rank": 16,
     "target_modules": "all-linear",
@@ -223,7 +227,7 @@ def _list_unused_lines(backend: Backend) -> tuple[str, ...]:
         (_CACHE_LINE,) * backend.owns_cache,
         (_ATTENTION_LINE,) * backend.owns_kernels,
     )
-    return (*cache, *attention)
+    return (*cache, *attention, *(_CLIENT_LINES * backend.owns_cache))
 
 
 def _read_speculative(request: SpeculativeRequest | UnsetType) -> Speculative | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client
 from service.estimator.values.workload import Cache, ServeWorkload
 
 COUNTER_BYTES = 8
@@ -45,7 +46,7 @@ def count_cache_bytes(model: Architecture, workload: ServeWorkload) -> CacheByte
         if block.cache_elements_per_token
     ]
     static, prompt = workload.cache is Cache.STATIC, workload.prompt_tokens
-    total = prompt + workload.output_tokens
+    total = count_cached_tokens(workload)
     width = workload.num_sequences * workload.kv_cache_dtype.bytes_per_element
     counters = COUNTER_BYTES * sum(
         [layer.num_layers for layer in layers if static or layer.window is not None]
@@ -125,6 +126,15 @@ def _state_bytes(block: BlockModule, dtype: DType) -> int:
     return state_bytes(dtype) if state_bytes is not None else 0
 
 
+def count_cached_tokens(workload: ServeWorkload) -> int:
+    """Return the tokens of a sequence that are cached at the end.
+
+    ``generate`` chooses its last token and never passes it through the model.
+    """
+    unread = workload.client is Client.GENERATE and workload.output_tokens > 0
+    return workload.prompt_tokens + workload.output_tokens - unread
+
+
 def count_static_tokens(workload: ServeWorkload) -> int:
     """Return the tokens that a static cache is made for."""
-    return max(workload.prompt_tokens + workload.output_tokens, workload.max_model_len or 0)
+    return max(count_cached_tokens(workload), workload.max_model_len or 0)

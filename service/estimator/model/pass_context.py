@@ -55,6 +55,8 @@ class PassContext:
     decoder_length: int | None = None
     """Tokens of a decoder beside an encoder; None is as many as the sequence has."""
     images: Images | None = None
+    copies_experts: bool = False
+    """Whether each token gets copies of its experts' weights, which one batched product reads."""
     checkpoint: Checkpoint = Tape.checkpoint
     """Runs a block that backward computes again."""
     checkpointed: bool = False

@@ -87,6 +87,14 @@ class TrainingPass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Settings that decide which tensors ``generate`` makes around a pass."""
+
+    samples: bool = False
+    num_beams: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPass:
     """Settings that decide which tensors prefill and decode make.
 
@@ -126,6 +134,8 @@ class ServingPass:
     """The images of each prompt, for a model that takes them."""
     ranks: int = 1
     """Tensor-parallel ranks that the model was sharded over."""
+    generation: Generation | None = None
+    """Settings of ``generate``; None where a plain loop calls the model."""
     decoder_start: int = 1
     """Tokens that a decoder beside an encoder begins with."""
     decoder_output: int = 0

@@ -7,10 +7,11 @@ from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
 from service.estimator.passes.config import PeakCandidates, ServingPass, resolve_attention
 from service.estimator.passes.encoder_recorder import record_encoding
+from service.estimator.passes.generation import choose_tokens, hold_scores, hold_sequences
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Section
+from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.tape.pass_shape import PassShape
@@ -35,7 +36,11 @@ def record_serving(model: Architecture, config: ServingPass) -> PeakCandidates:
 
 
 def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> None:
-    tape, walk = ctx.tape, ModelWalk(model, ctx)
+    tape, walk, generation = ctx.tape, ModelWalk(model, ctx), config.generation
+    held_scores: list[Storage] = []
+    if generation is not None:
+        hold_sequences(ctx, generation)
+        held_scores = hold_scores(ctx, generation, model.vocab_size)
     hidden = walk.hidden_states(allocate_integers(tape, ctx.shape.tokens(1)))
     all_logits = config.full_logits and not ctx.shape.decoding
     logits = walk.record_logits(
@@ -46,7 +51,10 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
         logits = model.finish_logits(ctx, logits)
     if all_logits and config.dtype is not DType.FP32:
         tape.free(cast(tape, logits, DType.FP32, category=Category.LOGITS))
-    tape.free(logits)
+    if generation is None:
+        tape.free(logits)
+    else:
+        choose_tokens(ctx, generation, logits, model.vocab_size, held_scores)
 
 
 def build_serving_context(
@@ -60,11 +68,18 @@ def build_serving_context(
         compute_dtype=config.dtype,
         attention=resolve_attention(model, config.attention),
         scheme=config.decode_scheme if decoding else config.prefill_scheme,
-        shape=PassShape(decoding=decoding, static=config.prefill_static and not decoding),
+        shape=PassShape(
+            decoding=decoding,
+            static=config.prefill_static and not decoding,
+            own_positions=config.generation is not None and not model.recurrent,
+        ),
         cache=replace(config.cache, drops_prompt=section is Section.FIRST_DECODE),
         static_cache_length=config.cache.length if config.reads_full_cache or decoding else None,
         window_reached=window is not None,
         batched=config.batched,
         length=config.length,
         images=None if decoding else config.images,
+        copies_experts=decoding
+        and config.generation is not None
+        and config.generation.num_beams == 1,
     )

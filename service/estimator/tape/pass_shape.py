@@ -21,6 +21,8 @@ class PassShape:
     """Whether every query meets a whole window of a static cache."""
     window: int | None = None
     """Tokens that each query reads at most, when that is less than there are."""
+    own_positions: bool = False
+    """Whether the caller gives each sequence positions of its own, as ``generate`` does."""
 
     def tokens(self, count: int) -> Size:
         """Return ``count`` elements per token that is processed."""
@@ -50,6 +52,8 @@ class PassShape:
 
     def positions(self, count: int) -> Size:
         """Return ``count`` elements per position that is processed."""
+        if self.own_positions:
+            return self.tokens(count)
         return sizes.constant(count) if self.decoding else sizes.per_position(count)
 
     def mask(self, count: int) -> Size:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from service.estimator.values.batches import Lengths, SequencePacking, get_row_length
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
@@ -255,6 +256,8 @@ class ServeWorkload:
     """Whether the request says "none"; else a config that quantises its weights decides."""
     kv_cache_dtype: DType = DType.BF16
     num_beams: int = 1
+    client: Client = Client.GENERATE
+    sampling: Sampling = Sampling.GREEDY
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_sequences: int | None = None

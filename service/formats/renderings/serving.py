@@ -14,7 +14,13 @@ from service.estimator.backends.vllm.release import FRACTION_PER_MILLE, resolve_
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Attention, Engine, Quantization, ServeWorkload
+from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.workload import (
+    Attention,
+    Engine,
+    Quantization,
+    ServeWorkload,
+)
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.text import Scalar, as_json, render_flags, select_enabled
 from service.formats.renderings.trainer import TORCH_NAMES
@@ -35,6 +41,17 @@ _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
     },
 )
 """Names of weight formats in vLLM and SGLang."""
+_BITSANDBYTES: Mapping[Quantization, Mapping[str, Scalar]] = MappingProxyType(
+    {
+        Quantization.INT8: {"load_in_8bit": True},
+        Quantization.NF4: {
+            "load_in_4bit": True,
+            "bnb_4bit_quant_type": "nf4",
+            "bnb_4bit_use_double_quant": True,
+        },
+    }
+)
+"""``BitsAndBytesConfig`` of what is estimated; its own defaults are fp4 and scales as they are."""
 _CACHE_TYPES = {DType.BF16: "bf16", DType.FP16: "f16", DType.FP32: "f32"}
 _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 
@@ -176,25 +193,23 @@ def _launch_transformers(job: Job, workload: ServeWorkload) -> Launch:
     }
     if job.layout.tensor_parallel > 1:
         loaded["tp_plan"] = "auto"
-    if workload.quantization in {Quantization.NF4, Quantization.INT8}:
-        bits = "load_in_4bit" if workload.quantization is Quantization.NF4 else "load_in_8bit"
-        loaded["quantization_config"] = {bits: True}
+    if workload.quantization in _BITSANDBYTES:
+        loaded["quantization_config"] = dict(_BITSANDBYTES[workload.quantization])
     generated: dict[str, object] = {
         "max_new_tokens": workload.output_tokens,
         "num_beams": workload.num_beams,
+        "do_sample": workload.sampling is Sampling.SAMPLE,
         "cache_implementation": workload.cache.value,
     }
     script = ("torchrun", "--standalone", f"--nproc-per-node={job.gpus}", "generate.py")
-    notes = (
-        (
-            f"the script runs {workload.num_sequences} sequences of {workload.prompt_tokens} "
-            "tokens at once"
-        ),
-    )
+    size = f"{workload.num_sequences} sequences of {workload.prompt_tokens} tokens"
+    notes = [f"the script runs {size} at once"]
+    if workload.client is Client.LOOP:
+        notes.append("the plan is for a loop of forward passes in place of generate")
     return Launch(
         command=script if job.gpus > 1 else ("python", "generate.py"),
         objects={"from_pretrained": loaded, "generate": generated},
-        notes=notes,
+        notes=tuple(notes),
     )
 
 

@@ -6,6 +6,7 @@ They are of models of many families, each at three sizes of one curve.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.estimator.values.generation import Client
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Checkpointing,
@@ -91,5 +92,10 @@ def iter_questions() -> Iterator[ProbeQuestion]:
         for batch, length in SIZES:
             yield ProbeQuestion(
                 model=model,
-                workload=ServeWorkload(num_sequences=batch, prompt_tokens=length, output_tokens=2),
+                workload=ServeWorkload(
+                    num_sequences=batch,
+                    prompt_tokens=length,
+                    output_tokens=2,
+                    client=Client.LOOP,
+                ),
             )

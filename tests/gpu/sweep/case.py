@@ -1,11 +1,13 @@
 """One configuration of a sweep, and its line in the data file."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
-from service.jobs.contract import Task
+from service.jobs.contract import ServeTask, Task
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +102,15 @@ def read_lines(text: bytes) -> tuple[Header | None, list[Row]]:
         if isinstance(entry, Header):
             header = entry
         else:
-            rows.append(entry)
+            rows.append(entry if b'"client"' in line else _name_client(entry))
     del partial
     return header, rows
+
+
+def _name_client(row: Row) -> Row:
+    """Return a row from before clients were words: replicas ran in a plain loop."""
+    task = row.case.task
+    if not isinstance(task, ServeTask):
+        return row
+    looped = ServeTask(workload=replace(task.workload, client=Client.LOOP))
+    return msgspec.structs.replace(row, case=msgspec.structs.replace(row.case, task=looped))

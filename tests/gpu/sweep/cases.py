@@ -11,6 +11,7 @@ from msgspec import structs
 
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
@@ -57,6 +58,9 @@ def list_cases() -> tuple[Case, ...]:
     return (*_iter_smoke(), *full_cases, *_iter_ranks(), *chain(*early), *varied, *chain(*late))
 
 
+_Question = tuple[str, Workload]
+
+
 def make_training(
     model: str,
     tokens: int,
@@ -81,17 +85,10 @@ def make_lora(model: str, tokens: int, batch: int = 1, **fields: Any) -> tuple[s
     return make_training(model, tokens, batch, method=Method.LORA, lora=Lora(rank=16), **fields)
 
 
-def make_serving(
-    model: str,
-    num: int,
-    prompt: int,
-    output: int,
-    **fields: Any,  # noqa: ANN401 - the workload's own fields
-) -> tuple[str, Workload]:
-    """Return a model and its serving."""
-    return model, ServeWorkload(
-        num_sequences=num, prompt_tokens=prompt, output_tokens=output, **fields
-    )
+def make_serving(model: str, num: int, prompt: int, output: int, **fields: Any) -> _Question:  # noqa: ANN401 - the workload's own fields
+    """Return a model and its serving in a plain loop."""
+    fields |= {"prompt_tokens": prompt, "output_tokens": output, "client": Client.LOOP}
+    return model, ServeWorkload(num_sequences=num, **fields)
 
 
 def make_case(group: str, name: str, question: tuple[str, Workload], **fields: Any) -> Case:  # noqa: ANN401 - the case's own fields

@@ -74,6 +74,8 @@ def _select_kernel(requested: Attention, call: AttentionCall) -> Kernel:
         return Kernel.EFFICIENT
     if _can_use_flash(call):
         return Kernel.FLASH
+    if _broadcasts(call) and requested is Attention.SDPA:
+        return Kernel.MATH
     # The memory-efficient kernel knows no groups; under a mask transformers has repeated keys and
     # values by now.
     return Kernel.MATH if call.grouped and requested is not Attention.FLASH else Kernel.EFFICIENT
@@ -93,6 +95,16 @@ def _can_use_flash(call: AttentionCall) -> bool:
         and has_same_width
         and query.dtype in {torch.bfloat16, torch.float16}
     )
+
+
+def _broadcasts(call: AttentionCall) -> bool:
+    """Return whether queries share a key head that nobody said is grouped.
+
+    No fused kernel takes such a call (``check_batch_size_and_num_heads_dense``). Training under a
+    graph is left to the kernel that recorded truth was traced with.
+    """
+    has_fewer_heads = call.key.shape[1] < call.query.shape[1]
+    return has_fewer_heads and not call.grouped and not torch.is_grad_enabled()
 
 
 def _parse_call(
@@ -143,11 +155,35 @@ def _run_flash(call: AttentionCall) -> torch.Tensor:
     return output[..., :width] if padding else output
 
 
+def _run_broadcast_attention(call: AttentionCall) -> torch.Tensor:
+    """Run the math kernel's operations as CUDA does without a graph.
+
+    Fake tensors, which count as subclasses, would have the mask added out of place, and would show
+    the softmax as one operator.
+    """
+    assert call.bias is not None  # noqa: S101 - the caller asked
+    query, key, value = (part.float() for part in (call.query, call.key, call.value))
+    scaled = query * math.sqrt(call.scale)
+    weights = torch.matmul(scaled, key.transpose(-2, -1) * math.sqrt(call.scale)).add_(call.bias)
+    probabilities = weights.softmax(-1)
+    masked = weights == -math.inf
+    rows = masked.all(-1, keepdim=True)
+    del weights
+    probabilities.masked_fill_(rows, 0.0)
+    del masked, rows
+    returned = probabilities.to(call.query.dtype)
+    output = torch.matmul(probabilities, value).to(call.query.dtype)
+    del returned
+    return output
+
+
 def run_math_attention(call: AttentionCall) -> torch.Tensor:
     """Run matrix products, which keep the scores.
 
     Autocast cast the inputs and is off inside (ATen ``autocast_mode.h``).
     """
+    if _broadcasts(call) and call.bias is not None:
+        return _run_broadcast_attention(call)
     with torch.autocast("cpu", enabled=False):
         outputs = _aten._scaled_dot_product_attention_math(  # noqa: SLF001 - an operator's name
             call.query,

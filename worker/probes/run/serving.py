@@ -6,16 +6,17 @@ The recorder's marks divide them.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel, StaticCache
 
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import Cache, ServeWorkload
 from worker.probes.attention.dispatch import KernelContext, use_cuda_kernels
 from worker.probes.attention.names import Kernel
 from worker.probes.run.assemble import assemble
+from worker.probes.run.generating import MAX_STEPS, StepWatch, generate, get_cache_name
 from worker.probes.run.marks import Marks, mark_layers
 from worker.probes.run.recorder import mark
 
@@ -34,6 +35,16 @@ class Server:
     kernel: Kernel
     marks: Marks
     kernel_context: KernelContext = use_cuda_kernels
+
+    @property
+    def generates(self) -> bool:
+        """Whether ``generate`` calls the model, which has no encoder."""
+        model = self.model
+        return (
+            self.workload.client is Client.GENERATE
+            and model.can_generate()
+            and not model.config.is_encoder_decoder
+        )
 
 
 def make_server(
@@ -68,6 +79,8 @@ def serve(
     turns them off. ``inference_mode`` would show the recorder as one what runs in parts
     (``matmul``, the math kernel), and hide what these allocate.
     """
+    if server.generates:
+        return _generate(server, num_sequences, prompt_tokens, output_tokens, on_step)
     cache = _make_cache(server, prompt_tokens + output_tokens)
     on_step(f"prefill of {num_sequences} x {prompt_tokens} tokens")
     mark("prefill")
@@ -91,6 +104,63 @@ def serve(
     seconds = time.perf_counter() - began
     mark("done")
     return (seconds,)
+
+
+def _generate(
+    server: Server, num_sequences: int, prompt_tokens: int, output_tokens: int, on_step: OnStep
+) -> tuple[float, ...]:
+    """Generate a token after the prompt, then the last two.
+
+    Returns the seconds of the last step. The last token's keys and values are never made, so that
+    the cache holds one token less than there are. A second token is generated in the same call.
+    """
+    num_decoded = max(output_tokens - 1, 0)
+    cache = _make_cache(server, prompt_tokens + num_decoded)
+    on_step(f"prefill of {num_sequences} x {prompt_tokens} tokens")
+    mark("prefill")
+    prompt = _draw_tokens(server, num_sequences, prompt_tokens)
+    if num_decoded < MAX_STEPS:
+        return _run_steps(server, prompt, cache, 1 + num_decoded, "prefill")
+    _run_steps(server, prompt, cache, 1, "prefill")
+    del prompt
+    on_step(f"decode at {prompt_tokens + num_decoded} tokens")
+    mark("growing")
+    grown = num_decoded - MAX_STEPS
+    if grown:
+        more = {"input_ids": _draw_tokens(server, num_sequences, grown)}
+        _forward(server, more, cache, "growing")
+    ids = _draw_tokens(server, num_sequences, prompt_tokens + grown + 1)
+    return _run_steps(server, ids, cache, MAX_STEPS, "growing")
+
+
+def _run_steps(
+    server: Server, ids: torch.Tensor, cache: KvCache, num_steps: int, phase: str
+) -> tuple[float, ...]:
+    """Take steps of ``generate``, the first in a phase.
+
+    Returns the seconds of the second, which is marked as decode.
+    """
+    began: list[float] = []
+
+    def begin_last() -> None:
+        mark("decode")
+        server.marks.phase = "decode"
+        server.marks.reach("embedding")
+        began.append(time.perf_counter())
+
+    with server.kernel_context(server.kernel), server.marks.during(phase):
+        generate(
+            server.model,
+            ids,
+            cache,
+            StepWatch(num_steps, begin_last),
+            samples=server.workload.sampling is Sampling.SAMPLE,
+            decodes=phase != "prefill",
+        )
+    if num_steps == 1 and phase == "prefill" and server.workload.output_tokens > 1:
+        return ()
+    mark("done")
+    return tuple(time.perf_counter() - start for start in began)
 
 
 def _prefill(
@@ -151,8 +221,7 @@ def _call(server: Server, inputs: ModelInputs, cache: KvCache) -> None:
     if not server.model.can_generate():
         server.model(**inputs)
         return
-    names = signature(server.model.forward).parameters
-    cache_inputs = {"cache_params" if "cache_params" in names else "past_key_values": cache}
+    cache_inputs = {get_cache_name(server.model): cache}
     logits_inputs = {} if server.model.config.is_encoder_decoder else {"logits_to_keep": 1}
     server.model(use_cache=True, **inputs, **cache_inputs, **logits_inputs)
 

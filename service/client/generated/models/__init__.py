@@ -34,6 +34,7 @@ from .change_page import ChangePage
 from .checkpoint_answer import CheckpointAnswer
 from .checkpointing import Checkpointing
 from .class_answer import ClassAnswer
+from .client import Client
 from .cluster_answer import ClusterAnswer
 from .cluster_create import ClusterCreate
 from .cluster_page import ClusterPage
@@ -191,6 +192,7 @@ from .reservation_request import ReservationRequest
 from .rule_answer import RuleAnswer
 from .sample_answer import SampleAnswer
 from .sample_page import SamplePage
+from .sampling import Sampling
 from .scope import Scope
 from .searched_answer import SearchedAnswer
 from .searched_answer_pruned import SearchedAnswerPruned
@@ -263,6 +265,7 @@ __all__ = (
     "CheckpointAnswer",
     "Checkpointing",
     "ClassAnswer",
+    "Client",
     "ClusterAnswer",
     "ClusterCreate",
     "ClusterPage",
@@ -420,6 +423,7 @@ __all__ = (
     "RuleAnswer",
     "SampleAnswer",
     "SamplePage",
+    "Sampling",
     "Scope",
     "SearchedAnswer",
     "SearchedAnswerPruned",

@@ -8,9 +8,11 @@ from attrs import define as _attrs_define
 from ..models.allocator import Allocator, check_allocator
 from ..models.attention import Attention, check_attention
 from ..models.cache import Cache, check_cache
+from ..models.client import Client, check_client
 from ..models.d_type import DType, check_d_type
 from ..models.engine import Engine, check_engine
 from ..models.quantization import Quantization, check_quantization
+from ..models.sampling import Sampling, check_sampling
 from ..models.serve_request_task import ServeRequestTask, check_serve_request_task
 from ..types import UNSET, Unset
 
@@ -36,6 +38,8 @@ class ServeRequest:
         quantization (Quantization | Unset): Format of the served weights, the last five mixtures of GGUF files.
         kv_cache_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
         num_beams (int | Unset): Beams per sequence.
+        client (Client | Unset): Caller of a model that transformers serves.
+        sampling (Sampling | Unset): Choice of the next token by ``generate``.
         max_model_len (int | Unset): Longest sequence that the engine accepts.
         max_num_batched_tokens (int | Unset): Tokens of one engine step.
         max_num_sequences (int | Unset): Sequences that the engine schedules at once at most; default its own, or
@@ -60,6 +64,8 @@ class ServeRequest:
     quantization: Quantization | Unset = UNSET
     kv_cache_dtype: DType | Unset = UNSET
     num_beams: int | Unset = UNSET
+    client: Client | Unset = UNSET
+    sampling: Sampling | Unset = UNSET
     max_model_len: int | Unset = UNSET
     max_num_batched_tokens: int | Unset = UNSET
     max_num_sequences: int | Unset = UNSET
@@ -100,6 +106,14 @@ class ServeRequest:
             kv_cache_dtype = self.kv_cache_dtype
 
         num_beams = self.num_beams
+
+        client: str | Unset = UNSET
+        if not isinstance(self.client, Unset):
+            client = self.client
+
+        sampling: str | Unset = UNSET
+        if not isinstance(self.sampling, Unset):
+            sampling = self.sampling
 
         max_model_len = self.max_model_len
 
@@ -154,6 +168,10 @@ class ServeRequest:
             field_dict["kv_cache_dtype"] = kv_cache_dtype
         if num_beams is not UNSET:
             field_dict["num_beams"] = num_beams
+        if client is not UNSET:
+            field_dict["client"] = client
+        if sampling is not UNSET:
+            field_dict["sampling"] = sampling
         if max_model_len is not UNSET:
             field_dict["max_model_len"] = max_model_len
         if max_num_batched_tokens is not UNSET:
@@ -224,6 +242,20 @@ class ServeRequest:
 
         num_beams = d.pop("num_beams", UNSET)
 
+        _client = d.pop("client", UNSET)
+        client: Client | Unset
+        if isinstance(_client, Unset):
+            client = UNSET
+        else:
+            client = check_client(_client)
+
+        _sampling = d.pop("sampling", UNSET)
+        sampling: Sampling | Unset
+        if isinstance(_sampling, Unset):
+            sampling = UNSET
+        else:
+            sampling = check_sampling(_sampling)
+
         max_model_len = d.pop("max_model_len", UNSET)
 
         max_num_batched_tokens = d.pop("max_num_batched_tokens", UNSET)
@@ -277,6 +309,8 @@ class ServeRequest:
             quantization=quantization,
             kv_cache_dtype=kv_cache_dtype,
             num_beams=num_beams,
+            client=client,
+            sampling=sampling,
             max_model_len=max_model_len,
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_sequences=max_num_sequences,

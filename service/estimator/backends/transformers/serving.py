@@ -8,6 +8,11 @@ from functools import partial
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.components import build_serving_components
+from service.estimator.backends.transformers.generation import (
+    add_held_inputs,
+    build_generation,
+    expand_beams,
+)
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
 from service.estimator.backends.transformers.stored_weights import (
     count_stored_weight_bytes,
@@ -18,6 +23,7 @@ from service.estimator.memory.image_inputs import list_image_warnings, resolve_i
 from service.estimator.memory.kv_cache import (
     CacheBytes,
     count_cache_bytes,
+    count_cached_tokens,
     count_static_tokens,
 )
 from service.estimator.memory.model_limits import list_attention_warnings
@@ -33,13 +39,23 @@ from service.estimator.model.quantization.loading import (
 )
 from service.estimator.model.quantization.weights import select_scheme
 from service.estimator.model.weights.scheme import Packing, Scheme
-from service.estimator.passes.config import PeakCandidates, ServingPass, is_batch_dependent
+from service.estimator.passes.config import (
+    Generation,
+    PeakCandidates,
+    ServingPass,
+    is_batch_dependent,
+)
 from service.estimator.passes.serving import record_serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.values.result import Instant, Serving
-from service.estimator.values.workload import Attention, Cache, Quantization, ServeWorkload
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Quantization,
+    ServeWorkload,
+)
 
 _MIN_ROWS_MATERIALIZED = {
     Packing.BLOCKS_4BIT: 2,
@@ -64,11 +80,19 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     scheme = adapt_to_release(select_scheme(workload.quantization, model), workload.engine_version)
     candidates = cache.get_recording(
         model,
-        build_serving_pass(model, workload, release, scheme, ranks=layout.tensor_parallel),
+        build_serving_pass(
+            model,
+            workload,
+            release,
+            scheme,
+            ranks=layout.tensor_parallel,
+            generation=build_generation(question.workload),
+        ),
         record_serving,
     )
     draft_parts = count_draft_bytes(workload, release)
     parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
+    add_held_inputs(parts, question.workload)
     for name, of in parts.items():
         for part, size in draft_parts.items():
             of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
@@ -133,7 +157,7 @@ def _collect_phase_parts(
         "load": {"weights": weights, "temporaries": merged_bytes},
         "prefill": prefill | {"weights": weights},
     }
-    if not workload.output_tokens:
+    if count_cached_tokens(workload) == workload.prompt_tokens:
         return parts
     decode = _select_decode_parts(workload, candidates, caches)
     if caches.recurrent:
@@ -166,16 +190,6 @@ def count_draft_bytes(workload: ServeWorkload, release: TransformersRelease) -> 
     }
 
 
-def expand_beams(workload: ServeWorkload) -> ServeWorkload:
-    """Return the workload with each beam as a sequence.
-
-    Prompts are repeated first (``_expand_inputs_for_generation``).
-    """
-    if workload.num_beams == 1:
-        return workload
-    return replace(workload, num_sequences=workload.num_sequences * workload.num_beams, num_beams=1)
-
-
 def build_serving_pass(
     model: Architecture,
     workload: ServeWorkload,
@@ -183,10 +197,12 @@ def build_serving_pass(
     scheme: Scheme | None,
     *,
     ranks: int = 1,
+    generation: Generation | None = None,
 ) -> ServingPass:
     """Return the pass that decides the tensors of prefill and decode."""
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
-    windowed = window is not None and prompt + workload.output_tokens >= window
+    total = count_cached_tokens(workload)
+    windowed = window is not None and total >= window
     eager = workload.attention is Attention.EAGER or model.only_eager or model.writes_out_attention
     is_preallocated = workload.cache is Cache.STATIC and not release.has_fused_awq(
         scheme, workload.cache
@@ -200,9 +216,7 @@ def build_serving_pass(
         cache=CacheState(
             kind=workload.cache,
             length=count_static_tokens(workload) if is_preallocated else None,
-            full=window is not None
-            and is_preallocated
-            and prompt + workload.output_tokens > window,
+            full=window is not None and is_preallocated and total > window,
         ),
         prefill_window=window if window is not None and (static or prompt >= window) else None,
         prefill_static=static,
@@ -219,6 +233,7 @@ def build_serving_pass(
         full_logits=release.full_logits,
         images=resolve_images(model, workload),
         ranks=ranks,
+        generation=generation,
     )
 
 
@@ -238,7 +253,7 @@ def _select_decode_parts(
     They are the last one, and the first one after a prompt beyond the window. The first one begins
     with the whole prompt in the layers with a window, and drops it layer by layer.
     """
-    total = workload.prompt_tokens + workload.output_tokens
+    total = count_cached_tokens(workload)
     last = _sum_parts(candidates[Section.DECODE], workload.num_sequences, total)
     last["kv_cache"] = caches.decode + last.get("kv_cache", 0)
     if Section.FIRST_DECODE not in candidates:

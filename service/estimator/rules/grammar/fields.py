@@ -4,6 +4,7 @@ from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
 from service.estimator.values.batches import Lengths, SequencePacking
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import Precision
@@ -121,6 +122,8 @@ class WorkloadFields:
     kv_cache_dtype: Field[DType] = Field("workload.kv_cache_dtype")
     cache: Field[Cache] = Field("workload.cache")
     num_beams: Field[int] = Field("workload.num_beams")
+    client: Field[Client] = Field("workload.client")
+    sampling: Field[Sampling] = Field("workload.sampling")
     prompt_tokens: Field[int] = Field("workload.prompt_tokens")
     output_tokens: Field[int] = Field("workload.output_tokens")
     num_sequences: Field[int] = Field("workload.num_sequences")

@@ -27,7 +27,7 @@ def rms_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     tape.free(squared)
     inverse = chain(tape, add_scalar(tape, variance), _take_inverse_root)
     normalised = multiply(tape, upcast, inverse)
-    tape.free(upcast, inverse)
+    tape.free(inverse, upcast)
     downcast = cast(tape, normalised, x.dtype)
     y = multiply(tape, as_value(weight), downcast)
     tape.free(downcast, normalised, variance)
@@ -83,7 +83,7 @@ def _normalise_rms(tape: Tape, x: Value, rows: Size) -> tuple[Value, Value]:
     variance = chain(tape, power(tape, upcast), lambda t, value: reduce_mean(t, value, rows))
     inverse = chain(tape, add_scalar(tape, variance), _take_inverse_root)
     normalised = multiply(tape, upcast, inverse)
-    tape.free(upcast, inverse)
+    tape.free(inverse, upcast)
     return normalised, variance
 
 

@@ -14,6 +14,7 @@ from service.contract.to_question.workloads import read_workload
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.speculative import Speculative
@@ -44,6 +45,7 @@ def serve(
         output_tokens=24,
         engine=engine,
         speculative=speculative,
+        client=Client.LOOP,
     )
     return estimate(
         architecture_from_config(LLAMA_8B), workload, layout=layout or Layout(), device=a_device()

@@ -12,6 +12,7 @@ from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_fact
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.speculative import Speculative
@@ -170,6 +171,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {"tensor_parallel": 2, "data_parallel": 2, "expert_parallel": 2}),
     ({"cache": Cache.STATIC}, {}),
     ({"speculative": Speculative(num_tokens=2)}, {}),
+    ({"client": Client.LOOP}, {}),
 )
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in _ODD)
 _TRAINED_ALIKE = (

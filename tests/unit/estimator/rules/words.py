@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.precision import POLICIES
@@ -88,6 +89,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "unquantised": (True,),
     "kv_cache_dtype": (DType.FP16, DType.FP32, DType.FP8),
     "num_beams": (2,),
+    "client": (Client.LOOP,),
+    "sampling": (Sampling.SAMPLE,),
     "max_model_len": (8, 128, 5000),
     "max_num_batched_tokens": (64,),
     "max_num_sequences": (4,),

@@ -216,10 +216,15 @@ def test_transformers_is_called_and_not_served() -> None:
     assert objects["generate"] == {
         "max_new_tokens": 512,
         "num_beams": 1,
+        "do_sample": False,
         "cache_implementation": "dynamic",
     }
     assert objects["from_pretrained"] == {
         "dtype": "bfloat16",
         "attn_implementation": "sdpa",
-        "quantization_config": {"load_in_4bit": True},
+        "quantization_config": {
+            "load_in_4bit": True,
+            "bnb_4bit_quant_type": "nf4",
+            "bnb_4bit_use_double_quant": True,
+        },
     }

@@ -8,6 +8,7 @@ from ...models.allocator import Allocator
 from ...models.attention import Attention
 from ...models.cache import Cache
 from ...models.checkpointing import Checkpointing
+from ...models.client import Client
 from ...models.d_type import DType
 from ...models.engine import Engine
 from ...models.family_answer import FamilyAnswer
@@ -22,6 +23,7 @@ from ...models.method import Method
 from ...models.optimizer_name import OptimizerName
 from ...models.quantization import Quantization
 from ...models.reference import Reference
+from ...models.sampling import Sampling
 from ...models.sequence_packing import SequencePacking
 from ...models.sharding import Sharding
 from ...models.trainer import Trainer
@@ -40,6 +42,7 @@ def call(
     attention: Attention | Unset = UNSET,
     audio_frames: int | Unset = UNSET,
     cache: Cache | Unset = UNSET,
+    client_query: Client | Unset = UNSET,
     compile_: bool | Unset = UNSET,
     context_parallel: int | Unset = UNSET,
     data_parallel: int | Unset = UNSET,
@@ -103,6 +106,7 @@ def call(
     reentrant_checkpointing: bool | Unset = UNSET,
     reference: Reference | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
+    sampling: Sampling | Unset = UNSET,
     sequence_length: int | Unset = UNSET,
     sequence_parallel: bool | Unset = UNSET,
     shard_embeddings_separately: bool | Unset = UNSET,
@@ -163,6 +167,12 @@ def call(
         json_cache = cache
 
     params["cache"] = json_cache
+
+    json_client_query: str | Unset = UNSET
+    if not isinstance(client_query, Unset):
+        json_client_query = client_query
+
+    params["client"] = json_client_query
 
     params["compile"] = compile_
 
@@ -355,6 +365,12 @@ def call(
     params["reference"] = json_reference
 
     params["reshard_after_forward"] = reshard_after_forward
+
+    json_sampling: str | Unset = UNSET
+    if not isinstance(sampling, Unset):
+        json_sampling = sampling
+
+    params["sampling"] = json_sampling
 
     params["sequence_length"] = sequence_length
 

@@ -1,6 +1,7 @@
 """Attention of Falcon over one fused projection."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from service.estimator.model.modules.attention.dispatch import (
     AttentionConfig,
@@ -12,6 +13,7 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.attention_kernels import repeat_kv_heads
+from service.estimator.tape.ops.broadcast_attention import run_broadcast_attention
 from service.estimator.tape.ops.elementwise import add_scalar, chain, rotate, softmax
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.views import copy_indexed, narrow, scale_in_place
@@ -48,11 +50,22 @@ class FalconAttention:
         config = AttentionConfig(
             num_heads=self.num_heads, num_kv_heads=self.num_read_heads, upcast=False
         )
-        read = _attend_eagerly if ctx.settings.attention is Kernel.EAGER else attend_masked
-        mixed = read(ctx, query, key, value, config)
+        mixed = self._select_kernel(ctx)(ctx, query, key, value, config)
         result = ctx.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value, fused)
         return result
+
+    def _select_kernel(self, ctx: Recording) -> Callable[..., Value]:
+        """Return the attention that runs.
+
+        ``sdpa`` is called with the heads as they are.
+        """
+        if ctx.settings.attention is Kernel.EAGER:
+            return _attend_eagerly
+        broadcasts = self.num_read_heads < self.num_heads and not ctx.tape.builds_graph
+        if broadcasts and ctx.settings.attention is Kernel.SDPA:
+            return _attend_one_head
+        return attend_masked
 
     def _split_views(self, ctx: Recording, fused: Value) -> tuple[Value, Value, Value]:
         """Return the query as a view, key and value as copies.
@@ -79,6 +92,14 @@ class FalconAttention:
         copies = [copy_contiguous(tape, view, numel=numel) for view in views]
         tape.free(*views)
         return copies[0], copies[1], copies[2]
+
+
+def _attend_one_head(
+    ctx: Recording, query: Value, key: Value, value: Value, config: AttentionConfig
+) -> Value:
+    """Record SDPA over one key/value head, under the shared mask."""
+    heads = replace(build_heads(ctx, config), bias=ctx.get_read_shape(None).mask(1))
+    return run_broadcast_attention(ctx.tape, query, key, value, heads)
 
 
 def _attend_eagerly(

@@ -22,7 +22,7 @@ from service.estimator.tape.ops.elementwise import (
     multiply,
     multiply_scalar,
 )
-from service.estimator.tape.ops.products import allocate_integers, split
+from service.estimator.tape.ops.products import allocate_integers, batched_product, split
 from service.estimator.tape.ops.routing import clamp, gather, grouped_product, sum_over_experts
 from service.estimator.tape.ops.views import add_in_place, narrow
 
@@ -75,6 +75,8 @@ class Experts:
 
         ``x`` and the routing stay with the caller.
         """
+        if ctx.settings.copies_experts:
+            return self._record_copied(ctx, x, routing, scope)
         tape, tokens, top_k = ctx.tape, ctx.shape.tokens, self.num_experts_per_token
         biases = ctx.parameters(self._biases(), scope)
         down, gate_up = (
@@ -114,6 +116,37 @@ class Experts:
             summed, restored, out, selected, weights, sorted_ids, order, ids, counts, offsets, *late
         )
         tape.free(first, second, *gate_up.factors, *down.factors)
+        return y
+
+    def _record_copied(self, ctx: Recording, x: Value, routing: Routing, scope: str) -> Value:
+        """Record batched products with copied weights for each row.
+
+        (``batched_mm_experts_forward``, to which ``generate`` switches for decode.)
+        """
+        tape, tokens, top_k = ctx.tape, ctx.shape.tokens, self.num_experts_per_token
+        biases = ctx.parameters(self._biases(), scope)
+        gate_up, down = (get_fused_parameter(ctx, weight, scope) for weight in self._stacks())
+        hidden, inner = self.hidden_size, self.intermediate_size
+        wide_rows = tokens(top_k * 2 * inner)
+        chosen = narrow(tape, routing.indices, tokens(top_k))
+        selected = gather(tape, x, chosen, tokens(top_k * hidden))
+        wide = gather(tape, gate_up.value(), chosen, tokens(top_k * 2 * inner * hidden))
+        added = [gather(tape, as_value(bias), chosen, wide_rows) for bias in biases[:1]]
+        fused = self._add_biases(ctx, batched_product(tape, selected, wide, wide_rows), added)
+        product = (
+            self._activate_clamped(ctx, fused) if self.clamped else self._activate_gated(ctx, fused)
+        )
+        narrow_rows = gather(tape, down.value(), chosen, tokens(top_k * hidden * inner))
+        tape.free(wide, *added)
+        late = [gather(tape, as_value(bias), chosen, tokens(top_k * hidden)) for bias in biases[1:]]
+        out = chain(
+            tape, product, lambda t, v: batched_product(t, v, narrow_rows, tokens(top_k * hidden))
+        )
+        out = self._add_biases(ctx, out, late)
+        weighted = multiply(tape, out, routing.weights)
+        summed = sum_over_experts(tape, weighted, tokens(hidden))
+        y = cast(tape, summed, x.dtype)
+        tape.free(summed, weighted, out, narrow_rows, selected, chosen, *late)
         return y
 
     def _add_biases(self, ctx: Recording, x: Value, biases: list[Value]) -> Value:

@@ -31,6 +31,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     HUB_FORMATS,
 )
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
 from service.estimator.values.workload import Cache, Quantization
 
@@ -153,6 +154,22 @@ ENGINES = (
         topic=Topic.BEAMS,
         refusal=unmodelled("beam search", "1"),
         reason="beam search on an engine",
+    ),
+    *(
+        Rule(
+            require=condition,
+            topic=Topic.BEAMS,
+            refusal=unmodelled(
+                f"{name} {{workload.{name}}} of {{workload.engine}}",
+                *(f"requests without {name}", "engine transformers"),
+            ),
+            reason=f"{name} is a word about transformers",
+            source="transformers 5.23, generation/utils.py",
+        )
+        for name, condition in (
+            ("client", is_in(workload.client, Client.GENERATE)),
+            ("sampling", is_in(workload.sampling, Sampling.GREEDY)),
+        )
     ),
     Rule(
         require=is_in(workload.cache, Cache.DYNAMIC, Cache.PAGED),

@@ -35,6 +35,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
 )
 from service.estimator.rules.tables.serving.engines import DTYPES, KEEPS_OWN_FORMAT, REPLICAS
 from service.estimator.rules.tables.transformers_layouts import make_layout_rules
+from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import Cache, Engine, Quantization
 
 _GENERATE = "transformers 5.23, generation/utils.py"
@@ -89,6 +90,23 @@ _RUNS = (
         source="transformers 5.23, cache_utils.py: keys and values as the layers give them",
     ),
     *KERNELS,
+    *(
+        Rule(
+            when=is_in(workload.client, Client.LOOP),
+            require=condition,
+            topic=Topic.BEAMS,
+            refusal=invalid(
+                f"{name} is {{workload.{name}}}, which generate does and a plain loop does not: "
+                "say client generate, or leave client out"
+            ),
+            reason=f"{name} {{workload.{name}}} in a plain loop",
+            source=_GENERATE,
+        )
+        for name, condition in (
+            ("num_beams", is_in(workload.num_beams, 1)),
+            ("sampling", is_in(workload.sampling, Sampling.GREEDY)),
+        )
+    ),
     Rule(
         require=is_false(workload.enforce_eager),
         topic=Topic.EAGER,
@@ -230,7 +248,7 @@ SERVE_TRANSFORMERS = RuleTable(
             Topic.IMAGES,
         ),
         *(Topic.SEQUENCE, Topic.ATTENTION, Topic.RECURRENT, Topic.DIVISIBLE, Topic.PLAN),
-        *(Topic.ONE_STAGE, Topic.SHARDING, Topic.BESIDE_TENSORS, Topic.ZERO),
+        *(Topic.ONE_STAGE, Topic.SHARDING, Topic.BESIDE_TENSORS, Topic.ZERO, Topic.BEAMS),
     ),
     sharding_options=REPLICAS,
 )
