@@ -20,8 +20,8 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
-from service.estimator.tape.ops.linear_loss import liger_chunk_tokens
-from service.estimator.tape.ops.log_probs import MAX_TOKENS
+from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
+from service.estimator.tape.ops.loss.log_probs import MAX_TOKENS
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
 from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer

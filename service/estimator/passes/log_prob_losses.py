@@ -8,7 +8,7 @@ from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.log_probs import (
+from service.estimator.tape.ops.loss.log_probs import (
     Head,
     Metrics,
     compute_log_probs,

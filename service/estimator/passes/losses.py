@@ -12,13 +12,13 @@ from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast
-from service.estimator.tape.ops.fused_losses import (
+from service.estimator.tape.ops.loss.fused_losses import (
     ceil_div_size,
     compute_compiled_loss,
     compute_in_place_loss,
 )
-from service.estimator.tape.ops.linear_loss import compute_linear_loss
-from service.estimator.tape.ops.losses import allocate_shifted_labels, cross_entropy
+from service.estimator.tape.ops.loss.linear_loss import compute_linear_loss
+from service.estimator.tape.ops.loss.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import Loss, Reference, Trainer

@@ -12,7 +12,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.log_probs import Metrics, compute_log_probs, drop_last_position
+from service.estimator.tape.ops.loss.log_probs import Metrics, compute_log_probs, drop_last_position
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType

@@ -11,7 +11,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
-from service.estimator.tape.ops.losses import compute_shifted_loss, compute_unshifted_loss
+from service.estimator.tape.ops.loss.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
 from service.estimator.tape.ops.rotary import make_rotary_tables
 from service.estimator.tape.sizes import Size

@@ -14,7 +14,7 @@ from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.images import allocate_pixels, gather_position
-from service.estimator.tape.ops.losses import compute_unshifted_loss
+from service.estimator.tape.ops.loss.losses import compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.tape.pass_shape import PassShape
 from service.estimator.tape.sizes import ZERO, Size

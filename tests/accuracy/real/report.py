@@ -30,7 +30,7 @@ What one H100 80GB HBM3 and one H200 needed (driver 580.159, CUDA 13.0, torch 2.
 TRL 1.16.0, bitsandbytes 0.50.2; random weights), beside what Headroom answers to the same arguments. Nothing of it was
 measured before it is answered: these are analytic answers. *Trainer*, *SFTTrainer* and *generate()* are whole clients, each in
 a process of its own; *plain loop* are cases of `make gpu-sweep`. *requested* is what tensors asked for at the peak (of clients
-with cuBLAS's workspaces), *reserved* what PyTorch's allocator took, *device* the process by NVML. *covered* is the share of
+less cuBLAS's workspaces, as answered), *reserved* what PyTorch's allocator took, *device* the process by NVML. *covered* is the share of
 readings inside the answer's own 0.95 interval, *width* the interval's median width over the reading. The rows are
 `tests/data/truth/gpu`; `tests/accuracy/real/words.py` has each question.
 """

@@ -75,7 +75,7 @@ class RealScore:
     pairs: dict[str, Pair]
     kind: str
     """The kind of answer whose residuals the intervals stand on."""
-    family: str
+    reserved_kind: str
     answered_s: float | None = None
     measured_s: float | None = None
 
@@ -173,9 +173,15 @@ def _score_client(run: ClientRun) -> RealScore:
         name=run.name,
         model=run.model,
         gpu=CLIENTS_ON,
-        pairs=_pair(answer, reading.requested_bytes, reading.reserved_bytes, reading.device_bytes),
+        # What a client asked for holds the workspaces, which are no tensors.
+        pairs=_pair(
+            answer,
+            reading.requested_bytes - _get_workspace_bytes(answer),
+            reading.reserved_bytes,
+            reading.device_bytes,
+        ),
         kind=answer.interval_kind,
-        family=question.architecture.family,
+        reserved_kind=answer.reserved_kind,
         answered_s=_sum_time(throughput, output_tokens),
         measured_s=reading.seconds,
     )
@@ -192,7 +198,7 @@ def _score_sweep(run: SweepRun) -> RealScore:
         gpu=run.gpu,
         pairs=_pair(answer, measured.live_bytes, measured.reserved_bytes, measured.device_bytes),
         kind=answer.interval_kind,
-        family=evaluator.architecture.family,
+        reserved_kind=answer.reserved_kind,
     )
 
 
@@ -222,6 +228,10 @@ def _pair(
         for name, point, interval, reading in pairs
         if reading is not None
     }
+
+
+def _get_workspace_bytes(answer: Estimate) -> int:
+    return sum(part.bytes for part in answer.components if part.name == "library_workspaces")
 
 
 def _sum_time(throughput: Throughput | None, output_tokens: int | None) -> float | None:

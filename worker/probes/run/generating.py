@@ -5,7 +5,7 @@ the cache is brought to its length in one pass, as the plain loop does it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any
 
@@ -24,6 +24,16 @@ class StepWatch(LogitsProcessor):
     def __init__(self, num_steps: int, on_first: Callable[[], None]) -> None:
         """Watch so many steps; ``on_first`` is called after the first of several."""
         self.num_steps, self.num_done, self._on_first = num_steps, 0, on_first
+
+    def call_first(self, before: Callable[[], object]) -> None:
+        """Call something else before what is called after the first step."""
+        on_first = self._on_first
+
+        def call_both() -> None:
+            before()
+            on_first()
+
+        self._on_first = call_both
 
     def __call__(self, _ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Count a step and return its scores as they are."""
@@ -48,7 +58,12 @@ def generate(
     a cache.
     """
     model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
-    with _KnownValues(watch), _copy_experts(model, decodes=decodes):
+    with ExitStack() as stack:
+        stack.enter_context(_KnownValues(watch))
+        if decodes:
+            stack.enter_context(_copy_experts(model))
+        else:
+            watch.call_first(lambda: stack.enter_context(_copy_experts(model)))
         model.generate(  # type: ignore[operator]  # of every model that can generate
             ids,
             attention_mask=torch.ones_like(ids),
@@ -67,13 +82,13 @@ def get_cache_name(model: PreTrainedModel) -> str:
 
 
 @contextmanager
-def _copy_experts(model: PreTrainedModel, *, decodes: bool) -> Iterator[None]:
+def _copy_experts(model: PreTrainedModel) -> Iterator[None]:
     """Run experts by copies of their weights, as CUDA's decode does.
 
     It does so by itself where tensors say that they are on a GPU, but for the first step of a call.
     """
     before = model.get_experts_implementation()
-    if not decodes or "grouped_mm" not in before.values():
+    if "grouped_mm" not in before.values():
         yield
         return
     model.set_experts_implementation(

@@ -18,7 +18,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import cast
-from service.estimator.tape.ops.losses import INDEX_BYTES
+from service.estimator.tape.ops.loss.losses import INDEX_BYTES
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
 from service.estimator.values.dtypes import DType
 

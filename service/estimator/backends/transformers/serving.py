@@ -118,17 +118,23 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         kind="inference",
         family=model.family,
         allocator=workload.allocator,
-        warnings=(
-            *list_attention_warnings(model, workload.attention),
-            *list_image_warnings(model, workload),
-            *((LEFT_EXPERTS,) if has_unquantised_experts(model, scheme) else ()),
-        ),
+        warnings=_list_warnings(model, workload, scheme),
         serving=Serving(
             kv_bytes_per_token=caches.per_token,
             kv_cache_bytes=cache_bytes,
             required_bytes=peak.allocated_bytes,
             budget_bytes=question.device.usable_bytes,
         ),
+    )
+
+
+def _list_warnings(
+    model: Architecture, workload: ServeWorkload, scheme: Scheme | None
+) -> tuple[str, ...]:
+    return (
+        *list_attention_warnings(model, workload.attention),
+        *list_image_warnings(model, workload),
+        *((LEFT_EXPERTS,) if has_unquantised_experts(model, scheme) else ()),
     )
 
 

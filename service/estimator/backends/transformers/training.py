@@ -18,6 +18,7 @@ from service.estimator.memory.allocator.replay_cache import make_minimal_replay
 from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
+from service.estimator.memory.intervals.replay_classes import RECORDED_OPTIMIZERS
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
 from service.estimator.memory.optimizers.tensors import TABLE
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
@@ -40,9 +41,11 @@ from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.passes.stored_recordings import load_training
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
+from service.estimator.values.losses import Kernels
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
 from service.estimator.values.units import format_bytes
+from service.estimator.values.workload import Method, Offload
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
@@ -51,9 +54,17 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     if detail is Detail.NUMBERS or question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)
     else:
-        # Neither the GPU nor the level of the intervals changes what a step holds.
+        # The level of the intervals changes nothing of what a step holds; a GPU has kernels of its
+        # own, and a full one frees what is cached.
         memo: Memo[PartialEstimate] = cache.get_memo("explained steps")
-        key = (cache.get_model_key(question.model), question.workload, question.layout, detail)
+        device = question.device
+        key = (
+            cache.get_model_key(question.model),
+            question.workload,
+            question.layout,
+            detail,
+            (device.name, device.usable_bytes, device.compute_capability),
+        )
         partial_estimate = memo.get_or_make(key, lambda: _estimate_step(question, cache))
     return assemble(
         partial_estimate,
@@ -161,7 +172,7 @@ def outline_training(job: TrainJob, peak: Peak) -> PartialEstimate:
         approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
         kind=job.kind,
-        family=static_memory.model.family,
+        family=_get_recorded_family(job),
         allocator=static_memory.setup.workload.allocator,
         host_bytes_per_node=peak.host_bytes * job.ranks_per_node,
         host_memory_bytes=layout.host_memory_bytes,
@@ -198,7 +209,7 @@ def explain_training(
         approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
         kind=job.kind,
-        family=static_memory.model.family,
+        family=_get_recorded_family(job),
         allocator=setup.workload.allocator,
         replayed=replayed,
         host_bytes_per_node=timeline.host_bytes * job.ranks_per_node,
@@ -213,6 +224,19 @@ def _get_kind(static_memory: StaticMemory) -> str:
     if static_memory.setup.workload.lora is not None:
         return "adapters"
     return "sharded" if static_memory.gathers else "training"
+
+
+def _get_recorded_family(job: TrainJob) -> str:
+    """Return the family whose recorded runs judge a replay; none of steps unlike all of them."""
+    workload = job.static_memory.setup.workload
+    is_like = (
+        job.num_gpus == 1
+        and workload.kernels is Kernels.TORCH
+        and workload.method in {Method.FULL, Method.LORA}
+        and workload.optimizer in RECORDED_OPTIMIZERS
+        and workload.offload == Offload()
+    )
+    return job.static_memory.model.family if is_like else ""
 
 
 def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:

@@ -64,7 +64,7 @@ def _compute_rounding(partial_estimate: PartialEstimate, level: float) -> int:
 
 
 def select_reserved_kind(partial_estimate: PartialEstimate, reserved_bytes: int) -> str:
-    """Return the kind of answer whose residuals the reserved bytes' interval stands on."""
+    """Return the class of answers whose residuals make the reserved interval."""
     kind = partial_estimate.kind
     if partial_estimate.replayed is None or kind not in WHOLE_KINDS:
         return kind

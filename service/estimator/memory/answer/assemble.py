@@ -14,6 +14,7 @@ from service.estimator.memory.allocator.slack import (
 from service.estimator.memory.answer.allocator_intervals import (
     compute_allocated_interval,
     compute_reserved_interval,
+    select_reserved_kind,
 )
 from service.estimator.memory.answer.corrections import (
     correct_context,
@@ -94,6 +95,7 @@ def assemble(
         ),
         interval_level=level,
         interval_kind=partial_estimate.kind,
+        reserved_kind=select_reserved_kind(partial_estimate, reserved),
         peak_instant=partial_estimate.peak.name,
         components=_build_components(partial_estimate, quantities, detail),
         instants=partial_estimate.instants,

@@ -68,8 +68,13 @@ def limit_slack(
 def select_replay(
     partial_estimate: PartialEstimate, corrections: Corrections | None
 ) -> ReplayResult | None:
-    """Return the replay, where nothing measured corrects it."""
-    return partial_estimate.replayed if corrections is None else None
+    """Return the replay by which a full GPU is judged.
+
+    There is none where something measured corrects it, nor of a job of several GPUs: what its
+    streams hold back is in no recording.
+    """
+    is_judged = corrections is None and partial_estimate.linked_gpus == 1
+    return partial_estimate.replayed if is_judged else None
 
 
 def limit_device_interval(

@@ -1,4 +1,4 @@
-"""Classes of replayed answers, by how much of their segments no tensor fills.
+"""Classes of replayed answers, by family and spare bytes.
 
 The replay errs by whole segments: one more or one less, as a block is split or not. So what is
 full errs less than what is not, and small jobs, of few segments, more than large ones.
@@ -30,6 +30,8 @@ RECORDED_FAMILIES = frozenset(
 """Model types that ran on an H100 or H200, by which a replay of theirs is judged; of others it is
 judged by traces, whose order is not quite a GPU's.
 """
+RECORDED_OPTIMIZERS = frozenset({"adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum"})
+"""Optimizers that most of these runs had."""
 RECORDED_CLASS = "replayed, of recorded families"
 _SMALL_BYTES = 2 * GIB
 SMALL_CLASS = "replayed, below 2 GiB"
@@ -47,7 +49,7 @@ def select_allocated_class(kind: str) -> str:
 
 
 def select_replay_class(family: str, allocated_bytes: int, reserved_bytes: int) -> str:
-    """Return the class of an answer about a model type whose allocator was replayed."""
+    """Return the class of a replayed answer about a model type."""
     if family in RECORDED_FAMILIES:
         return RECORDED_CLASS
     if reserved_bytes < _SMALL_BYTES:

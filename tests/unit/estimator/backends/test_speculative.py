@@ -45,7 +45,7 @@ def serve(
         output_tokens=24,
         engine=engine,
         speculative=speculative,
-        client=Client.LOOP,
+        client=Client.LOOP if engine is Engine.TRANSFORMERS else Client.GENERATE,
     )
     return estimate(
         architecture_from_config(LLAMA_8B), workload, layout=layout or Layout(), device=a_device()

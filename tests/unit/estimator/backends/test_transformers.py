@@ -10,6 +10,7 @@ from service.catalog.gpus import resolve_gpu
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import GIB
@@ -75,8 +76,15 @@ def test_published_peaks_of_qwen(
 
 
 def test_beams_are_sequences() -> None:
-    """Prompts are repeated for each beam before prefill."""
-    assert ask(num_beams=3).allocated_bytes == ask(num_sequences=6).allocated_bytes
+    """Prompts are repeated for each beam before prefill, and the caller still holds his own."""
+    beams, sequences = (
+        ask(num_beams=3, client=Client.GENERATE),
+        ask(num_sequences=6, client=Client.GENERATE),
+    )
+
+    expanded_ids = 6 * 100 * 8
+    assert 0 < beams.allocated_bytes - sequences.allocated_bytes <= 2 * expanded_ids
+    assert beams.serving.kv_cache_bytes == sequences.serving.kv_cache_bytes
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
-from service.estimator.tape.ops.linear_loss import liger_chunk_tokens
+from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss

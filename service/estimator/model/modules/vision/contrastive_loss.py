@@ -13,7 +13,7 @@ from service.estimator.tape.ops.elementwise import (
     power,
 )
 from service.estimator.tape.ops.images import divide, reduce_sum
-from service.estimator.tape.ops.losses import cross_entropy
+from service.estimator.tape.ops.loss.losses import cross_entropy
 from service.estimator.tape.ops.products import allocate_integers, autocast_input, batched_product
 
 ROWS = sizes.per_sequence(1)
