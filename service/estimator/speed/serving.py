@@ -13,6 +13,7 @@ from service.estimator.speed.rates import KERNEL_S, PRODUCT_OVERHEAD_S, Rates
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.tape import sizes
 from service.estimator.values.device import Device
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Throughput
 from service.estimator.values.workload import Cache, Engine, Quantization, ServeWorkload
@@ -177,7 +178,8 @@ def _estimate_host_s(
         return 0.0
     kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
     launch_s = estimate_launch_s(work.forward, rates) + kernels * rates.launch_s
-    return (launch_s + unpacking_s) * rates.ungraphed
+    share = rates.generating if workload.client is Client.GENERATE else rates.ungraphed
+    return (launch_s + unpacking_s) * share
 
 
 def _estimate_gather_s(

@@ -84,6 +84,8 @@ def test_beams_are_sequences() -> None:
 
     expanded_ids = 6 * 100 * 8
     assert 0 < beams.allocated_bytes - sequences.allocated_bytes <= 2 * expanded_ids
+    assert beams.serving is not None
+    assert sequences.serving is not None
     assert beams.serving.kv_cache_bytes == sequences.serving.kv_cache_bytes
 
 
