@@ -20,6 +20,7 @@ from service.estimator.values.workload import Allocator, TrainWorkload
 from tests.accuracy.cases import StepCase, architecture_of, rank_cases, training_cases
 from tests.accuracy.conformal import Residual
 from tests.accuracy.contract import NotInContractError, Question, question_of_rank, question_of_step
+from tests.accuracy.interval_rows import PUBLISHED
 from tests.accuracy.published.scoring import PublishedScore
 from tests.accuracy.real.scoring import CLIENTS, REQUESTED, RESERVED, RealScore, score_real_runs
 
@@ -113,7 +114,7 @@ def _of_device(score: PublishedScore) -> Residual:
 
 
 def _get_published_kind(score: PublishedScore) -> str:
-    return f"published, {score.kind}" if score.kind in WHOLE_KINDS else score.kind
+    return f"{PUBLISHED}{score.kind}" if score.kind in WHOLE_KINDS else score.kind
 
 
 def _traced(

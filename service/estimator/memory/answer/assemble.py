@@ -75,8 +75,7 @@ def assemble(
 ) -> Estimate:
     """Return the estimate with its intervals of the given level.
 
-    Allocated, reserved and device bytes are those of the peak. ``warnings`` are about the device;
-    those of the partial estimate and of its model stand before them.
+    Its bytes are those of the peak. ``warnings`` are about the device; others stand before them.
     """
     quantities = _compute_quantities(partial_estimate, corrections, device, level)
     evidence = _select_evidence(corrections, raised=quantities.raised)
