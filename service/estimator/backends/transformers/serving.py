@@ -14,6 +14,7 @@ from service.estimator.backends.transformers.generation import (
     expand_beams,
 )
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
+from service.estimator.backends.transformers.serving_replay import Replica, replay_replica
 from service.estimator.backends.transformers.stored_weights import (
     count_stored_weight_bytes,
     merged_projection_bytes,
@@ -78,18 +79,15 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     layout, caches = question.layout, count_cache_bytes(model, workload)
     release = resolve_release(workload.engine_version)
     scheme = adapt_to_release(select_scheme(workload.quantization, model), workload.engine_version)
-    candidates = cache.get_recording(
+    config = build_serving_pass(
         model,
-        build_serving_pass(
-            model,
-            workload,
-            release,
-            scheme,
-            ranks=layout.tensor_parallel,
-            generation=build_generation(question.workload),
-        ),
-        record_serving,
+        workload,
+        release,
+        scheme,
+        ranks=layout.tensor_parallel,
+        generation=build_generation(question.workload),
     )
+    candidates = cache.get_recording(model, config, record_serving)
     draft_parts = count_draft_bytes(workload, release)
     parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
     add_held_inputs(parts, question.workload)
@@ -117,6 +115,17 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         approximate=model.spec.approximate,
         kind="inference",
         allocator=workload.allocator,
+        replayed=replay_replica(
+            Replica(
+                question=question,
+                config=config,
+                release=release,
+                scheme=scheme,
+                weight_bytes=parts["load"]["weights"],
+            ),
+            max(moment.allocated_bytes for moment in analytic),
+            cache,
+        ),
         warnings=(
             *list_attention_warnings(model, workload.attention),
             *list_image_warnings(model, workload),

@@ -185,11 +185,11 @@ def _compute_slack(partial_estimate: PartialEstimate, level: float) -> Overhead:
             estimate_ratio_slack(allocated, kind, gathers=False, level=level),
             partial_estimate.stream_bytes,
         )
+    if partial_estimate.replayed is not None:
+        return get_replayed_slack(partial_estimate.replayed)
     if partial_estimate.kind == "inference":
         return estimate_serving_slack(allocated, kind, level=level)
-    if partial_estimate.replayed is None:
-        return estimate_ratio_slack(allocated, kind, gathers=partial_estimate.gathers, level=level)
-    return get_replayed_slack(partial_estimate.replayed)
+    return estimate_ratio_slack(allocated, kind, gathers=partial_estimate.gathers, level=level)
 
 
 def _list_memory_warnings(partial_estimate: PartialEstimate) -> tuple[str, ...]:
