@@ -37,10 +37,10 @@ def record_serving(model: Architecture, config: ServingPass) -> PeakCandidates:
 
 
 def log_serving(model: Architecture, config: ServingPass, section: Section) -> CachePass:
-    """Return the allocations and releases of prefill or of a decode step, in order.
+    """Return the allocations and releases of prefill or a decode step.
 
-    ``config`` has a dynamic cache, of which each layer's tensors are followed. ``s`` is that of
-    ``record_serving``.
+    They are in order. ``config`` has a dynamic cache, of which each layer's tensors are followed.
+    ``s`` is that of ``record_serving``.
     """
     tape = CacheTape(section)
     tape.on_gpu = config.on_gpu

@@ -1,4 +1,4 @@
-"""A log of a pass that reads a key/value cache and leaves another one."""
+"""A log of a pass that replaces a key/value cache."""
 
 from dataclasses import dataclass
 

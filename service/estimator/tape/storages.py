@@ -79,7 +79,10 @@ class StorageCounter:
         """Note a storage that stays in a cache after the pass."""
 
     def drop_cached(self, count: int) -> None:
-        """Note that so many storages of the cache before the pass are dropped, in order."""
+        """Note that storages of the cache are dropped.
+
+        They are the next ones of those that were there before the pass.
+        """
 
     def use_workspace(self, *, has_bias: bool = False) -> None:
         """Note a product.

@@ -5,6 +5,7 @@ Prompts are prefilled, and decode is that with the full cache.
 
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.components import build_serving_components
@@ -88,20 +89,14 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         generation=build_generation(question.workload),
     )
     candidates = cache.get_recording(model, config, record_serving)
-    draft_parts = count_draft_bytes(workload, release)
     parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
     add_held_inputs(parts, question.workload)
-    for name, of in parts.items():
-        for part, size in draft_parts.items():
-            of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
+    draft_parts = _add_draft(parts, count_draft_bytes(workload, release))
     cache_bytes = caches.final + caches.recurrent + draft_parts["kv_cache"]
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
-    analytic = [
-        PhasePeak(name=name, allocated_bytes=sum(of.values()), parts=of)
-        for name, of in parts.items()
-    ]
+    analytic = [_make_peak(name, of) for name, of in parts.items()]
     peaks = correct_phase_peaks(analytic, question.corrections, tokens)
-    peak = max(peaks, key=lambda moment: moment.allocated_bytes)
+    peak, highest = (max(moments, key=_get_bytes) for moments in (peaks, analytic))
     return PartialEstimate(
         num_gpus=layout.num_gpus,
         # Replicas never talk to each other.
@@ -123,14 +118,10 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
                 scheme=scheme,
                 weight_bytes=parts["load"]["weights"],
             ),
-            max(moment.allocated_bytes for moment in analytic),
+            highest.allocated_bytes,
             cache,
         ),
-        warnings=(
-            *list_attention_warnings(model, workload.attention),
-            *list_image_warnings(model, workload),
-            *((LEFT_EXPERTS,) if has_unquantised_experts(model, scheme) else ()),
-        ),
+        warnings=_list_warnings(model, workload, scheme),
         serving=Serving(
             kv_bytes_per_token=caches.per_token,
             kv_cache_bytes=cache_bytes,
@@ -138,6 +129,34 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
             budget_bytes=question.device.usable_bytes,
         ),
     )
+
+
+_get_bytes = attrgetter("allocated_bytes")
+
+
+def _make_peak(name: str, parts: dict[str, int]) -> PhasePeak:
+    return PhasePeak(name=name, allocated_bytes=sum(parts.values()), parts=parts)
+
+
+def _list_warnings(
+    model: Architecture, workload: ServeWorkload, scheme: Scheme | None
+) -> tuple[str, ...]:
+    return (
+        *list_attention_warnings(model, workload.attention),
+        *list_image_warnings(model, workload),
+        *((LEFT_EXPERTS,) if has_unquantised_experts(model, scheme) else ()),
+    )
+
+
+def _add_draft(parts: dict[str, dict[str, int]], draft_parts: dict[str, int]) -> dict[str, int]:
+    """Add a draft model's parts to those of each instant.
+
+    At load it has weights alone.
+    """
+    for name, of in parts.items():
+        for part, size in draft_parts.items():
+            of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
+    return draft_parts
 
 
 def _collect_phase_parts(

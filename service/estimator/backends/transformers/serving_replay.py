@@ -29,7 +29,7 @@ from service.estimator.values.workload import Cache, ServeWorkload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A replica that a question asks about, with its passes and the bytes of its weights."""
+    """A replica that a question asks about, with its passes."""
 
     question: ServeQuestion
     config: ServingPass
@@ -65,7 +65,7 @@ def replay_replica(replica: Replica, peak: int, cache: PassCache) -> ReplayResul
 
 
 def _has_known_order(replica: Replica) -> bool:
-    """Return whether every tensor of the weights and of the cache is known one by one."""
+    """Return whether every tensor of weights and cache is known."""
     model, workload = replica.question.model, replica.question.workload
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
     fills_window = window is not None and prompt < window <= count_cached_tokens(workload)
@@ -90,7 +90,7 @@ def _list_requests(replica: Replica, kernels: KernelBuffers, cache: PassCache) -
     return ReplicaHistory(
         loaded=loaded,
         dropped=loaded[:1] if cache.replays.builds_on_gpu and model.tied else (),
-        held=_list_held_inputs(workload),
+        inputs=_list_held_inputs(workload),
         prefill=_log(replica, config, Section.PREFILL, cache),
         decode=_log(replica, config, Section.DECODE, cache) if decodes else None,
         num_sequences=workload.num_sequences,
@@ -100,14 +100,20 @@ def _list_requests(replica: Replica, kernels: KernelBuffers, cache: PassCache) -
 
 
 def _list_weights(replica: Replica) -> tuple[int, ...]:
-    """Return the bytes of every weight in order, and of all buffers together."""
+    """Return the bytes of every weight in order.
+
+    Those of all buffers together come last.
+    """
     model, width = replica.question.model, replica.question.workload.weight_dtype.bytes_per_element
     weights = [tensor.numel * width for tensor in unroll(list_tensors(model.counts.tensors))]
     return (*weights, max(replica.weight_bytes - sum(weights), 0))
 
 
 def _list_held_inputs(workload: ServeWorkload) -> tuple[int, ...]:
-    """Return the bytes of the prompts and of their mask, which callers of ``generate`` hold."""
+    """Return the bytes of the prompts and of their mask.
+
+    Callers of ``generate`` hold them.
+    """
     held_bytes = count_held_input_bytes(workload).get("prefill", 0)
     return (held_bytes // 2, held_bytes // 2)
 

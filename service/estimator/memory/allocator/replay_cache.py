@@ -124,9 +124,10 @@ class ReplayCache:
         kernels: KernelBuffers,
         peak: int,
     ) -> ReplayResult | None:
-        """Return the allocator's replay of a replica on a GPU, once for each key.
+        """Return the allocator's replay of a replica on a GPU.
 
-        ``peak`` is its peak in bytes. None where its requests do not add up to that.
+        It is made once for each key. ``peak`` is its peak in bytes. None where its requests do not
+        add up to that.
         """
         return self._replays.get_or_make(
             key, lambda: (self._replay_replica(make_history, kind, kernels, peak),)

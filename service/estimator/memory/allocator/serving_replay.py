@@ -29,16 +29,16 @@ some up to the last, between which each cache grows at once by what it grows in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaHistory:
-    """What a replica asks for: tensors in bytes, its passes, and their tokens.
+    """Tensors of a replica in bytes, its passes, and their tokens.
 
-    ``loaded`` are made in order and stay, ``dropped`` are made after them and dropped, ``held`` are
-    inputs that a caller keeps. ``prompt_tokens`` and ``cached_tokens`` are of each sequence, before
+    ``loaded`` are made in order and stay, ``dropped`` are made after them and dropped, ``inputs``
+    are kept by a caller. ``prompt_tokens`` and ``cached_tokens`` are of each sequence, before
     and after the ``decode`` steps.
     """
 
     loaded: tuple[int, ...]
     dropped: tuple[int, ...]
-    held: tuple[int, ...]
+    inputs: tuple[int, ...]
     prefill: CachePass
     decode: CachePass | None
     num_sequences: int
@@ -59,7 +59,7 @@ def replay_replica(
     allocator.allocate_all(history.loaded)
     allocator.free_all(allocator.allocate_all(history.dropped))
     allocator.highest = allocator.allocated  # the peak of load is none of serving
-    allocator.allocate_all(history.held)
+    allocator.allocate_all(history.inputs)
     workspace_bytes = _serve(allocator, history, kernels, check)
     for _ in range(REQUESTS - 1):
         _serve(allocator, history, None, check)
@@ -72,7 +72,10 @@ def _serve(
     kernels: KernelBuffers | None,
     check: CancelCheck,
 ) -> int:
-    """Answer prompts and drop their cache; return the bytes of the workspaces that are made."""
+    """Answer prompts and drop their cache.
+
+    Returns the bytes of the workspaces that are made.
+    """
     check()
     blocks, workspace_bytes = _count_blocks(
         history.prefill, history.num_sequences, history.prompt_tokens, kernels
@@ -101,7 +104,10 @@ def _iter_steps(history: ReplicaHistory) -> Iterator[tuple[CachePass, int]]:
 
 
 def _drop_small(logged: CachePass, num_sequences: int, tokens: int) -> CachePass:
-    """Return a pass without the requests of small blocks, but for those of the cache."""
+    """Return a pass without the requests of small blocks.
+
+    Those of the cache stay.
+    """
     blocks, _ = _count_blocks(logged, num_sequences, tokens, None)
     kept = {*logged.before, *logged.after}
     kept |= {index for index, size in enumerate(blocks) if size > _SMALL_BLOCKS}
@@ -122,9 +128,10 @@ def list_replayed_steps(prompt_tokens: int, cached_tokens: int) -> list[int]:
 def _count_blocks(
     logged: CachePass, num_sequences: int, tokens: int, kernels: KernelBuffers | None
 ) -> tuple[list[int], int]:
-    """Return the size of every storage in blocks, and the bytes of the workspaces among them.
+    """Return the size of every storage, and the bytes of the workspaces.
 
-    Without ``kernels`` there are no buffers, since an earlier pass has made the workspaces.
+    Sizes are in blocks. Without ``kernels`` there are no buffers, since an earlier pass has made
+    the workspaces.
     """
     events, values = logged.events, sizes.evaluate_monomials(num_sequences, tokens)
     priced = [-(-sizes.evaluate(size, values) // BLOCK_BYTES) for size in events.sizes]
@@ -142,7 +149,7 @@ def _count_blocks(
 def _run_pass(
     allocator: CachingAllocator, logged: CachePass, blocks: list[int], cached: Iterable[Block]
 ) -> list[Block]:
-    """Replay a pass over a cache; return the blocks of the cache that it leaves."""
+    """Replay a pass over a cache; return the blocks of its successor."""
     live: list[Block | None] = [None] * len(blocks)
     for index, old in zip(logged.before, cached, strict=True):
         live[index] = old

@@ -96,8 +96,9 @@ def update_parts(layer: CachedLayer, parts: tuple[Value, ...]) -> tuple[Value, .
 def _replace_cached(
     layer: CachedLayer, parts: tuple[Value, ...], numels: tuple[Size, ...]
 ) -> tuple[Value, ...]:
-    """Return a dynamic layer's parts, each joined with its old positions in a new tensor.
+    """Return a dynamic layer's parts, each joined with its old positions.
 
+    The joined ones are new tensors.
     ``DynamicLayer`` drops an old tensor once its successor is there, ``DynamicSlidingWindowLayer``
     both of them once both are (transformers 5.23, cache_utils.py, ``update``).
     """

@@ -38,7 +38,7 @@ def _a_history(*, decoded: int) -> ReplicaHistory:
     return ReplicaHistory(
         loaded=(WEIGHT_BYTES,),
         dropped=(),
-        held=(),
+        inputs=(),
         prefill=_log_pass(Section.PREFILL),
         decode=_log_pass(Section.DECODE) if decoded else None,
         num_sequences=1,
