@@ -33,7 +33,7 @@ class Residual:
     low: float
     high: float
     model: str = ""
-    """The model, where several groups are of one."""
+    """The model of a residual that judges answers about recorded GPUs alone."""
     blocks: float = 1.0
     """What the allocator hands out for the tensors of the answer, over their bytes."""
 

@@ -15,8 +15,6 @@ from tests.accuracy.serving_slack import ratios
 LOWEST_PERCENT = 50
 LARGE_BYTES = 10_000_000_000
 _WIDTH = 100
-PUBLISHED = "published, "
-"""Before the kind of a residual that stands for no answer, but among all together."""
 Ends = tuple[tuple[int, ...], tuple[int, ...]]
 WidthsOf = Callable[[float], tuple[Mapping[str, Width], Mapping[tuple[str, str], Width]]]
 
@@ -52,11 +50,7 @@ def table_of(found: Sequence[Residual], widths_of: WidthsOf) -> Table:
         highest_percent=highest,
         num_groups=fewest,
         pooled={name: _ends([all_[name] for all_, _ in tables]) for name in sorted(pooled)},
-        widths={
-            key: _ends([each[key] for _, each in tables])
-            for key in sorted(kinds)
-            if not key[0].startswith(PUBLISHED)
-        },
+        widths={key: _ends([each[key] for _, each in tables]) for key in sorted(kinds)},
         num_groups_of={key: each.num_groups for key, each in kinds.items()},
         ratios={key: _beyond(values, levels) for key, values in _runs()},
         rounding=_beyond(roundings, levels)[1],

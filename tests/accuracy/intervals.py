@@ -42,7 +42,11 @@ def widths_of(
     """
     pooled = {
         quantity: width(group, level)
-        for quantity, group in _grouped(found, lambda each: each.quantity).items()
+        for quantity, group in _grouped(
+            # Recorded runs are of one kind of GPU, and say nothing of kinds that have few.
+            [each for each in found if not each.model],
+            lambda each: each.quantity,
+        ).items()
     }
     kinds = _grouped(found, lambda each: (each.kind, each.quantity))
     return pooled, {key: _of_kind(group, pooled[key[1]], level) for key, group in kinds.items()}

@@ -7,8 +7,8 @@ from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends
 from service.estimator.memory.intervals.replay_classes import (
+    TENSORS_CLASS,
     WHOLE_KINDS,
-    select_allocated_class,
     select_replay_class,
 )
 from service.estimator.model.architecture import Architecture
@@ -20,7 +20,6 @@ from service.estimator.values.workload import Allocator, TrainWorkload
 from tests.accuracy.cases import StepCase, architecture_of, rank_cases, training_cases
 from tests.accuracy.conformal import Residual
 from tests.accuracy.contract import NotInContractError, Question, question_of_rank, question_of_step
-from tests.accuracy.interval_rows import PUBLISHED
 from tests.accuracy.published.scoring import PublishedScore
 from tests.accuracy.real.scoring import CLIENTS, REQUESTED, RESERVED, RealScore, score_real_runs
 
@@ -38,8 +37,7 @@ def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
     bytes, and of whole GPUs.
 
     A published reading leaves out some of what it ran, and its residual holds what its author did
-    not say. So it sets no width of a kind whose questions were traced or recorded whole; kinds of
-    few groups, which are as wide as all together, have it among those.
+    not say: it judges no answer about a GPU whose runs were recorded whole.
     """
     plans = PlanCache()
     traced = [
@@ -70,7 +68,7 @@ def _recorded(scores: Sequence[RealScore]) -> Iterator[Residual]:
         requested, reserved = score.pairs[REQUESTED], score.pairs[RESERVED]
         if score.group not in CLIENTS:
             yield Residual(
-                kind=select_allocated_class(score.kind),
+                kind=_get_allocated_kind(score),
                 quantity="allocated",
                 group=group,
                 model=model,
@@ -87,11 +85,8 @@ def _recorded(scores: Sequence[RealScore]) -> Iterator[Residual]:
         )
 
 
-def _get_traced_kind(answer: Estimate) -> str:
-    """Return the class of a trace's residual: families that no GPU recorded are judged by it."""
-    if answer.interval_kind not in WHOLE_KINDS:
-        return answer.interval_kind
-    return select_replay_class("", answer.allocated_bytes, answer.reserved_bytes)
+def _get_allocated_kind(score: RealScore) -> str:
+    return TENSORS_CLASS if score.kind in WHOLE_KINDS else score.kind
 
 
 def sets_width(score: PublishedScore) -> bool:
@@ -108,13 +103,7 @@ def _of_device(score: PublishedScore) -> Residual:
     context = dict(score.components)["device_context"]
     reserved = score.predicted - context
     low, high = ((reading - context) / reserved for reading in (score.low, score.high))
-    return Residual(
-        kind=_get_published_kind(score), quantity="reserved", group=score.group, low=low, high=high
-    )
-
-
-def _get_published_kind(score: PublishedScore) -> str:
-    return f"{PUBLISHED}{score.kind}" if score.kind in WHOLE_KINDS else score.kind
+    return Residual(kind=score.kind, quantity="reserved", group=score.group, low=low, high=high)
 
 
 def _traced(
@@ -132,20 +121,29 @@ def _traced(
         except (EstimatorError, NotInContractError):
             continue
         group = f"traced/{case.model}"
-        yield _allocated(
+        allocated = _allocated(
             answer.interval_kind,
             group,
             (case.allocated_bytes,) * 2,
             answer.allocated_bytes,
             answer.allocated_interval,
         )
+        yield allocated
+        if answer.interval_kind in WHOLE_KINDS:
+            yield replace(allocated, kind=TENSORS_CLASS, model=group)
         for found, reserved in (
             (answer, case.reserved_bytes),
             (expandable, case.reserved_expandable_bytes),
         ):
             ratio = reserved / found.reserved_bytes
-            kind = _get_traced_kind(found)
-            yield Residual(kind=kind, quantity="reserved", group=group, low=ratio, high=ratio)
+            residual = Residual(
+                kind=found.interval_kind, quantity="reserved", group=group, low=ratio, high=ratio
+            )
+            yield residual
+            if found.interval_kind in WHOLE_KINDS:
+                # Families that no GPU recorded are judged by traces.
+                kind = select_replay_class("", found.allocated_bytes, found.reserved_bytes)
+                yield replace(residual, kind=kind, model=group)
 
 
 def _answer(model: Architecture, question: Question, plans: PlanCache) -> Estimate:
@@ -165,11 +163,10 @@ def _allocated(
     """Return a residual beside everything between the tensors and the allocator's blocks, which the
     interval is put around.
     """
-    ends = get_residual_ends(select_allocated_class(kind), "allocated")
-    blocks = interval.high * PER_MILLION / ends[1]
+    blocks = interval.high * PER_MILLION / get_residual_ends(kind, "allocated")[1]
     low, high = reading[0] / max(blocks, point), reading[1] / point
     return Residual(
-        kind=select_allocated_class(kind),
+        kind=kind,
         quantity="allocated",
         group=group,
         low=low,
@@ -180,14 +177,11 @@ def _allocated(
 
 def _published(score: PublishedScore) -> Residual:
     if _QUANTITIES[score.quantity] == "allocated" and score.interval is not None:
-        return replace(
-            _allocated(
-                score.kind, score.group, (score.low, score.high), score.predicted, score.interval
-            ),
-            kind=_get_published_kind(score),
+        return _allocated(
+            score.kind, score.group, (score.low, score.high), score.predicted, score.interval
         )
     return Residual(
-        kind=_get_published_kind(score),
+        kind=score.kind,
         quantity=_QUANTITIES[score.quantity],
         group=score.group,
         low=score.low / score.predicted,

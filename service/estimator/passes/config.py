@@ -136,6 +136,10 @@ class ServingPass:
     """Tensor-parallel ranks that the model was sharded over."""
     generation: Generation | None = None
     """Settings of ``generate``; None where a plain loop calls the model."""
+    on_gpu: bool = False
+    """Whether the kernels are CUDA's, not those that a trace runs in their place."""
+    cudnn: bool = False
+    """Whether SDPA takes cuDNN's attention where it would take flash attention."""
     decoder_start: int = 1
     """Tokens that a decoder beside an encoder begins with."""
     decoder_output: int = 0

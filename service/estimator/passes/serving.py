@@ -10,6 +10,7 @@ from service.estimator.passes.encoder_recorder import record_encoding
 from service.estimator.passes.generation import choose_tokens, hold_scores, hold_sequences
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
+from service.estimator.tape.cache_log import CachePass, CacheTape
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.ops.elementwise import cast
@@ -33,6 +34,18 @@ def record_serving(model: Architecture, config: ServingPass) -> PeakCandidates:
         _run_section(model, config, Recording(tape, build_serving_context(model, config, section)))
         candidates |= tape.ledger.find_peak_candidates()
     return candidates
+
+
+def log_serving(model: Architecture, config: ServingPass, section: Section) -> CachePass:
+    """Return the allocations and releases of prefill or a decode step.
+
+    They are in order. ``config`` has a dynamic cache, of which each layer's tensors are followed.
+    ``s`` is that of ``record_serving``.
+    """
+    tape = CacheTape(section)
+    tape.on_gpu = config.on_gpu
+    _run_section(model, config, Recording(tape, build_serving_context(model, config, section)))
+    return tape.log()
 
 
 def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> None:
@@ -75,6 +88,7 @@ def build_serving_context(
         ),
         cache=replace(config.cache, drops_prompt=section is Section.FIRST_DECODE),
         static_cache_length=config.cache.length if config.reads_full_cache or decoding else None,
+        cudnn=config.cudnn,
         window_reached=window is not None,
         batched=config.batched,
         length=config.length,

@@ -17,6 +17,8 @@ class StorageCounter:
         self.num_saved = 0
         self.stop_after: int | None = None
         self.on_gpu = False
+        self.follows_caches = False
+        """Whether storages of a cache are told apart, each from the one that takes its place."""
 
     @property
     def stopped(self) -> bool:
@@ -72,6 +74,15 @@ class StorageCounter:
         other.parameter = value.parameter
         other.requires_grad = value.requires_grad
         return other
+
+    def keep_cached(self, storage: Storage) -> None:
+        """Note a storage that stays in a cache after the pass."""
+
+    def drop_cached(self, count: int) -> None:
+        """Note that storages of the cache are dropped.
+
+        They are the next ones of those that were there before the pass.
+        """
 
     def use_workspace(self, *, has_bias: bool = False) -> None:
         """Note a product.

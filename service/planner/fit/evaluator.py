@@ -69,17 +69,24 @@ class Evaluator:
 def memoize_evaluator(evaluator: Evaluator) -> Evaluator:
     """Return an evaluator that caches estimates of serving configurations.
 
-    Nothing of a replica is replayed: its numbers are the answer.
+    A search asks again for what it has tried; a replica has few numbers that are not explained.
     """
+    replayed = None if evaluator.replayed is None else _memoize(evaluator.replayed)
+    return replace(
+        evaluator, evaluate=_memoize(evaluator.evaluate), replayed=replayed, outlined=None
+    )
+
+
+def _memoize(evaluate: Evaluate) -> Evaluate:
     cache: dict[tuple[Workload, Layout], Estimate] = {}
 
-    def evaluate(workload: Workload, layout: Layout) -> Estimate:
+    def evaluate_once(workload: Workload, layout: Layout) -> Estimate:
         result = cache.get((workload, layout))
         if result is None:
-            result = cache[workload, layout] = evaluator.evaluate(workload, layout)
+            result = cache[workload, layout] = evaluate(workload, layout)
         return result
 
-    return replace(evaluator, evaluate=evaluate, replayed=None, outlined=None)
+    return evaluate_once
 
 
 def check_mig_slices(device: Device, workload: Workload, layout: Layout) -> None:

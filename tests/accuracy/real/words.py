@@ -78,12 +78,13 @@ def _write_adapters(arguments: Mapping[str, Any], *, trl: bool) -> Words:
 def _write_generation(run: ClientRun) -> Words:
     arguments = run.arguments
     load = arguments["load"]
-    return {
+    words: Words = {
         "task": "serve",
         "engine": "transformers",
         "num_sequences": arguments["batch"],
         "prompt_tokens": arguments["prompt"],
         "output_tokens": arguments["new"],
-        "weight_dtype": load,
+        "weight_dtype": "bf16" if load == "nf4" else load,
         "kv_cache_dtype": "bf16" if load == "nf4" else load,
     }
+    return words | {"quantization": "nf4"} if load == "nf4" else words

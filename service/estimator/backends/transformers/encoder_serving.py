@@ -67,7 +67,6 @@ def explain_encoding(question: ServeQuestion, cache: PassCache) -> PartialEstima
         steady_bytes=weights + cache_bytes,
         components=partial(_build_components, model, workload, peak.parts),
         kind="inference",
-        family=model.family,
         warnings=list_image_warnings(model, workload),
         allocator=workload.allocator,
         serving=Serving(

@@ -5,6 +5,7 @@ Prompts are prefilled, and decode is that with the full cache.
 
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.components import build_serving_components
@@ -14,6 +15,7 @@ from service.estimator.backends.transformers.generation import (
     expand_beams,
 )
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
+from service.estimator.backends.transformers.serving_replay import Replica, replay_replica
 from service.estimator.backends.transformers.stored_weights import (
     count_stored_weight_bytes,
     merged_projection_bytes,
@@ -78,32 +80,23 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     layout, caches = question.layout, count_cache_bytes(model, workload)
     release = resolve_release(workload.engine_version)
     scheme = adapt_to_release(select_scheme(workload.quantization, model), workload.engine_version)
-    candidates = cache.get_recording(
+    config = build_serving_pass(
         model,
-        build_serving_pass(
-            model,
-            workload,
-            release,
-            scheme,
-            ranks=layout.tensor_parallel,
-            generation=build_generation(question.workload),
-        ),
-        record_serving,
+        workload,
+        release,
+        scheme,
+        ranks=layout.tensor_parallel,
+        generation=build_generation(question.workload),
     )
-    draft_parts = count_draft_bytes(workload, release)
+    candidates = cache.get_recording(model, config, record_serving)
     parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
     add_held_inputs(parts, question.workload)
-    for name, of in parts.items():
-        for part, size in draft_parts.items():
-            of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
+    draft_parts = _add_draft(parts, count_draft_bytes(workload, release))
     cache_bytes = caches.final + caches.recurrent + draft_parts["kv_cache"]
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
-    analytic = [
-        PhasePeak(name=name, allocated_bytes=sum(of.values()), parts=of)
-        for name, of in parts.items()
-    ]
+    analytic = [_make_peak(name, of) for name, of in parts.items()]
     peaks = correct_phase_peaks(analytic, question.corrections, tokens)
-    peak = max(peaks, key=lambda moment: moment.allocated_bytes)
+    peak, highest = (max(moments, key=_get_bytes) for moments in (peaks, analytic))
     return PartialEstimate(
         num_gpus=layout.num_gpus,
         # Replicas never talk to each other.
@@ -116,8 +109,19 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         components=partial(build_serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         kind="inference",
-        family=model.family,
+        family=model.family if workload.engine_version is None else None,
         allocator=workload.allocator,
+        replayed=replay_replica(
+            Replica(
+                question=question,
+                config=config,
+                release=release,
+                scheme=scheme,
+                weight_bytes=parts["load"]["weights"],
+            ),
+            highest.allocated_bytes,
+            cache,
+        ),
         warnings=_list_warnings(model, workload, scheme),
         serving=Serving(
             kv_bytes_per_token=caches.per_token,
@@ -128,6 +132,13 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     )
 
 
+_get_bytes = attrgetter("allocated_bytes")
+
+
+def _make_peak(name: str, parts: dict[str, int]) -> PhasePeak:
+    return PhasePeak(name=name, allocated_bytes=sum(parts.values()), parts=parts)
+
+
 def _list_warnings(
     model: Architecture, workload: ServeWorkload, scheme: Scheme | None
 ) -> tuple[str, ...]:
@@ -136,6 +147,17 @@ def _list_warnings(
         *list_image_warnings(model, workload),
         *((LEFT_EXPERTS,) if has_unquantised_experts(model, scheme) else ()),
     )
+
+
+def _add_draft(parts: dict[str, dict[str, int]], draft_parts: dict[str, int]) -> dict[str, int]:
+    """Add a draft model's parts to those of each instant.
+
+    At load it has weights alone.
+    """
+    for name, of in parts.items():
+        for part, size in draft_parts.items():
+            of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
+    return draft_parts
 
 
 def _collect_phase_parts(

@@ -226,9 +226,14 @@ def _get_kind(static_memory: StaticMemory) -> str:
     return "sharded" if static_memory.gathers else "training"
 
 
-def _get_recorded_family(job: TrainJob) -> str:
-    """Return the family whose recorded runs judge a replay; none of steps unlike all of them."""
+def _get_recorded_family(job: TrainJob) -> str | None:
+    """Return the family whose recorded runs judge a replay.
+
+    It is empty of steps unlike all of them, and None of older releases.
+    """
     workload = job.static_memory.setup.workload
+    if workload.framework_version is not None:
+        return None
     is_like = (
         job.num_gpus == 1
         and workload.kernels is Kernels.TORCH

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from service.estimator.memory.overheads.gpu_properties import find_gpu_properties
-from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.config import ServingPass, TrainingPass
 from service.estimator.tape import sizes
 from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.sizes import Size
 from service.estimator.values.device import Device
 from service.estimator.values.units import MIB, ceil_div
+
+P = TypeVar("P", TrainingPass, ServingPass)
 
 CUBLASLT_BYTES = 1 * MIB
 """PyTorch 2.11, ``CUDABlas.cpp``, ``_parseChosenWorkspaceSize``: 1024 KiB unless
@@ -50,7 +53,7 @@ def find_kernel_buffers(device: Device) -> KernelBuffers | None:
     return _find(device.name, device.compute_capability) if device.vendor == "nvidia" else None
 
 
-def select_kernels(config: TrainingPass, kernels: KernelBuffers | None) -> TrainingPass:
+def select_kernels(config: P, kernels: KernelBuffers | None) -> P:
     """Return a pass with the kernels of a known GPU."""
     if kernels is None:
         return config

@@ -3,24 +3,30 @@
 Its owner keeps it, so that the same question is replayed once.
 """
 
+from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import replace
 from functools import cache
 
-from service.estimator.memory.allocator.caching_allocator import CancelCheck
+from service.estimator.memory.allocator.caching_allocator import (
+    BLOCK_BYTES,
+    CancelCheck,
+    make_allocator,
+)
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
     find_kernel_buffers,
     select_kernels,
 )
 from service.estimator.memory.allocator.packed_weights import place_packed_weights
-from service.estimator.memory.allocator.pressure import DeviceFullError
+from service.estimator.memory.allocator.pressure import DeviceFullError, limit_allocator
 from service.estimator.memory.allocator.replay import (
     JobTensors,
     ReplayResult,
     count_workspace_bytes,
     replay,
 )
+from service.estimator.memory.allocator.serving_replay import ReplicaHistory, replay_replica
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import (
@@ -110,6 +116,57 @@ class ReplayCache:
             key, lambda: (self._replay(model, workload, layout, timeline, kernels),)
         )[0]
 
+    def replay_serving(
+        self,
+        key: Hashable,
+        make_history: Callable[[], ReplicaHistory],
+        kind: Allocator,
+        kernels: KernelBuffers,
+        peak: int,
+    ) -> ReplayResult | None:
+        """Return the allocator's replay of a replica on a GPU.
+
+        It is made once for each key. ``peak`` is its peak in bytes. None where its requests do not
+        add up to that.
+        """
+        return self._replays.get_or_make(
+            key, lambda: (self._replay_replica(make_history, kind, kernels, peak),)
+        )[0]
+
+    def _replay_replica(
+        self,
+        make_history: Callable[[], ReplicaHistory],
+        kind: Allocator,
+        kernels: KernelBuffers,
+        peak: int,
+    ) -> ReplayResult | None:
+        if peak > MAX_BYTES:
+            return None
+        allocator = make_allocator(kind)
+        workspaces = replay_replica(allocator, make_history(), kernels, self._check)
+        allocated = allocator.highest * BLOCK_BYTES - workspaces
+        if not _agrees(allocated, peak):
+            return None
+
+        @cache
+        def run_within(room_bytes: int) -> int | None:
+            limited = make_allocator(kind)
+            limit_allocator(limited, room_bytes // BLOCK_BYTES)
+            try:
+                replay_replica(limited, make_history(), kernels, self._check)
+            except DeviceFullError:
+                return None
+            return limited.reserved * BLOCK_BYTES
+
+        return ReplayResult(
+            kind=kind,
+            reserved_bytes=max(allocator.reserved * BLOCK_BYTES, peak + workspaces),
+            allocated_bytes=allocated,
+            peak_bytes=peak,
+            workspace_bytes=workspaces,
+            run_within=run_within,
+        )
+
     def _replay(
         self,
         model: Architecture,
@@ -145,7 +202,7 @@ class ReplayCache:
 
         workspaces = count_workspace_bytes(logs, values, kernels)
         allocated -= workspaces
-        if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
+        if not _agrees(allocated, peak):
             return None
         return ReplayResult(
             kind=kind,
@@ -186,6 +243,10 @@ class ReplayCache:
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)
         return self._logs.get_or_make(key, lambda: load_training_log(model, config, self._store))
+
+
+def _agrees(allocated: int, peak: int) -> bool:
+    return peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE
 
 
 def _find_peak(timeline: Timeline) -> int:

@@ -9,12 +9,13 @@ from service.estimator.memory.intervals.ends import (
     get_residual_ends,
 )
 from service.estimator.memory.intervals.replay_classes import (
-    WHOLE_KINDS,
-    select_allocated_class,
+    TENSORS_CLASS,
+    is_judged_by_records,
     select_replay_class,
 )
 from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.corrections import MAX_PER_MILLE, MIN_PER_MILLE, Corrections
+from service.estimator.values.device import Device
 from service.estimator.values.result import Interval
 
 _REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
@@ -23,9 +24,9 @@ APPROXIMATE_PER_MILLE = (MIN_PER_MILLE, MAX_PER_MILLE)
 
 
 def compute_allocated_interval(
-    partial_estimate: PartialEstimate, corrections: Corrections | None, level: float
+    partial_estimate: PartialEstimate, corrections: Corrections | None, level: float, kind: str
 ) -> Interval:
-    """Return the interval of the allocated bytes."""
+    """Return the interval of the allocated bytes by the residuals of a kind of answers."""
     allocated = partial_estimate.peak.allocated_bytes
     if partial_estimate.approximate:
         low, high = APPROXIMATE_PER_MILLE
@@ -35,7 +36,6 @@ def compute_allocated_interval(
         error, covered = select_error(
             corrections.relative_error, corrections.allocated_errors, level
         )
-    kind = select_allocated_class(partial_estimate.kind)
     low_ratio, high_ratio = get_residual_ends(kind, "allocated", level)
     upper = allocated + _compute_rounding(partial_estimate, level)
     # What is there between steps is counted tensor by tensor: no reading of the peak is below it.
@@ -63,25 +63,32 @@ def _compute_rounding(partial_estimate: PartialEstimate, level: float) -> int:
     return max(partial_estimate.replayed.allocated_bytes - partial_estimate.replayed.peak_bytes, 0)
 
 
-def select_reserved_kind(partial_estimate: PartialEstimate, reserved_bytes: int) -> str:
-    """Return the class of answers whose residuals make the reserved interval."""
-    kind = partial_estimate.kind
-    if partial_estimate.replayed is None or kind not in WHOLE_KINDS:
-        return kind
-    return select_replay_class(
-        partial_estimate.family, partial_estimate.peak.allocated_bytes, reserved_bytes
-    )
+def select_kinds(
+    partial_estimate: PartialEstimate, device: Device | None, reserved_bytes: int
+) -> tuple[str, str]:
+    """Return the classes of answers whose residuals make the intervals.
+
+    They are those of the allocated and of the reserved bytes.
+    """
+    kind, family = partial_estimate.kind, partial_estimate.family
+    if family is None or device is None or not is_judged_by_records(kind, device.name):
+        return kind, kind
+    if partial_estimate.replayed is None:
+        return TENSORS_CLASS, kind
+    allocated_bytes = partial_estimate.peak.allocated_bytes
+    return TENSORS_CLASS, select_replay_class(family, allocated_bytes, reserved_bytes)
 
 
-def compute_reserved_interval(
+def compute_reserved_interval(  # noqa: PLR0913, PLR0917 - what the interval is made of
     partial_estimate: PartialEstimate,
     allocated_interval: Interval,
     slack: Overhead,
     limited_slack: Overhead,
     corrections: Corrections | None,
     level: float,
+    kind: str,
 ) -> Interval:
-    """Return the interval of the reserved bytes.
+    """Return the interval of the reserved bytes by the residuals of a kind of answers.
 
     They are never fewer than the allocated ones. A ratio has quantiles of its own; where the kind
     is never replayed, its residuals stand beside them. A job on a full GPU reserves what there is,
@@ -89,7 +96,6 @@ def compute_reserved_interval(
     """
     allocated = partial_estimate.peak.allocated_bytes
     point = allocated + slack.point
-    kind = select_reserved_kind(partial_estimate, point)
     low_ratio, high_ratio = get_residual_ends(kind, "reserved", level)
     low, high = point * low_ratio // PER_MILLION, -(-point * high_ratio // PER_MILLION)
     if partial_estimate.replayed is None:

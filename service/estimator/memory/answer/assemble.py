@@ -5,16 +5,10 @@ It states the three quantities (allocated, reserved and device bytes), each with
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.allocator.slack import (
-    add_stream_pools,
-    estimate_ratio_slack,
-    estimate_serving_slack,
-    get_replayed_slack,
-)
 from service.estimator.memory.answer.allocator_intervals import (
     compute_allocated_interval,
     compute_reserved_interval,
-    select_reserved_kind,
+    select_kinds,
 )
 from service.estimator.memory.answer.corrections import (
     correct_context,
@@ -27,6 +21,7 @@ from service.estimator.memory.answer.full_gpu import (
     select_replay,
 )
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
+from service.estimator.memory.answer.slack import compute_slack
 from service.estimator.memory.answer.workspaces import get_workspaces
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.overheads.overheads import (
@@ -62,6 +57,7 @@ class _Quantities:
     reserved_bytes: int
     allocated_interval: Interval
     reserved_interval: Interval
+    reserved_kind: str
 
 
 def assemble(
@@ -94,7 +90,7 @@ def assemble(
         ),
         interval_level=level,
         interval_kind=partial_estimate.kind,
-        reserved_kind=select_reserved_kind(partial_estimate, reserved),
+        reserved_kind=quantities.reserved_kind,
         peak_instant=partial_estimate.peak.name,
         components=_build_components(partial_estimate, quantities, detail),
         instants=partial_estimate.instants,
@@ -141,7 +137,7 @@ def _compute_quantities(
     context = correct_context(context, links, corrections, level)
     workspaces = get_workspaces(device, partial_estimate.kind, partial_estimate.replayed)
     unlimited_slack = correct_slack(
-        _compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
+        compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
     )
     slack = unlimited_slack
     if device is not None:
@@ -152,8 +148,11 @@ def _compute_quantities(
             partial_estimate.allocator,
             select_replay(partial_estimate, corrections),
         )
-    allocated_interval = compute_allocated_interval(partial_estimate, corrections, level)
     reserved = allocated + workspaces.point + slack.point
+    allocated_kind, reserved_kind = select_kinds(partial_estimate, device, reserved)
+    allocated_interval = compute_allocated_interval(
+        partial_estimate, corrections, level, allocated_kind
+    )
     reserved_interval = compute_reserved_interval(
         partial_estimate,
         allocated_interval,
@@ -161,6 +160,7 @@ def _compute_quantities(
         stack_overheads(workspaces, slack),
         corrections,
         level,
+        reserved_kind,
     )
     analytic_context = context
     if corrections is not None and corrections.device_at_least_bytes and device is not None:
@@ -176,21 +176,8 @@ def _compute_quantities(
         reserved_bytes=reserved,
         allocated_interval=allocated_interval,
         reserved_interval=reserved_interval,
+        reserved_kind=reserved_kind,
     )
-
-
-def _compute_slack(partial_estimate: PartialEstimate, level: float) -> Overhead:
-    allocated, kind = partial_estimate.peak.allocated_bytes, partial_estimate.allocator
-    if partial_estimate.stream_bytes:
-        return add_stream_pools(
-            estimate_ratio_slack(allocated, kind, gathers=False, level=level),
-            partial_estimate.stream_bytes,
-        )
-    if partial_estimate.kind == "inference":
-        return estimate_serving_slack(allocated, kind, level=level)
-    if partial_estimate.replayed is None:
-        return estimate_ratio_slack(allocated, kind, gathers=partial_estimate.gathers, level=level)
-    return get_replayed_slack(partial_estimate.replayed)
 
 
 def _list_memory_warnings(partial_estimate: PartialEstimate) -> tuple[str, ...]:

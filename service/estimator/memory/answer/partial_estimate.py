@@ -29,8 +29,10 @@ class PartialEstimate:
     gathers: bool = False
     kind: str = "training"
     """The kind of answer whose residuals make the intervals."""
-    family: str = ""
-    """The model type, whose recorded runs make the intervals of what was replayed."""
+    family: str | None = None
+    """The model type whose recorded runs judge a replay, empty where none of them was alike; None
+    where no recorded run judges the answer at all.
+    """
     allocator: Allocator = Allocator.DEFAULT
     replayed: ReplayResult | None = None
     host_bytes_per_node: int = 0

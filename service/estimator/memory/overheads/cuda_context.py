@@ -94,12 +94,20 @@ _HOPPER_TRAINING = CudaContext(
     formula="518 MiB context + 240 MiB libraries and kernels of training",
     source=f"{_READINGS}: 758 MiB in 92 runs in 16 bits, 742 in 9 in fp32",
 )
+_HOPPER_SERVING = CudaContext(
+    point=686 * MIB,
+    low=678 * MIB,
+    high=692 * MIB,
+    formula="518 MiB context + 168 MiB libraries and kernels of serving",
+    source=f"{_READINGS}: 686 MiB in 21 plain loops, 678 to 692 in 4 runs of generate()",
+)
 _RUNS: Mapping[tuple[str, str], CudaContext] = MappingProxyType(
     {
         (gpu, kind): _HOPPER_TRAINING
         for gpu in ("H100-SXM5-80GB", "H200-SXM5-141GB")
         for kind in ("training", "adapters", "sharded")
     }
+    | {(gpu, "inference"): _HOPPER_SERVING for gpu in ("H100-SXM5-80GB", "H200-SXM5-141GB")}
 )
 """By the GPU and the kind of answer."""
 

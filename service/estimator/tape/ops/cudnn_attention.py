@@ -5,7 +5,7 @@ workspaces are those that cuDNN 9 asked for on H100 (loops of eight models).
 """
 
 from service.estimator.tape import sizes
-from service.estimator.tape.graph import Tape
+from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.attention_heads import Heads
@@ -47,7 +47,10 @@ def run_cudnn_attention(tape: Tape, query: Value, key: Value, value: Value, head
         saves_output=True,
         backward=backward,
     )
-    lse = _allocate(tape, sizes.scale(heads.rows, 4))
+    keeps_sums = (
+        tape.mode is not Mode.INFERENCE
+    )  # ``should_compute_logsumexp`` of ``attention.cpp``
+    lse = _allocate(tape, sizes.scale(heads.rows, 4) if keeps_sums else sizes.ZERO)
     tape.release(tape.allocate(Category.TEMPORARIES, sizes.constant(_SCALARS_BYTES)))
     if output.node is not None:
         statistics: list[Storage] = []

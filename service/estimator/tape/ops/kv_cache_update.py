@@ -65,6 +65,9 @@ def update_key_value(
                 value,
             )  # a prompt beyond the window is read as it is, and its end copied into the cache
     numel = read_shape.cached(elements)
+    if layer.tape.follows_caches and layer.cache.kind is Cache.DYNAMIC:
+        key, value = _replace_cached(layer, (key, value), (numel, numel))
+        return key, value
     if layer.rolls:
         _roll_window(layer, count_bytes(numel, dtype), elements * dtype.bytes_per_element)
     joined = (
@@ -80,12 +83,36 @@ def update_parts(layer: CachedLayer, parts: tuple[Value, ...]) -> tuple[Value, .
     widths = tuple(part.numel[1] + part.numel[3] for part in parts)
     if layer.cache.kind is Cache.STATIC:
         _initialize_static(layer, widths, parts[0].dtype)
+    elif layer.tape.follows_caches:
+        return _replace_cached(layer, parts, tuple(map(sizes.per_token, widths)))
     joined = tuple(
         _join_cached(layer, sizes.per_token(width), width, part.dtype)
         for part, width in zip(parts, widths, strict=True)
     )
     layer.tape.free(*parts)
     return joined
+
+
+def _replace_cached(
+    layer: CachedLayer, parts: tuple[Value, ...], numels: tuple[Size, ...]
+) -> tuple[Value, ...]:
+    """Return a dynamic layer's parts, each joined with its old positions.
+
+    The joined ones are new tensors.
+    ``DynamicLayer`` drops an old tensor once its successor is there, ``DynamicSlidingWindowLayer``
+    both of them once both are (transformers 5.23, cache_utils.py, ``update``).
+    """
+    tape, joined = layer.tape, []
+    one_by_one = layer.shape.decoding and layer.window is None
+    for part, numel in zip(parts, numels, strict=True):
+        storage = tape.allocate(Category.KV_CACHE, count_bytes(numel, part.dtype))
+        tape.keep_cached(storage)
+        joined.append(Value(storage, numel, part.dtype))
+        tape.drop_cached(int(one_by_one))
+    if layer.shape.decoding and not one_by_one:
+        tape.drop_cached(len(parts))
+    tape.free(*parts)
+    return tuple(joined)
 
 
 def _initialize_static(layer: CachedLayer, widths: tuple[int, ...], dtype: DType) -> None:
@@ -98,8 +125,10 @@ def _initialize_static(layer: CachedLayer, widths: tuple[int, ...], dtype: DType
         return
     tokens = min(length, layer.window or length)
     for width in widths:
-        layer.tape.allocate(
-            Category.KV_CACHE, count_bytes(sizes.per_sequence(width * tokens), dtype)
+        layer.tape.keep_cached(
+            layer.tape.allocate(
+                Category.KV_CACHE, count_bytes(sizes.per_sequence(width * tokens), dtype)
+            )
         )
 
 

@@ -26,6 +26,15 @@ def test_boards_of_one_chip_share_their_context() -> None:
     )
 
 
+def test_serving_loads_fewer_kernels_than_training() -> None:
+    """Both were read on the same GPUs, over what was reserved."""
+    training, serving = (find_context("H100-SXM5-80GB", kind) for kind in ("training", "inference"))
+
+    assert serving is find_context("H200-SXM5-141GB", "inference")
+    assert (serving.low, serving.point, serving.high) == (678 * MIB, 686 * MIB, 692 * MIB)
+    assert serving.high < training.low
+
+
 def test_a_gpu_without_a_reading_gets_the_interval_of_the_others() -> None:
     """Nothing is known of a card that only has a size."""
     assert find_context("any") is DEFAULT_CONTEXT

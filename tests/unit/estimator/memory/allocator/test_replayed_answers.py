@@ -62,8 +62,8 @@ def test_expandable_segments_reserve_less_here() -> None:
     )
 
 
-def test_serving_falls_back_to_the_ratio() -> None:
-    """The order of a serving pass is not written down."""
+def test_serving_on_an_unknown_gpu_falls_back_to_the_ratio() -> None:
+    """The kernels of a GPU that is only a number of bytes are not known."""
     workload = ServeWorkload(num_sequences=2, prompt_tokens=64)
 
     assert _answer(workload, Layout()) == _answer(workload, Layout(), Detail.FULL)
