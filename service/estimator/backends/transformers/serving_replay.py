@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.generation import count_held_input_bytes
 from service.estimator.backends.transformers.release import TransformersRelease
+from service.estimator.memory.adapter_bases import BaseWeights
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
     find_kernel_buffers,
     select_kernels,
 )
+from service.estimator.memory.allocator.packed_weights import list_packed_tensors
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.allocator.replay_cache import MAX_LOGS
 from service.estimator.memory.allocator.serving_replay import ReplicaHistory
@@ -17,7 +19,7 @@ from service.estimator.memory.kv_cache import count_cached_tokens
 from service.estimator.memory.optimizers.events import unroll
 from service.estimator.memory.optimizers.tensors import list_tensors
 from service.estimator.memory.question import ServeQuestion
-from service.estimator.model.weights.scheme import Scheme
+from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.passes.config import ServingPass
 from service.estimator.passes.serving import log_serving
 from service.estimator.tape.cache_log import CachePass
@@ -70,7 +72,7 @@ def _has_known_order(replica: Replica) -> bool:
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
     fills_window = window is not None and prompt < window <= count_cached_tokens(workload)
     return (
-        replica.scheme is None
+        (replica.scheme is None or replica.scheme.packing is Packing.BLOCKS_4BIT)
         and workload.cache is Cache.DYNAMIC
         and workload.num_beams == 1
         and workload.speculative is None
@@ -104,8 +106,13 @@ def _list_weights(replica: Replica) -> tuple[int, ...]:
 
     Those of all buffers together come last.
     """
-    model, width = replica.question.model, replica.question.workload.weight_dtype.bytes_per_element
-    weights = [tensor.numel * width for tensor in unroll(list_tensors(model.counts.tensors))]
+    model, dtype = replica.question.model, replica.question.workload.weight_dtype
+    width = dtype.bytes_per_element
+    weights = (
+        [tensor.numel * width for tensor in unroll(list_tensors(model.counts.tensors))]
+        if replica.scheme is None
+        else list_packed_tensors(model, BaseWeights(scheme=replica.scheme, dtype=dtype))
+    )
     return (*weights, max(replica.weight_bytes - sum(weights), 0))
 
 

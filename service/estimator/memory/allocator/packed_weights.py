@@ -28,22 +28,30 @@ def place_packed_weights(
     that transformers fills with the whole model (5.23 ``modeling_utils.py``,
     ``caching_allocator_warmup``), which PEFT's ``empty_cache`` cannot give back.
     """
-    if base.scheme is None or base.scheme.packing is not Packing.BLOCKS_4BIT:
-        return tensors
-    placements = tuple(iter_placements(model, base.scheme))
-    sizes = tuple(_iter_sizes(placements, base, double=base.scheme.double))
-    if sum(sizes) != weights:  # sharded over ranks
+    sizes = list_packed_tensors(model, base)
+    if base.scheme is None or sum(sizes) != weights:  # sharded over ranks
         return tensors
     count = sum(times for _, times in model.counts.tensors)
     hole = sum(
         placed.weight.numel * placed.num_unpacked * _LOADED.bytes_per_element
-        for placed in placements
+        for placed in iter_placements(model, base.scheme)
     )
     return replace(
         tensors,
         loaded=(*sizes, *tensors.loaded[count:]),
         dropped=(hole,) if base.upcast else (),
     )
+
+
+def list_packed_tensors(model: Architecture, base: BaseWeights) -> tuple[int, ...]:
+    """Return the bytes of every tensor of weights in 4 bits.
+
+    There are none where the weights are in another format.
+    """
+    if base.scheme is None or base.scheme.packing is not Packing.BLOCKS_4BIT:
+        return ()
+    placements = tuple(iter_placements(model, base.scheme))
+    return tuple(_iter_sizes(placements, base, double=base.scheme.double))
 
 
 def _iter_sizes(
