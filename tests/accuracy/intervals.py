@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from tests.accuracy.conformal import (
+from tests.accuracy.published.rows import published_cases
+from tests.accuracy.published.scoring import PublishedScore, score_published
+from tests.accuracy.widths.conformal import (
     LEVEL,
     MIN_GROUPS,
     NUM_FOLDS,
@@ -21,10 +23,8 @@ from tests.accuracy.conformal import (
     holds,
     width,
 )
-from tests.accuracy.interval_rows import sources_of, table_of
-from tests.accuracy.published.rows import published_cases
-from tests.accuracy.published.scoring import PublishedScore, score_published
-from tests.accuracy.residuals import DEVICE_QUANTITIES, residuals, sets_width
+from tests.accuracy.widths.interval_rows import sources_of, table_of
+from tests.accuracy.widths.residuals import DEVICE_QUANTITIES, residuals, sets_width
 
 TABLES = Path(__file__).resolve().parents[2] / "service" / "estimator" / "memory" / "intervals"
 SHOWN_LEVELS = (0.5, 0.8, 0.9)

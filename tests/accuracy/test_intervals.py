@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends, widen
-from tests.accuracy.conformal import (
+from tests.accuracy.widths.conformal import (
     NARROWEST,
     NUM_FOLDS,
     Residual,

@@ -121,7 +121,7 @@ def _generate(
     prompt = _draw_tokens(server, num_sequences, prompt_tokens)
     if num_decoded < MAX_STEPS:
         return _run_steps(server, prompt, cache, 1 + num_decoded, "prefill")
-    _run_steps(server, prompt, cache, 1, "prefill")
+    _run_steps(server, prompt, cache, 1, "prefill", is_last=False)
     del prompt
     on_step(f"decode at {prompt_tokens + num_decoded} tokens")
     mark("growing")
@@ -134,9 +134,15 @@ def _generate(
 
 
 def _run_steps(
-    server: Server, ids: torch.Tensor, cache: KvCache, num_steps: int, phase: str
+    server: Server,
+    ids: torch.Tensor,
+    cache: KvCache,
+    num_steps: int,
+    phase: str,
+    *,
+    is_last: bool = True,
 ) -> tuple[float, ...]:
-    """Take steps of ``generate``, the first in a phase.
+    """Take steps of ``generate``, the first in a phase; the last ones end the run.
 
     Returns the seconds of the second, which is marked as decode.
     """
@@ -157,9 +163,8 @@ def _run_steps(
             samples=server.workload.sampling is Sampling.SAMPLE,
             decodes=phase != "prefill",
         )
-    if num_steps == 1 and phase == "prefill" and server.workload.output_tokens > 1:
-        return ()
-    mark("done")
+    if is_last:
+        mark("done")
     return tuple(time.perf_counter() - start for start in began)
 
 

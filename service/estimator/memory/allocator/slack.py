@@ -41,7 +41,7 @@ _MEDIANS: Mapping[Allocator, _Medians] = MappingProxyType(
 """Of 298 traced training steps, 192 of them large, and of 26 traced ranks of FSDP2 on more than one
 GPU: gathered weights and full-size gradients of many sizes come and go between activations, and
 leave holes. Of 49 traced serving runs, whose weights fill segments of their own (``python -m
-tests.accuracy.serving_slack``). The ends of each level stand in the interval table.
+tests.accuracy.widths.serving_slack``). The ends of each level stand in the interval table.
 """
 _STEPS = "caching allocator replayed over 298 traced training steps: the median"
 _RANKS = "caching allocator replayed over 26 traced ranks of FSDP2: the median"

@@ -26,7 +26,7 @@ APPROXIMATE_PER_MILLE = (MIN_PER_MILLE, MAX_PER_MILLE)
 def compute_allocated_interval(
     partial_estimate: PartialEstimate, corrections: Corrections | None, level: float, kind: str
 ) -> Interval:
-    """Return the interval of the allocated bytes by the residuals of a kind of answers."""
+    """Return the interval of the allocated bytes of a kind of answers."""
     allocated = partial_estimate.peak.allocated_bytes
     if partial_estimate.approximate:
         low, high = APPROXIMATE_PER_MILLE
@@ -88,7 +88,7 @@ def compute_reserved_interval(  # noqa: PLR0913, PLR0917 - what the interval is 
     level: float,
     kind: str,
 ) -> Interval:
-    """Return the interval of the reserved bytes by the residuals of a kind of answers.
+    """Return the interval of the reserved bytes of a kind of answers.
 
     They are never fewer than the allocated ones. A ratio has quantiles of its own; where the kind
     is never replayed, its residuals stand beside them. A job on a full GPU reserves what there is,

@@ -1,4 +1,4 @@
-"""Bytes that the allocator reserves beyond tensors, replayed or by its ratio in traces."""
+"""Bytes that the allocator reserves beyond the tensors of an estimate."""
 
 from service.estimator.memory.allocator.slack import (
     add_stream_pools,
@@ -11,7 +11,7 @@ from service.estimator.memory.overheads.overheads import Overhead
 
 
 def compute_slack(partial_estimate: PartialEstimate, level: float) -> Overhead:
-    """Return what the allocator reserves beyond the tensors of an estimate."""
+    """Return them, replayed or by their ratio in traces."""
     allocated, kind = partial_estimate.peak.allocated_bytes, partial_estimate.allocator
     if partial_estimate.stream_bytes:
         return add_stream_pools(

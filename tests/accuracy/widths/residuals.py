@@ -18,10 +18,10 @@ from service.estimator.values.result import Detail, Estimate, Interval
 from service.estimator.values.units import GIB
 from service.estimator.values.workload import Allocator, TrainWorkload
 from tests.accuracy.cases import StepCase, architecture_of, rank_cases, training_cases
-from tests.accuracy.conformal import Residual
 from tests.accuracy.contract import NotInContractError, Question, question_of_rank, question_of_step
 from tests.accuracy.published.scoring import PublishedScore
 from tests.accuracy.real.scoring import CLIENTS, REQUESTED, RESERVED, RealScore, score_real_runs
+from tests.accuracy.widths.conformal import Residual
 
 DEVICE_QUANTITIES = frozenset({"nvidia-smi", "nvml"})
 _DEVICE = Device(name="any", capacity_bytes=1024 * GIB, usable_bytes=1024 * GIB)

@@ -1,5 +1,5 @@
-"""``python -m tests.accuracy.serving_slack``: what the caching allocator reserves for the serving
-runs that were traced.
+"""``python -m tests.accuracy.widths.serving_slack``: what the caching allocator reserves for the
+serving runs that were traced.
 
 The runs were traced without an allocator, but what they allocate in which order is what the model
 records: weights, a prefill whose cache stays, and decode steps. Where the replayed blocks add up to

@@ -9,8 +9,8 @@ from textwrap import wrap
 from service.estimator.memory.intervals.ends import PER_MILLION
 from service.estimator.values.workload import Allocator
 from tests.accuracy.cases import StepCase, rank_cases, training_cases
-from tests.accuracy.conformal import Residual, Width, carried, ends
-from tests.accuracy.serving_slack import ratios
+from tests.accuracy.widths.conformal import Residual, Width, carried, ends
+from tests.accuracy.widths.serving_slack import ratios
 
 LOWEST_PERCENT = 50
 LARGE_BYTES = 10_000_000_000
