@@ -142,9 +142,9 @@ def _run_steps(
     *,
     is_last: bool = True,
 ) -> tuple[float, ...]:
-    """Take steps of ``generate``, the first in a phase; the last ones end the run.
+    """Take steps of ``generate``, the first in a phase.
 
-    Returns the seconds of the second, which is marked as decode.
+    The last ones end the run. Returns the seconds of the second, which is marked as decode.
     """
     began: list[float] = []
 
