@@ -13,8 +13,11 @@ from service.planner.search.layout_options import Batch, LayoutOption
 MAX_REPLAYED = 3
 """Configurations of one GPU count that are replayed although their numbers do not suffice.
 
-A replay may reserve less. Only transformers' steps are replayed: what other frameworks reserve is a
-ratio in either answer.
+A replay may reserve less.
+"""
+_REPLAYED = frozenset({None, Framework.TRANSFORMERS})
+"""Only transformers' steps and replicas, which no framework trains, are replayed: what other
+frameworks reserve is a ratio in either answer.
 """
 
 
@@ -41,7 +44,7 @@ def find_nearest_to_replay(
         (trial.missing_bytes, index, option)
         for index, (option, trial) in enumerate(tried)
         if trial.estimate is not None
-        and option.strategy.framework is Framework.TRANSFORMERS
+        and option.strategy.framework in _REPLAYED
         and trial.missing_bytes
         and trial.estimate.allocated_bytes <= usable_bytes
     ]
@@ -71,7 +74,7 @@ class ReplayCandidates:
             not self.remaining
             or tried is None
             or tried.estimate is None
-            or option.strategy.framework is not Framework.TRANSFORMERS
+            or option.strategy.framework not in _REPLAYED
         ):
             return False
         estimate = tried.estimate

@@ -163,3 +163,19 @@ def test_replicas_that_share_their_experts_take_fewer_gpus(engine: Engine) -> No
 def test_experts_of_one_replica_stay_where_they_are() -> None:
     """Spreading them over its own ranks saves nothing: the simpler layout comes first."""
     assert plan("mixtral-8x7b").candidates[0].layout.expert_parallel == 1
+
+
+@pytest.mark.parametrize("num_sequences", [150, 214])
+def test_a_replica_that_a_replay_lets_fit_takes_one_gpu(num_sequences: int) -> None:
+    """The search shows the replayed answer, where the ratio's upper end alone finds no room."""
+    workload = ServeWorkload(num_sequences=num_sequences, prompt_tokens=1024, output_tokens=33)
+    subject = make_evaluator(
+        load_architecture(resolve_model("llama-3-8b")),
+        resolve_gpu("H100-SXM5-80GB").to_device(),
+    )
+
+    best = find_fewest_gpus(subject, Question(workload=workload, layout=Layout())).candidates[0]
+
+    assert best.num_gpus == 1
+    assert best.estimate == subject.answer(workload, Layout())
+    assert best.estimate.device_bytes <= subject.device.usable_bytes
