@@ -69,7 +69,7 @@ def _unmap(pool: Pool, block: Block, begin: int, end: int) -> None:
     last = block.address + block.size
     hole = block
     if begin > block.address:
-        hole = Block(begin, end - begin)
+        hole = type(block)(begin, end - begin)
         _insert_after(block, hole)
         block.size = begin - block.address
         pool.insert(block)
@@ -77,7 +77,7 @@ def _unmap(pool: Pool, block: Block, begin: int, end: int) -> None:
         hole.size = end - begin
         hole.is_free = False
     if last > end:
-        rest = Block(end, last - end)
+        rest = type(block)(end, last - end)
         _insert_after(hole, rest)
         pool.insert(rest)
 

@@ -70,10 +70,11 @@ def select_replay(
 ) -> ReplayResult | None:
     """Return the replay by which a full GPU is judged.
 
-    There is none where something measured corrects it, nor of a job of several GPUs: what its
-    streams hold back is in no recording.
+    There is none where something measured corrects it, nor of a training job of several GPUs: what
+    its streams hold back is in no recording.
     """
-    is_judged = corrections is None and partial_estimate.linked_gpus == 1
+    is_alone = partial_estimate.linked_gpus == 1 or partial_estimate.kind == "inference"
+    is_judged = corrections is None and is_alone
     return partial_estimate.replayed if is_judged else None
 
 
