@@ -60,7 +60,13 @@ class TriedBatches:
         grows = batch.micro_batch_size > 1 and single in self._space.list_batches(option)
         if grows and (not self.fits(option, single) or self._exceeds_by_convexity(option, batch)):
             return False
-        return not self._try_batch(option, batch).missing_bytes
+        if not self._try_batch(option, batch).missing_bytes:
+            return True
+        batches = self._space.list_batches(option)
+        if batch.micro_batch_size == 1 and self.is_first_smallest(batches):
+            # One sequence is too much: where the least fails too, nothing of the option is left.
+            self.fits(option, batches[0])
+        return False
 
     def is_reportable(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch fits.
