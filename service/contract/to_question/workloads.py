@@ -200,8 +200,11 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
     values, assumptions = apply_defaults(
         request, SERVE_DEFAULTS | {"kv_cache_dtype": weights}, "workload"
     )
-    unused_lines = _list_unused_lines(get_backend(values["engine"]))
+    backend = get_backend(values["engine"])
+    unused_lines = _list_unused_lines(backend)
     assumptions = [line for line in assumptions if not line.startswith(unused_lines)]
+    if isinstance(request.engine_version, UnsetType) and backend.newest_release is not None:
+        assumptions.append(f"workload.engine_version = {backend.newest_release}")
     values["quantization"] = (
         Quantization.NONE if isinstance(request.quantization, UnsetType) else request.quantization
     )
