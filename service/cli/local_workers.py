@@ -126,9 +126,13 @@ def list_worker_gpus(selection: str) -> tuple[VisibleGpu, ...]:
         return ()
     command = [sys.executable, "-m", "worker.nvml", "--gpus", selection]
     # The service loads no driver: a program of the worker's asks it.
-    listed = subprocess.run(  # noqa: S603 - our own module, no shell
-        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-    )
+    try:
+        listed = subprocess.run(  # noqa: S603 - our own module, no shell
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        message = f"--gpus {selection}: the driver did not list its GPUs in {_TIMEOUT_S:g} s"
+        raise StartupError(message) from error
     if listed.returncode != 0:
         reason = listed.stderr.strip().rpartition("\n")[2]
         message = f"--gpus {selection}: {reason}"

@@ -2,7 +2,9 @@
 
 import json
 import signal
+import subprocess
 import tomllib
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from service.cli.commands.worker import EXTRA
 from service.cli.local_workers import (
     LocalWorkers,
     VisibleGpu,
+    choose_workers,
     count_workers_to_start,
     describe_gpu_workers,
     list_worker_gpus,
@@ -130,3 +133,20 @@ def test_the_driver_is_asked_by_a_program_of_the_workers() -> None:
     }
     with pytest.raises(StartupError, match="which is no GPU here"):
         list_worker_gpus("7")
+
+
+def test_a_driver_that_hangs_costs_a_warning_and_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody named a GPU everything else starts; who named one is told."""
+
+    def hang(command: list[str], **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, 30)
+
+    monkeypatch.setattr("service.cli.local_workers.subprocess.run", hang)
+    log = Warnings()
+
+    workers = choose_workers(Namespace(workers=1, gpus=None, probe_command=None), (), log)
+
+    assert (workers.num_cpu, workers.gpus) == (1, ())
+    assert "did not list its GPUs in 30 s" in log.heard[0]["reason"]
+    with pytest.raises(StartupError, match="--gpus 0: the driver did not list its GPUs"):
+        list_worker_gpus("0")
