@@ -21,7 +21,10 @@ def main(
     api: Api = None,
     environ: Mapping[str, str] | None = None,
 ) -> int:
-    """Print the selected GPUs; 2 for a name that none has, or a driver that refuses."""
+    """Print the selected GPUs.
+
+    The status is 2 for a name that no GPU has, and for a driver that refuses.
+    """
     parser = argparse.ArgumentParser(prog="python -m worker.nvml", description=__doc__)
     parser.add_argument("--gpus", default=ALL, metavar="all|0,1|UUID,…")
     selection = parser.parse_args(arguments).gpus
