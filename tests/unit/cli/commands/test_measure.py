@@ -57,9 +57,7 @@ def measured(status: str, *, out_of_memory: bool = False) -> dict[str, Any]:
 
 
 class Server:
-    """Answers as a server with one measurement, which is over when its events were read;
-    ``interrupts`` Ctrl-C first.
-    """
+    """Server with one measurement, over once its events were read; Ctrl-C ``interrupts`` first."""
 
     def __init__(self, end: dict[str, Any], *, interrupts: int = 0) -> None:
         """Begin with a queued measurement."""
@@ -266,8 +264,7 @@ def test_what_no_worker_can_run_ends_with_what_to_start(
 
 def test_what_a_worker_ended_meanwhile_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that can no longer be cancelled has a result, which is the answer."""
-    server = stranded(monkeypatch)
-    server.refuses_to_cancel = True
+    stranded(monkeypatch).refuses_to_cancel = True
 
     assert main([*ASKED]) == 0
 
