@@ -124,9 +124,10 @@ def count_captured_sizes(
 def estimate_cuda_graphs(
     release: VllmRelease, rank: Rank, layout: Layout, device: Device, *, sequences: int | None
 ) -> MemoryPart:
-    """Return the memory of the CUDA graphs of batches to so many sequences; None is without.
+    """Return the memory of the CUDA graphs.
 
-    Until 0.19 they were captured after the pool had taken the budget: beside it.
+    They are of batches to so many sequences, None is without. Until 0.19 they were captured
+    after the pool had taken the budget: beside it.
     """
     size, formula = _OLD_GRAPHS, f"{rank.num_layers} layers captured for each batch size"
     if release.compiles and sequences is not None:

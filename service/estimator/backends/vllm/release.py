@@ -129,9 +129,10 @@ class VllmRelease:
 
     @property
     def searches_logits(self) -> bool:
-        """Whether sampling searches the logits in a Triton kernel, with a buffer each processor.
+        """Whether sampling searches the logits in a Triton kernel.
 
-        FlashInfer's sampler is the default since 0.21.0 where FlashAttention runs.
+        It has a buffer for each processor. FlashInfer's sampler is the default since 0.21.0 where
+        FlashAttention runs.
         """
         if self.sorts_logits:
             return False
@@ -188,9 +189,10 @@ def resolve_release(
     *,
     runs_second: Callable[[Version], bool] = lambda _: False,
 ) -> VllmRelease:
-    """Return the requested release on a GPU, or the newest that was read.
+    """Return the requested release on a GPU.
 
-    ``runs_second`` says of a version whether its second runner runs the model.
+    It is the newest that was read where a later one is requested. ``runs_second`` says of a version
+    whether its second runner runs the model.
     """
     resolved = resolve_version(version, engine="vllm", oldest=OLDEST, newest=NEWEST)
     return VllmRelease(
