@@ -29,7 +29,6 @@ ServiceError
  ├── TooManyRequestsError 429        past the limit of a key
  ├── UnavailableError 503            a part that this needs is away
  │    └── NotMigratedError
- ├── ServerRefusalError              what a server answered to this program, as it was sent
  └── StartupError                    this process cannot start; never sent over HTTP
       └── InvalidSettingError, EmbeddedServerError
 """
@@ -292,15 +291,6 @@ class UnavailableError(ServiceError):
     type = "unavailable"
     title = "Temporarily unavailable"
     status = 503
-
-
-class ServerRefusalError(ServiceError):
-    """Refusal of a server that this program asked, with its problem document."""
-
-    def __init__(self, document: dict[str, object]) -> None:
-        """Keep the document; its ``detail`` says what happened."""
-        super().__init__(str(document["detail"]))
-        self.document = document
 
 
 class NotMigratedError(UnavailableError):

@@ -1,6 +1,6 @@
-"""Families of models: what is modelled of each, and which models of the catalogue it has.
+"""Families of models, and what is modelled of each.
 
-Both come from the registry of families and from the rules of frameworks and engines.
+Both that and their models come from the registry of families and the rules of every runner.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,10 @@ def _build_family(name: str) -> FamilyEntry:
 
 
 def _load_example(name: str, models: list[ModelEntry]) -> Architecture:
-    """Return a model of a family: one of the catalogue, else one of the family's own defaults."""
+    """Return a model of a family.
+
+    It is one of the catalogue, else one of the family's own defaults.
+    """
     plain = [entry for entry in models if "quantization_config" not in load_config(entry)]
     if plain:
         return architecture_from_config(load_config(plain[0]))

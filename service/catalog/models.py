@@ -86,7 +86,7 @@ def resolve_model(name: str, *, field: str = "model") -> ModelEntry:
 
 
 def list_near_names(name: str, *, likeness: float = 0.6) -> tuple[str, ...]:
-    """Return the names of the catalogue that are spelt most like this one.
+    """Return the names that are spelt most like this one.
 
     ``likeness`` is difflib's, 0 to 1.
     """

@@ -1,4 +1,4 @@
-"""Spellings of a model beside its names: addresses of the hub, sizes, words.
+"""Spellings of models: addresses, sizes, words.
 
 A spelling is read where it means one model and nothing else; one that may mean several is a
 question, with the models that it may mean.
@@ -55,13 +55,13 @@ class Spelling:
 
 
 def parse_hub_address(text: str) -> str | None:
-    """Return the hub id in an address of the hub, ``None`` for any other text."""
+    """Return the hub id in an address, else ``None``."""
     match = _ADDRESS.fullmatch(text.strip())
     return None if match is None else match[1].removesuffix(".git")
 
 
 def parse_size(text: str) -> int | None:
-    """Return the parameters that ``13B`` or ``350 M`` says, ``None`` for any other text."""
+    """Return the parameters that ``13B`` says, else ``None``."""
     match = _SIZE.fullmatch(text.strip())
     return None if match is None else round(float(match[1]) * _UNITS[match[2].casefold()])
 
@@ -115,7 +115,7 @@ def _select(is_meant: Callable[[frozenset[str]], bool]) -> tuple[ModelEntry, ...
 
 
 def _list_names(entries: Iterable[ModelEntry]) -> list[str]:
-    """Return the names of entries, of hub ids the part that names the model."""
+    """Return the names of entries, of hub ids the last part."""
     return [
         name
         for entry in entries
@@ -129,7 +129,7 @@ def _split_words(text: str) -> frozenset[str]:
 
 
 def list_models_of_size(num_parameters: int) -> tuple[ModelEntry, ...]:
-    """Return the models of the catalogue of about this size, the nearest first."""
+    """Return the models of about this size, the nearest first."""
     sizes = _list_sizes()
     near = sorted(
         (abs(total / num_parameters - 1), name)
@@ -193,7 +193,7 @@ def _explain_unknown(name: str) -> str:
 
 
 def _ask_config(name: str) -> str:
-    """Return what to paste for a model that the catalogue lacks, and where."""
+    """Return what to paste for an unknown model, and where."""
     if not _HUB_ID.fullmatch(name):
         return (
             "`headroom models` and GET /v1/models list every name; a model that is not among them "

@@ -20,7 +20,7 @@ _VARIABLE = "HEADROOM_URL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Who answers: the server at ``url``, or this process where there is none.
+    """Server at ``url``, or this process where there is none.
 
     ``named_by`` is the flag or variable that names the server.
     """

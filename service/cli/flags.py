@@ -65,7 +65,7 @@ def add_gpu(parser: argparse.ArgumentParser) -> None:
 
 
 def list_choices() -> dict[str, tuple[str, ...]]:
-    """Return the words that flags take, by the names under which argparse keeps them."""
+    """Return the words that flags take, by their names in argparse."""
     return {
         flag.dest: flag.choices
         for _, prefix, schema in _GROUPS

@@ -15,10 +15,10 @@ import httpx
 
 from service.base.errors import (
     InvalidRequestError,
-    ServerRefusalError,
     ServiceError,
     UnavailableError,
 )
+from service.base.server_refusals import ServerRefusalError
 from service.client.bearer import format_bearer
 from service.client.naming import NO_NAMES
 
@@ -157,7 +157,7 @@ def build_path(*parts: str) -> str:
 
 
 def read_refusal(answer: httpx.Response) -> ServiceError:
-    """Return a refusal with its problem document, else one that tells the status."""
+    """Return a refusal with its problem document, else its status."""
     try:
         document = json.loads(answer.read())
     except ValueError:

@@ -19,7 +19,10 @@ Document = dict[str, Any]
 def list_documents(
     options: argparse.Namespace, path: str, list_own: Callable[[], Iterable[object]]
 ) -> list[Document]:
-    """Return the items of a list: a server's where one is named, else this installation's."""
+    """Return the items of a list.
+
+    They are a server's where one is named, else this installation's.
+    """
     source = get_source(options)
     return (
         [to_builtins(item) for item in list_own()]
@@ -29,7 +32,7 @@ def list_documents(
 
 
 def select_named(items: list[Document], name: str | None, *, noun: str) -> list[Document]:
-    """Return the items with a name, an alias or a family of that name.
+    """Return the items with this name, alias or family.
 
     Raises InvalidRequestError for a name that none has, with the nearest.
     """

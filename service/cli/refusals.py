@@ -1,6 +1,7 @@
-"""Refusals for programs: problem documents (RFC 9457) on stdout, beside the line on stderr."""
+"""Refusals for programs: problem documents (RFC 9457) on stdout."""
 
-from service.base.errors import InvalidRequestError, ServerRefusalError, ServiceError
+from service.base.errors import InvalidRequestError, ServiceError
+from service.base.server_refusals import ServerRefusalError
 from service.cli.printing import print_json
 from service.contract.to_answer.problems import build_problem, build_refusal, to_document
 from service.estimator.values.errors import EstimatorError
@@ -18,10 +19,10 @@ def print_problem(error: BaseException, command: str) -> None:
 
 
 def build_document(error: BaseException, instance: str) -> dict[str, object]:
-    """Return the problem document of an error, as the API would send it.
+    """Return the problem document of an error.
 
-    What was told in the words of the command line is the error that it came from, and a server's
-    refusal is what it sent.
+    It is what the API would send: of words for the command line the error that they came from, of
+    a server's refusal what it sent.
     """
     match _find_origin(error):
         case ServerRefusalError(document=document):

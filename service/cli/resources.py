@@ -76,7 +76,7 @@ def run_action(
 
 
 def require_name(options: argparse.Namespace, collection: str) -> None:
-    """Refuse an action without the name that it needs, and arguments that it would ignore."""
+    """Refuse a missing name, and arguments that would be ignored."""
     if options.action != "list" and options.name is None:
         message = f"{options.action} needs a name: headroom {collection} {options.action} NAME"
         raise InvalidRequestError(message)

@@ -18,7 +18,7 @@ TIGHT = 3
 
 
 class UsageError(SystemExit):
-    """Arguments that no command takes; told on stderr by the parser that raises it."""
+    """Wrong arguments, told on stderr by who raises this."""
 
     def __init__(self, message: str) -> None:
         """Leave with the code of an error."""

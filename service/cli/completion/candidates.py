@@ -82,7 +82,10 @@ def _find_positional(
 
 
 def _complete_value(command: str, action: argparse.Action, last: str) -> list[Candidate]:
-    """Return values of an argument, of a list with commas those after the last comma."""
+    """Return values of an argument.
+
+    Of a list with commas they are those after the last comma.
+    """
     if action.type is Path:
         return [(FILES, "")]
     words = _list_values(command, action)

@@ -1,6 +1,7 @@
-"""Scripts that let a shell ask ``headroom completion`` for candidates, and where shells find them.
+"""Completion scripts, and the files where shells find them.
 
-Each script asks anew at every key, so that it needs no change when commands do.
+Each asks ``headroom completion`` for candidates at every key, so that it needs no change when
+commands do.
 """
 
 import os
@@ -64,7 +65,7 @@ complete -c headroom -f -a '(__headroom_candidates)'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """Script of a shell, the file in which it is found, and what else that needs."""
+    """Script of a shell, its file and what that needs."""
 
     script: str
     path: tuple[str, ...]

@@ -56,7 +56,7 @@ def build_problem(
     detail: str,
     errors: tuple[FieldError, ...] = (),
 ) -> Problem:
-    """Return a problem of a kind, which is its slug and its title."""
+    """Return a problem; its kind is a slug and a title."""
     slug, title = kind
     return Problem(
         type=slug, title=title, status=status, detail=detail, instance=instance, errors=errors

@@ -1,4 +1,4 @@
-"""What is modelled of a family, by asking every runner's rules.
+"""Capabilities of a family, by the rules of every runner.
 
 Nothing is listed by hand: a method or an engine is modelled where its tables let a plain question
 pass, and what they refuse they refuse in their own words.
@@ -36,7 +36,7 @@ _PEFT = "IA3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """One way to train or serve a family, with the refusal where it is not modelled."""
+    """Way to train or serve a family, or its refusal."""
 
     task: str
     runner: str
@@ -65,7 +65,7 @@ def _iter_capabilities(model: Architecture) -> Iterator[Capability]:
 
 
 def build_plain_workload(capability: Capability) -> Workload:
-    """Return the workload that stands for a way to train or serve: one short sequence."""
+    """Return one short sequence of a way to train or serve."""
     if capability.method is None:
         return ServeWorkload(
             engine=Engine(capability.runner), num_sequences=1, prompt_tokens=_TOKENS

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.base.errors import ServerRefusalError, ServiceError
+from service.base.errors import ServiceError
+from service.base.server_refusals import ServerRefusalError
 from service.base.startup_errors import StartupError
 from service.contract.to_answer.problems import ESTIMATOR_TYPES, UNPROCESSABLE
 

@@ -124,7 +124,7 @@ def list_model_types() -> tuple[str, ...]:
 
 
 def get_family_group(model_type: str) -> str:
-    """Return the package of a family, such as ``moe``: which kind of model it is."""
+    """Return the kind of a family, such as ``moe``."""
     return _FAMILIES[model_type].partition(".")[0]
 
 
