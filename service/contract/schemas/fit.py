@@ -10,7 +10,7 @@ from service.contract.schemas.fields import (
     GpuMemory,
     GpuName,
     JsonObject,
-    ModelName,
+    ModelText,
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
@@ -45,7 +45,7 @@ class GpuByMemory(Strict, frozen=True, kw_only=True):
     memory_bytes: GpuMemory
 
 
-ModelReference = ModelName | InlineModel
+ModelReference = ModelText | InlineModel
 GpuReference = GpuName | GpuByMemory
 
 
@@ -210,6 +210,7 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
             )
         ),
     ]
+    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):

@@ -149,12 +149,12 @@ class CombinationSearch:
     def _answer_best(self, tried: Iterable[Combination], *, is_first: bool) -> None:
         """Answer what may fit in full, the cheapest first, each set once."""
         possible = [
-            (self._rank(each), each)
-            for each in tried
-            if each.trial.is_possible and not each.only_extends
+            (self._rank(combination), combination)
+            for combination in tried
+            if combination.trial.is_possible and not combination.only_extends
         ]
         possible.sort(key=lambda ranked: ranked[0])
-        keeping = [each for each in possible if not self._list_losses(each[1].trial.config)]
+        keeping = [pair for pair in possible if not self._list_losses(pair[1].trial.config)]
         self._answer_until(keeping, 1)
         self._answer_until(possible, MAX_FITTING_SINGLES if is_first else MAX_FITTING)
 
@@ -241,7 +241,9 @@ class CombinationSearch:
         if combination.steps in self.fitting or config[1].num_gpus > self.num_gpus:
             return False
         losses = self._list_losses(config)
-        better = [each for each in self._iter_here() if self._list_kept_losses(each) <= losses]
+        better = [
+            remedy for remedy in self._iter_here() if self._list_kept_losses(remedy) <= losses
+        ]
         if not better:
             return True
         _, cost, _ = self._rank(combination)
@@ -256,7 +258,7 @@ class CombinationSearch:
 
     def _iter_here(self) -> Iterator[Remedy]:
         """Yield what fits on the question's number of GPUs."""
-        return (each for each in self.fitting.values() if each.num_gpus == self.num_gpus)
+        return (remedy for remedy in self.fitting.values() if remedy.num_gpus == self.num_gpus)
 
     def _list_kept_losses(self, remedy: Remedy) -> frozenset[str]:
         return self._list_losses((remedy.workload, remedy.layout))

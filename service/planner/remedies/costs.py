@@ -52,7 +52,7 @@ def time_config(
 
 def compare_costs(after: TimedConfig, before: TimedConfig) -> RemedyCost:
     """Return the cost of a changed configuration beside that before."""
-    time, shown = _compute_time_ratio(after, before), after.throughput
+    time, throughput = _compute_time_ratio(after, before), after.throughput
     money = time if after.gpu == before.gpu else None
     if time is not None and after.usd_per_gpu_hour and before.usd_per_gpu_hour:
         money = time * after.usd_per_gpu_hour / before.usd_per_gpu_hour
@@ -60,8 +60,8 @@ def compare_costs(after: TimedConfig, before: TimedConfig) -> RemedyCost:
         time_ratio=None if time is None else round(time * before.num_gpus / after.num_gpus, 3),
         gpu_time_ratio=None if time is None else round(time, 3),
         cost_ratio=None if money is None else round(money, 3),
-        step_time_s=None if shown is None else shown.step_time_s,
-        tokens_per_second=None if shown is None else shown.tokens_per_second,
+        step_time_s=None if throughput is None else throughput.step_time_s,
+        tokens_per_second=None if throughput is None else throughput.tokens_per_second,
         usd_per_million_tokens=price_tokens(after),
     )
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
+from itertools import islice
+from math import inf
 
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
@@ -14,7 +16,7 @@ from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict, judge, missing_bytes, needed_bytes
 from service.planner.remedies.costs import compare_costs, time_config
 from service.planner.remedies.effects import count_global_batch, describe_effects
-from service.planner.remedies.trials import Trials, rank_by_cost
+from service.planner.remedies.trials import Trials
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
@@ -22,7 +24,6 @@ from service.planner.search.search_space import Limits, Question
 
 OtherGpus = Callable[[Device], Iterable[Evaluator]]
 """Gives the same model on the other known GPUs that may be had in place of one."""
-MAX_OTHER_GPUS = 2
 MAX_SEARCHED_GPUS = 256
 """GPUs of one kind that the planner may lay a job out on."""
 MAX_GROWN_GPUS = 64
@@ -54,13 +55,21 @@ def list_larger_gpus(device: Device, other_gpus: OtherGpus) -> list[Evaluator]:
 def find_larger_gpus(trials: Trials, larger: Iterable[Evaluator]) -> list[Remedy]:
     """Return kinds of GPU on which the question fits as it is.
 
-    They are the cheapest, and of the others that with least memory.
+    They are the cheapest, and of the others that with least memory. Numbers say which may fit and
+    what they cost; those two are answered in full.
     """
-    answered = (_answer_on(trials, each, trials.base) for each in larger if _may_fit(trials, each))
-    smallest_first = [remedy for remedy in answered if remedy is not None]
-    cheapest = sorted(smallest_first, key=rank_by_cost)[:1]
-    others = [remedy for remedy in smallest_first if remedy not in cheapest]
-    return [*cheapest, *others][:MAX_OTHER_GPUS]
+    smallest_first = [
+        (cost, evaluator)
+        for evaluator in larger
+        if (cost := _estimate_cost(trials, evaluator)) is not None
+    ]
+    remedies: list[Remedy] = []
+    for ordered in (sorted(smallest_first, key=lambda pair: pair[0]), smallest_first):
+        named = {remedy.gpu for remedy in remedies}
+        remaining = (evaluator for _, evaluator in ordered if evaluator.device.name not in named)
+        answered = (_answer_on(trials, evaluator, trials.base) for evaluator in remaining)
+        remedies += islice((remedy for remedy in answered if remedy is not None), 1)
+    return remedies
 
 
 def find_planned(trials: Trials, evaluator: Evaluator) -> Remedy | None:
@@ -126,14 +135,23 @@ def _runs_alike(device: Device, other: Device) -> bool:
     return lacks_bf16(device) or not lacks_bf16(other)
 
 
-def _may_fit(trials: Trials, evaluator: Evaluator) -> bool:
-    """Return whether numbers do not rule out a kind of GPU."""
+def _estimate_cost(trials: Trials, evaluator: Evaluator) -> float | None:
+    """Return the cost on a kind of GPU by numbers.
+
+    None where they rule it out.
+
+    Without a price it is more than that of any other.
+    """
     try:
-        least = evaluator.lower_bound(*trials.base)
-        estimate = least or evaluator.estimate_numbers(*trials.base)
+        bound = evaluator.lower_bound(*trials.base)
+        estimate = evaluator.evaluate(*trials.base)
+        timed = time_config(evaluator, trials.base, estimate, trials.prices)
     except EstimatorError:
-        return False
-    return not missing_bytes(estimate, evaluator.device, confident=True)
+        return None
+    if missing_bytes(bound or estimate, evaluator.device, confident=True):
+        return None
+    cost = compare_costs(timed, trials.base_time).cost_ratio
+    return inf if cost is None else cost
 
 
 def _answer_on(trials: Trials, evaluator: Evaluator, config: Config) -> Remedy | None:

@@ -28,15 +28,15 @@ def select_remedies(
     ordered = sorted(distinct.values(), key=rank_by_cost)
     same_gpus = [remedy for remedy in ordered if has_same_gpus(trials, remedy)]
     keeping = [remedy for remedy in ordered if _keeps_result(trials, remedy)]
-    others = [remedy for remedy in ordered if not has_same_gpus(trials, remedy)]
-    more = [remedy for remedy in others if remedy.gpu == trials.evaluator.device.name]
-    promised = [*same_gpus[:1], *keeping[:1], *others[:1], *more[:1]]
-    shown: list[Remedy] = []
+    elsewhere = [remedy for remedy in ordered if not has_same_gpus(trials, remedy)]
+    more = [remedy for remedy in elsewhere if remedy.gpu == trials.evaluator.device.name]
+    promised = [*same_gpus[:1], *keeping[:1], *elsewhere[:1], *more[:1]]
+    selected: list[Remedy] = []
     for remedy in (*promised, *distinct.values()):
-        is_shown = any(remedy is other for other in shown)
-        if len(shown) < MAX_REMEDIES - len(helping) and not is_shown:
-            shown.append(remedy)
-    return tuple(sorted((*shown, *helping), key=rank_by_cost))
+        is_shown = any(remedy is other for other in selected)
+        if len(selected) < MAX_REMEDIES - len(helping) and not is_shown:
+            selected.append(remedy)
+    return tuple(sorted((*selected, *helping), key=rank_by_cost))
 
 
 def list_helping(trials: Trials, search: CombinationSearch, number: int) -> list[Remedy]:

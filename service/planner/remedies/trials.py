@@ -142,8 +142,8 @@ class Trials:
             layout=layout,
             offload=workload.offload,
         )
-        least = self._states[key].compute_rank_bytes(option)
-        return workload.method is Method.PEFT or least <= self.evaluator.device.usable_bytes
+        state_bytes = self._states[key].compute_rank_bytes(option)
+        return workload.method is Method.PEFT or state_bytes <= self.evaluator.device.usable_bytes
 
     def _judge(self, config: Config) -> Trial:
         evaluator, device = self.evaluator, self.evaluator.device
@@ -155,13 +155,13 @@ class Trials:
             return Trial(
                 config=config, estimate=estimate, missing_bytes=missing, is_possible=possible
             )
-        least = evaluator.lower_bound(*config)
-        if least is not None and (missing := missing_bytes(least, device, confident=True)):
-            return Trial(config=config, estimate=least, missing_bytes=missing, is_possible=False)
+        bound = evaluator.lower_bound(*config)
+        if bound is not None and (missing := missing_bytes(bound, device, confident=True)):
+            return Trial(config=config, estimate=bound, missing_bytes=missing, is_possible=False)
         explains = isinstance(config[0], ServeWorkload)
         estimate = (evaluator.evaluate if explains else evaluator.estimate_numbers)(*config)
         missing = missing_bytes(estimate, device, confident=True)
-        possible = least is not None or not missing_bytes(estimate, device, confident=False)
+        possible = bound is not None or not missing_bytes(estimate, device, confident=False)
         return Trial(config=config, estimate=estimate, missing_bytes=missing, is_possible=possible)
 
     def _answer(self, config: Config) -> Remedy | None:

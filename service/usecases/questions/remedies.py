@@ -1,9 +1,9 @@
 """Fit questions with remedies, by the catalogue's GPUs and prices; pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib import import_module
 
-from service.catalog.gpus import list_gpus
 from service.catalog.prices import list_prices
 from service.estimator.cache import PlanCache
 from service.estimator.values.device import Device
@@ -15,10 +15,10 @@ from service.usecases.questions.fit import (
     FindCorrections,
     FitQuestion,
     judge_fit,
-    make_calibrated_evaluator,
     make_question_evaluator,
 )
 
+LargerGpus = Callable[[Device], Iterable[Evaluator]]
 _UNKNOWN, _USUAL = "unknown", "nvidia"
 """Maker of a GPU that is only a number of bytes, and whose GPUs are named in its place."""
 
@@ -53,24 +53,20 @@ def add_fit_remedies(
     # What fits needs none of the modules that search.
     find = import_module("service.planner.remedies.find")
 
-    def iter_other_gpus(device: Device) -> Iterator[Evaluator]:
-        vendor = _USUAL if device.vendor == _UNKNOWN else device.vendor
-        for entry in list_gpus():
-            if entry.vendor == vendor and entry.name != device.name:
-                yield make_calibrated_evaluator(
-                    question.architecture,
-                    entry.to_device(),
-                    plans=plans,
-                    find_corrections=find_corrections,
-                    level=question.level,
-                )
-
+    larger: LargerGpus = import_module("service.usecases.questions.larger_gpus").make_larger_gpus(
+        question.architecture, plans=plans, find_corrections=find_corrections, level=question.level
+    )
     prices = {name: price.usd_per_gpu_hour for name, price in list_prices().items()}
     helped: FitReport = find.add_remedies(
         report,
         make_question_evaluator(question, plans, find_corrections),
         question.workload,
         question.layout,
-        find.Market(other_gpus=iter_other_gpus, prices=prices),
+        find.Market(other_gpus=lambda device: larger(_get_made(device)), prices=prices),
     )
     return helped
+
+
+def _get_made(device: Device) -> Device:
+    """Return a GPU of an unknown maker as one of the usual."""
+    return replace(device, vendor=_USUAL) if device.vendor == _UNKNOWN else device

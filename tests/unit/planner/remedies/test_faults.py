@@ -1,6 +1,7 @@
 """Questions to which no remedy list had an answer, and what they are told now."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from service.catalog.gpus import resolve_gpu
@@ -96,7 +97,8 @@ def test_more_gpus_are_sooner_done_and_cost_more() -> None:
 
 def test_an_engine_is_told_of_its_own_words() -> None:
     """gpt-oss-120b fits one H100 when vLLM may fill 95 % of it."""
-    fitting = _list_fitting(_help("gpt-oss-120b", "H100-SXM5-80GB", SERVED))
+    served = replace(SERVED, engine_version="0.19.0")
+    fitting = _list_fitting(_help("gpt-oss-120b", "H100-SXM5-80GB", served))
 
     words = next(remedy for remedy in fitting if remedy.change == {"gpu_memory_fraction": 0.95})
     assert words.num_gpus == 1
