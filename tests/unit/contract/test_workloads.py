@@ -7,11 +7,13 @@ import pytest
 
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
+from service.contract.to_answer.requests import render_layout
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.pipeline import PipelineSplit
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -231,6 +233,21 @@ def test_every_word_reaches_the_workload(
         ({"shard_embeddings_separately": True}, "shard_embeddings_separately", True),
         ({"data_parallel": 8, "shard_size": 4}, "shard_size", 4),
         ({"host_memory_bytes": "1Ti"}, "host_memory_bytes", 2**40),
+        (
+            {"pipeline_parallel": 2, "pipeline_layers": [3, 2]},
+            "pipeline_split",
+            PipelineSplit(pipeline_layers=(3, 2)),
+        ),
+        (
+            {"pipeline_parallel": 2, "pipeline_model_parallel_layout": "Et|t|t|tL"},
+            "virtual_pipeline_stages",
+            2,
+        ),
+        (
+            {"pipeline_parallel": 4, "pipeline_schedule": "zbv_zero_bubble"},
+            "virtual_pipeline_stages",
+            2,
+        ),
     ],
 )
 def test_every_layout_word_reaches_the_layout(
@@ -238,6 +255,16 @@ def test_every_layout_word_reaches_the_layout(
 ) -> None:
     """Words about the layout that have a default of their own are read as they were said."""
     assert getattr(layout(**fields)[0], name) == value
+
+
+def test_a_split_that_is_sent_back_is_the_same() -> None:
+    """What a plan answers is a question again, in the words of the contract."""
+    first, _ = layout(pipeline_parallel=2, num_layers_in_last_pipeline_stage=3)
+
+    members = render_layout(first)
+
+    assert members["num_layers_in_last_pipeline_stage"] == 3
+    assert layout(**members)[0] == first
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,7 @@ def _partition(model: Architecture, layout: Layout, names: tuple[str, ...]) -> t
     if method == "parameters":
         return partition_balanced(_count_parameters(model), stages)
     if not method.startswith("type:"):
-        message = (
-            f"partition_method {method}: uniform, parameters, or type: and a layer's name"
-        )
+        message = f"partition_method {method}: uniform, parameters, or type: and a layer's name"
         raise InvalidInputError(message, field=_FIELD)
     pattern = re.compile(method.removeprefix("type:"), re.IGNORECASE)
     weights = tuple(int(pattern.search(name) is not None) for name in names)
