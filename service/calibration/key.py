@@ -32,6 +32,7 @@ _NOT_IN_KEY = frozenset(
         "max_num_sequences",
         "gpu_memory_fraction",
         "num_tokens",
+        "sequence_lengths",
     },
 )
 _get_training_fields = attrgetter(

@@ -57,7 +57,16 @@ def add_question(
 
 def add_gpu(parser: argparse.ArgumentParser) -> None:
     """Add a GPU by name or by memory."""
-    parser.add_argument("--gpu", help="name or alias of a GPU, such as A100-SXM4-80GB")
+    parser.add_argument(
+        "--gpu",
+        help="name or alias of a GPU, such as A100-SXM4-80GB, or of a MIG slice, such as "
+        "A100-SXM4-80GB/1g.10gb",
+    )
+    add_gpu_memory(parser)
+
+
+def add_gpu_memory(parser: argparse.ArgumentParser) -> None:
+    """Add a GPU that is known by its memory alone."""
     parser.add_argument(
         "--gpu-memory",
         metavar="BYTES",
@@ -92,11 +101,13 @@ def get_gpu(options: argparse.Namespace) -> object:
     if (options.gpu is None) == (options.gpu_memory is None):
         message = "which GPU? give either --gpu NAME, such as A100-SXM4-80GB, or --gpu-memory 80Gi"
         raise InvalidRequestError(message)
-    return (
-        options.gpu
-        if options.gpu is not None
-        else {"memory_bytes": _parse_number_or_text(options.gpu_memory)}
-    )
+    return options.gpu if options.gpu is not None else read_gpu_memory(options)[0]
+
+
+def read_gpu_memory(options: argparse.Namespace) -> list[dict[str, int | str]]:
+    """Return the GPU that only its memory describes, if any."""
+    text = options.gpu_memory
+    return [] if text is None else [{"memory_bytes": _parse_number_or_text(text)}]
 
 
 def build_workload(options: argparse.Namespace) -> dict[str, Any]:

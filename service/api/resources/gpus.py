@@ -9,7 +9,8 @@ from service.api.http.decoding import read_query
 from service.api.http.operation import Operation, Reply
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
-from service.catalog.gpus import GpuEntry, list_gpus
+from service.catalog.gpu_entries import GpuEntry
+from service.catalog.gpus import list_gpus
 from service.contract.schemas.fields import PageQuery
 from service.contract.schemas.gpus import GpuAnswer, GpuPage, MigAnswer
 from service.usecases.stored import make_page_by_name
@@ -44,9 +45,11 @@ def _build_answer(entry: GpuEntry) -> GpuAnswer:
         name=entry.name,
         vendor=entry.vendor,
         family=entry.family,
+        form=entry.form,
         aliases=entry.aliases,
         capacity_bytes=entry.capacity_bytes,
         usable_bytes=entry.usable_bytes,
+        has_unified_memory=entry.has_unified_memory,
         bandwidth_bytes_per_second=entry.bandwidth_bytes_per_second,
         peak_flops=entry.peak_flops,
         link_bytes_per_second=entry.link_bytes_per_second,
@@ -58,6 +61,7 @@ def _build_answer(entry: GpuEntry) -> GpuAnswer:
                 max_instances=profile.max_instances,
                 memory_eighths=profile.memory_eighths,
                 usable_bytes=entry.slice_usable_bytes(profile),
+                multiprocessors=profile.multiprocessors,
             )
             for profile in entry.mig_profiles
         ],

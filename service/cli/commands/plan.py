@@ -8,7 +8,13 @@ from importlib import import_module
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import answer_question
 from service.cli.confidence import add_search_confidence, get_confidence
-from service.cli.flags import add_question, build_workload, get_model
+from service.cli.flags import (
+    add_gpu_memory,
+    add_question,
+    build_workload,
+    get_model,
+    read_gpu_memory,
+)
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
@@ -45,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GPU,…",
         help="names, aliases or families, in the order in which you would like them",
     )
+    add_gpu_memory(parser)
     parser.add_argument(
         "--cluster", metavar="NAME", help="in place of --gpus: a cluster of the server"
     )
@@ -114,11 +121,14 @@ def _build_document(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _read_gpus(options: argparse.Namespace) -> dict[str, object]:
-    if (options.gpus is None) == (options.cluster is None):
-        message = "which GPUs? give either --gpus NAME,NAME or --cluster NAME"
+    named = [*(_split(options.gpus) or ()), *read_gpu_memory(options)]
+    if bool(named) == (options.cluster is not None):
+        message = (
+            "which GPUs? give either --gpus NAME,NAME, --gpu-memory 80Gi or both, or --cluster NAME"
+        )
         raise InvalidRequestError(message)
     if options.cluster is None:
-        return {"gpus": _split(options.gpus)}
+        return {"gpus": named}
     if options.server is None:
         message = "clusters are stored on a server; say which with --server URL"
         raise InvalidRequestError(message)

@@ -48,7 +48,10 @@ GpuName = Annotated[
     str,
     Meta(
         pattern=rf"^[!-~]([ -~]{{0,78}}[!-~])?{_END}",
-        description="Name or alias of a GPU of the catalogue.",
+        description=(
+            "Name or alias of a GPU of the catalogue, with a MIG profile after a slash where a "
+            "slice of it is meant: `A100-SXM4-80GB/1g.10gb`."
+        ),
         examples=["A100-SXM4-80GB"],
     ),
 ]

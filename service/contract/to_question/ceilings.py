@@ -25,6 +25,9 @@ from service.contract.to_question.validation_errors import explain
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.values.batches import SequencePacking
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.planner.fit.confidence import list_confidence_notes
 from service.planner.fit.hardware import select_format
 from service.planner.plans.ceiling_values import Maximized
@@ -73,6 +76,8 @@ def read_ceiling(
         | (frozenset({"data_parallel"}) if num_gpus is None else frozenset())
     )
     notes = list_confidence_notes(request.confidence, workload)
+    if maximized is Maximized.SEQUENCE_LENGTH:
+        _require_free_length(workload)
     if maximized is Maximized.GLOBAL_BATCH_SIZE:
         _require_open(set_fields, "micro_batch_size")
         fixed, notes = fixed | {"gradient_accumulation_steps"}, (*notes, _ACCUMULATION_NOTE)
@@ -109,6 +114,18 @@ def _require_open(set_fields: frozenset[str], name: str) -> None:
         raise InvalidRequestError(
             message, errors=[{"field": f"workload.{name}", "message": message}]
         )
+
+
+def _require_free_length(workload: Workload) -> None:
+    """Refuse lengths of the data: no sequence outgrows the longest."""
+    if not isinstance(workload, TrainWorkload) or not workload.sequence_lengths:
+        return
+    if workload.packing is not SequencePacking.PACKED:
+        message = (
+            "sequence_lengths say how long the sequences are, so that none grows with "
+            "sequence_length: leave sequence_lengths out, or maximize another word"
+        )
+        raise InvalidInputError(message, field="workload.sequence_lengths")
 
 
 def _complete_workload(request: CeilingRequest) -> WorkloadRequest:

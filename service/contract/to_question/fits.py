@@ -26,7 +26,7 @@ from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import as_loaded
-from service.estimator.values.device import Device
+from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
@@ -177,7 +177,7 @@ def read_device(reference: GpuReference) -> Device:
             message = f"memory_bytes is {num_bytes}; a GPU has 1 byte or more"
             raise InvalidInputError(message, field="gpu.memory_bytes")
         return Device(
-            name=CUSTOM_GPU, vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes
+            name=CUSTOM_GPU, vendor=UNKNOWN_VENDOR, capacity_bytes=num_bytes, usable_bytes=num_bytes
         )
     return _get_catalogue_device(reference)
 

@@ -4,11 +4,13 @@ Every default is named, nothing unknown is dropped.
 """
 
 import json
+import re
 from typing import Any
 
 from msgspec import UnsetType
 
 from service.catalog.models import load_config, resolve_model
+from service.contract.schemas.fields import MAX_TOKENS
 from service.contract.schemas.serving import DraftModel, ServeRequest, SpeculativeRequest
 from service.contract.schemas.workload import (
     LoraRequest,
@@ -49,6 +51,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 
+_LENGTH = re.compile("[1-9][0-9]{0,8}", re.ASCII)
 ADAPTER_METHODS = frozenset({Method.LORA, Method.QLORA})
 
 TRAIN_DEFAULTS: dict[str, Any] = {
@@ -161,6 +164,8 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     if not isinstance(request.frozen, UnsetType):
         values["frozen"] = tuple(request.frozen)
     values |= copy_set_fields(request, _TRAIN_OPTIONAL)
+    if not values["precision"].autocast:
+        values.pop("fp32_outputs", None)  # Without autocast it says nothing, and names no curve.
     if not isinstance(request.sequence_lengths, UnsetType):
         values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
         assumptions.append(_WORST_BATCH)
@@ -173,8 +178,12 @@ def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:
     if isinstance(lengths, list):
         return count_lengths(lengths)
     for length in lengths:
-        if not length.isdecimal() or int(length) < 1:
-            message = f"{length!r} is no number of tokens; say {{'512': 10, '2048': 3}}"
+        # What is too long for a number is not made one.
+        if _LENGTH.fullmatch(length) is None or int(length) > MAX_TOKENS:
+            message = (
+                f"{length[:20]!r} is no number of tokens from 1 to {MAX_TOKENS}; say "
+                "{'512': 10, '2048': 3}"
+            )
             raise InvalidInputError(message, field="workload.sequence_lengths")
     return tuple(sorted(((int(key), count) for key, count in lengths.items()), reverse=True))
 

@@ -315,7 +315,13 @@ def test_a_client_brings_its_own_loss(
     assert (f"workload.loss = {loss}" in assumptions) is ("loss" not in fields)
 
 
-def test_lengths_that_are_none_are_refused() -> None:
-    """A histogram's keys are numbers of tokens."""
-    with pytest.raises(InvalidInputError, match="'long' is no number of tokens"):
-        train(sequence_lengths={"long": 3})
+@pytest.mark.parametrize("key", ["long", "0", "-5", "1e3", "٣", "9" * 5000, "999999999"])
+def test_lengths_that_are_none_are_refused(key: str) -> None:
+    """A histogram's keys are numbers of tokens, none beyond what a sequence may have."""
+    with pytest.raises(InvalidInputError, match=f"'{key[:20]}' is no number of tokens from 1 to"):
+        train(sequence_lengths={key: 3})
+
+
+def test_fp32_outputs_say_nothing_without_autocast() -> None:
+    """Pure bf16 runs with and without the word are one question."""
+    assert train(precision="bf16", fp32_outputs=False) == train(precision="bf16")
