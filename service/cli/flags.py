@@ -74,6 +74,16 @@ def add_gpu_memory(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def list_choices() -> dict[str, tuple[str, ...]]:
+    """Return the words that flags take, by their names in argparse."""
+    return {
+        flag.dest: flag.choices
+        for _, prefix, schema in _GROUPS
+        for flag in iter_flags(schema, prefix)
+        if flag.choices
+    }
+
+
 def add_fields(parser: argparse.ArgumentParser) -> None:
     """Add a flag for every scalar of the schemas.
 

@@ -33,6 +33,19 @@ ModelName = Annotated[
         examples=["llama-2-7b"],
     ),
 ]
+ModelText = Annotated[
+    str,
+    Meta(
+        pattern=rf"^[!-~]([ -~]{{0,254}}[!-~])?{_END}",
+        description=(
+            "Name of a stored model; name, Hugging Face id or address on the hub of a catalogue "
+            "model; its name in words (`llama 3.1 8b`); or a size (`13B`). How anything but a name "
+            "or an id was read is the first of the answer's `assumptions`, and what may mean "
+            "several models is refused with their names."
+        ),
+        examples=["llama-2-7b"],
+    ),
+]
 HubName = Annotated[
     str,
     Meta(

@@ -10,7 +10,7 @@ from service.contract.schemas.fields import (
     GpuMemory,
     GpuName,
     JsonObject,
-    ModelName,
+    ModelText,
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
@@ -44,7 +44,7 @@ class GpuByMemory(Strict, frozen=True, kw_only=True):
     memory_bytes: GpuMemory
 
 
-ModelReference = ModelName | InlineModel
+ModelReference = ModelText | InlineModel
 GpuReference = GpuName | GpuByMemory
 
 
