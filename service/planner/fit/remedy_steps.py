@@ -206,10 +206,8 @@ def add_pipeline_stages(config: Config) -> Iterator[Config]:
         ) if split == EVEN:
             stages = layout.pipeline_parallel * 2
             while stages <= MAX_PIPELINE_PARALLEL:
-                yield (
-                    workload,
-                    replace(layout, pipeline_parallel=stages, sharding=Sharding.MEGATRON),
-                )
+                more = replace(layout, pipeline_parallel=stages, sharding=Sharding.MEGATRON)
+                yield workload, more
                 stages *= 2
 
 
