@@ -40,8 +40,8 @@ def render_layout(layout: Layout) -> JsonObject:
     """Return a layout with every field of the contract."""
     members = _render_fields(layout)
     del members["pipeline_split"]
-    words = {name: getattr(layout.pipeline_split, name) for name in layout.pipeline_split.words}
-    return members | {name: _render_value(value) for name, value in words.items()}
+    split = {name: getattr(layout.pipeline_split, name) for name in layout.pipeline_split.names}
+    return members | {name: _render_value(value) for name, value in split.items()}
 
 
 def render_gpu(device: Device) -> str | MemoryAnswer:

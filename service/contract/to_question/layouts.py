@@ -75,21 +75,21 @@ def read_layout(
 
 def _read_pipeline(request: LayoutRequest, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the split of the pipeline, and the chunks it implies."""
-    words = copy_set_fields(request, _SPLIT_WORDS)
-    implied = {} if "virtual_pipeline_stages" in values else _count_chunks(words, values)
-    return implied | ({"pipeline_split": PipelineSplit(**words)} if words else {})
+    split_fields = copy_set_fields(request, _SPLIT_WORDS)
+    implied = {} if "virtual_pipeline_stages" in values else _count_chunks(split_fields, values)
+    return implied | ({"pipeline_split": PipelineSplit(**split_fields)} if split_fields else {})
 
 
-def _count_chunks(words: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, int]:
+def _count_chunks(split_fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, int]:
     """Return the chunks a stage has by its split or schedule.
 
     A schedule of several has two.
     """
     stages, chunks = values["pipeline_parallel"], 1
-    if "pipeline_model_parallel_layout" in words:
-        chunks = len(read_layout_string(words["pipeline_model_parallel_layout"]))
-    elif "pipeline_layers" in words:
-        chunks = len(words["pipeline_layers"])
+    if "pipeline_model_parallel_layout" in split_fields:
+        chunks = len(read_layout_string(split_fields["pipeline_model_parallel_layout"]))
+    elif "pipeline_layers" in split_fields:
+        chunks = len(split_fields["pipeline_layers"])
     elif values.get("pipeline_schedule") not in {None, *ONE_CHUNK}:
         chunks = 2 * stages
     each, remainder = divmod(chunks, stages)

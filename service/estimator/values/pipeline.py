@@ -50,22 +50,22 @@ class PipelineSplit:
 
     def __post_init__(self) -> None:
         """Refuse two ways to split at once."""
-        groups = {index for index, names in enumerate(_WAYS) if set(names) & set(self.words)}
+        groups = {index for index, way in enumerate(_WAYS) if set(way) & set(self.names)}
         if len(groups) > 1:
-            words = " and ".join(self.words)
-            message = f"{words} are different ways to split the layers: say one of them"
-            raise InvalidInputError(message, field=f"layout.{self.words[-1]}")
+            joined = " and ".join(self.names)
+            message = f"{joined} are different ways to split the layers: say one of them"
+            raise InvalidInputError(message, field=f"layout.{self.names[-1]}")
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """Names of the fields that say something."""
-        names = (name for group in _WAYS for name in group)
-        return tuple(name for name in names if not _is_unset(getattr(self, name)))
+        every = (name for group in _WAYS for name in group)
+        return tuple(name for name in every if not _is_unset(getattr(self, name)))
 
     @property
     def field(self) -> str:
         """Request field that says the split, ``layout.pipeline_parallel`` where none does."""
-        return f"layout.{next(iter(self.words), 'pipeline_parallel')}"
+        return f"layout.{next(iter(self.names), 'pipeline_parallel')}"
 
 
 def _is_unset(value: object) -> bool:

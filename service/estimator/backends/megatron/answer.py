@@ -250,8 +250,8 @@ def _format_bytes_by_parameter(
     if name == "weights":
         return f"{format_count(counts.total)} params x {precision.param_dtype.bytes_per_element} B"
     if name == "gradients":
-        each = precision.grad_dtype.bytes_per_element
-        return f"{format_count(counts.total)} params x {each} B, a buffer that stays"
+        width = precision.grad_dtype.bytes_per_element
+        return f"{format_count(counts.total)} params x {width} B, a buffer that stays"
     count = STATES_PER_PARAMETER[workload.optimizer] if name == "optimizer_states" else 1
     shards = layout.shards if layout.zero_stage else 1
     replicas = count_expert_replicas(layout) if layout.zero_stage else 1

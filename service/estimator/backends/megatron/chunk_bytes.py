@@ -76,12 +76,12 @@ class RunningChunks(NamedTuple):
 class HighestPoint(NamedTuple):
     """Highest point of a phase, and what other micro-batches keep.
 
-    ``kept`` are the micro-batches of each chunk, the one that runs included.
+    ``counts`` are the micro-batches of each chunk, the one that runs included.
     """
 
     top: ChunkPeak | None = None
     waiting_bytes: int = 0
-    kept: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 def find_highest_point(name: str, running: RunningChunks) -> HighestPoint:
@@ -94,10 +94,10 @@ def find_highest_point(name: str, running: RunningChunks) -> HighestPoint:
         if top is None or moment.kind not in _KINDS[name]:
             continue
         waiting = -chunk.retained
-        for other, count in zip(chunks, moment.kept, strict=True):
+        for other, count in zip(chunks, moment.counts, strict=True):
             waiting += other.retained * count
         if waiting + top.bytes > highest_bytes:
-            highest_point = HighestPoint(top, waiting, moment.kept)
+            highest_point = HighestPoint(top, waiting, moment.counts)
             highest_bytes = waiting + top.bytes
     return highest_point
 

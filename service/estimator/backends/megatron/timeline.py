@@ -170,7 +170,7 @@ class _StageWalk:
             steady_bytes=_sum_steady_bytes(states, resident),
             states=states,
             parameters=parameters,
-            in_flight=points[busiest].kept,
+            in_flight=points[busiest].counts,
             layers=tuple(chunk.dense + chunk.sparse for chunk in chunks),
         )
 

@@ -75,8 +75,8 @@ def partition_uniform(num_items: int, num_parts: int) -> tuple[int, ...]:
     """Return bounds of equal parts; the first ones have one item more."""
     if num_items <= num_parts:
         return tuple(min(part, num_items) for part in range(num_parts + 1))
-    each, extra = divmod(num_items, num_parts)
-    return tuple(part * each + min(part, extra) for part in range(num_parts + 1))
+    per_part, extra = divmod(num_items, num_parts)
+    return tuple(part * per_part + min(part, extra) for part in range(num_parts + 1))
 
 
 @lru_cache(maxsize=256)
@@ -96,11 +96,11 @@ def partition_balanced(weights: Sequence[int], num_parts: int) -> tuple[int, ...
         column, cut = [(inf, inf, inf)] * (n + 1), [0] * (n + 1)
         for i in range(part, n + 1):
             for k in range(i):
-                _, top, least = columns[-1][k]
+                _, top, bottom = columns[-1][k]
                 weight = sums[i] - sums[k]
-                top, least = max(top, weight), min(least, weight)
-                if column[i][0] >= top - least:
-                    column[i], cut[i] = (top - least, top, least), k
+                top, bottom = max(top, weight), min(bottom, weight)
+                if column[i][0] >= top - bottom:
+                    column[i], cut[i] = (top - bottom, top, bottom), k
         columns.append(column)
         cuts.append(cut)
     bounds = [n]

@@ -24,17 +24,17 @@ class Moment(NamedTuple):
 
     kind: PassKind
     chunk: int
-    kept: tuple[int, ...]
+    counts: tuple[int, ...]
 
 
 def count_in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, ...]:
-    """Count the micro-batches of each chunk where most are kept.
+    """Count the micro-batches of each chunk at their highest number.
 
     These are the micro-batches whose tensors are kept at once, the one that runs included: in 1F1B
     ``min(p - i, m)``, interleaved ``2 (p - i - 1) + (v - 1) p + 1`` in all.
     """
     moments = list_moments(layout, stage, micro_batches)
-    return max((moment.kept for moment in moments), key=sum)
+    return max((moment.counts for moment in moments), key=sum)
 
 
 def list_moments(layout: Layout, stage: int, micro_batches: int) -> tuple[Moment, ...]:
@@ -53,8 +53,8 @@ def _list_moments(
     schedule: PipelineSchedule, stages: int, chunks: int, stage: int, micro_batches: int
 ) -> tuple[Moment, ...]:
     if schedule in ONE_CHUNK:
-        kept = (micro_batches if schedule in _ALL_KEPT else min(stages - stage, micro_batches),)
-        return tuple(Moment(kind, 0, kept) for kind in (PassKind.FORWARD, PassKind.BACKWARD))
+        counts = (micro_batches if schedule in _ALL_KEPT else min(stages - stage, micro_batches),)
+        return tuple(Moment(kind, 0, counts) for kind in (PassKind.FORWARD, PassKind.BACKWARD))
     size = get_round_size(stages, micro_batches)
     fewer = micro_batches if schedule in _ALL_KEPT else min(micro_batches, _STEADY_ROUNDS * size)
     passes = list_passes(schedule, stages, chunks, stage, fewer, round_size=size)
@@ -63,13 +63,13 @@ def _list_moments(
 
 def find_moments(passes: tuple[Pass, ...], chunks: int) -> tuple[Moment, ...]:
     """Return the moments of passes, without those that another one exceeds everywhere."""
-    kept, seen = [0] * chunks, dict[Moment, None]()
+    counts, seen = [0] * chunks, dict[Moment, None]()
     for kind, chunk, _ in passes:
         if kind is PassKind.FORWARD:
-            kept[chunk] += 1
-        seen[Moment(kind, chunk, tuple(kept))] = None
+            counts[chunk] += 1
+        seen[Moment(kind, chunk, tuple(counts))] = None
         if kind in _ENDS:
-            kept[chunk] -= 1
+            counts[chunk] -= 1
     by_pass: dict[tuple[PassKind, int], list[Moment]] = {}
     for moment in seen:
         by_pass.setdefault((moment.kind, moment.chunk), []).append(moment)
@@ -82,5 +82,5 @@ def find_moments(passes: tuple[Pass, ...], chunks: int) -> tuple[Moment, ...]:
 
 def _exceeds(other: Moment, moment: Moment) -> bool:
     return other is not moment and all(
-        more >= fewer for more, fewer in zip(other.kept, moment.kept, strict=True)
+        more >= fewer for more, fewer in zip(other.counts, moment.counts, strict=True)
     )

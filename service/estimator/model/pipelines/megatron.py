@@ -172,6 +172,6 @@ def spread_layers(num_layers: int, num_chunks: int) -> tuple[int, ...]:
     Layers that are left over go before the last chunk: it has the head and the loss as well, the
     first keeps the most micro-batches.
     """
-    each, extra = divmod(num_layers, num_chunks)
+    per_chunk, extra = divmod(num_layers, num_chunks)
     first = max(num_chunks - 1 - extra, 0)
-    return tuple(each + (first <= index < first + extra) for index in range(num_chunks))
+    return tuple(per_chunk + (first <= index < first + extra) for index in range(num_chunks))

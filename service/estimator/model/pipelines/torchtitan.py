@@ -14,10 +14,10 @@ _LESS_LAYERS = 1
 
 def count_torchtitan_chunks(layout: Layout, num_layers: int) -> int:
     """Return how many chunks torchtitan makes of so many layers."""
-    each = layout.pipeline_split.pipeline_parallel_layers_per_stage
-    if each is None:
+    per_chunk = layout.pipeline_split.pipeline_parallel_layers_per_stage
+    if per_chunk is None:
         return layout.pipeline_parallel * layout.virtual_pipeline_stages
-    return ceil_div(num_layers + sum(_get_weights(layout)), each)
+    return ceil_div(num_layers + sum(_get_weights(layout)), per_chunk)
 
 
 def split_as_torchtitan(layout: Layout, num_layers: int) -> tuple[Chunk, ...]:
@@ -35,14 +35,14 @@ def split_as_torchtitan(layout: Layout, num_layers: int) -> tuple[Chunk, ...]:
         )
         raise InvalidInputError(message, field=split.field)
     first, last = _get_weights(layout)
-    each, extra = divmod(num_layers + first + last, num_chunks)
-    if each < max(first, last, 1):
+    per_chunk, extra = divmod(num_layers + first + last, num_chunks)
+    if per_chunk < max(first, last, 1):
         message = (
-            f"{num_chunks} chunks of {num_layers} layers have {each} places each, and embedding "
-            f"and head take {first} and {last}"
+            f"{num_chunks} chunks of {num_layers} layers have {per_chunk} places each, and "
+            f"embedding and head take {first} and {last}"
         )
         raise InvalidInputError(message, field=split.field)
-    counts = [each + (index < extra) for index in range(num_chunks)]
+    counts = [per_chunk + (index < extra) for index in range(num_chunks)]
     counts[0] -= first
     counts[-1] -= last
     return build_chunks(tuple(counts))

@@ -46,20 +46,20 @@ class _Counted:
 
 def iter_zbv(stages: int, stage: int, micro_batches: int) -> Iterator[Pass]:
     """Yield the passes of a stage of ZBV."""
-    total, made = max(2 * stages - 1, micro_batches), _Counted()
-    counts = made.counts
-    _add_each(made, 2 * (stages - stage) - 1, "F0")
-    _add_each(made, stage, "F1 F0")
-    _add_each(made, stages - stage, "F1 I1 W1")
+    total, stage_passes = max(2 * stages - 1, micro_batches), _Counted()
+    counts = stage_passes.counts
+    _add_each(stage_passes, 2 * (stages - stage) - 1, "F0")
+    _add_each(stage_passes, stage, "F1 F0")
+    _add_each(stage_passes, stages - stage, "F1 I1 W1")
     while counts[F, 1] < counts[F, 0] or counts[F, 0] < total:
         if counts[F, 0] < total:
-            made.add(F, 0)
-        _add_each(made, 1, "I0 W0 F1 I1 W1")
-    _add_each(made, stage, "I0 I1")
-    _add_each(made, stages - stage, "I0 W0")
-    _add_each(made, counts[I, 1] - counts[W, 1], "W1")
-    _add_each(made, counts[I, 0] - counts[W, 0], "W0")
-    return (each for each in made.passes if each.micro_batch < micro_batches)
+            stage_passes.add(F, 0)
+        _add_each(stage_passes, 1, "I0 W0 F1 I1 W1")
+    _add_each(stage_passes, stage, "I0 I1")
+    _add_each(stage_passes, stages - stage, "I0 W0")
+    _add_each(stage_passes, counts[I, 1] - counts[W, 1], "W1")
+    _add_each(stage_passes, counts[I, 0] - counts[W, 0], "W0")
+    return (step for step in stage_passes.passes if step.micro_batch < micro_batches)
 
 
 def iter_dual_pipe_v(stages: int, stage: int, micro_batches: int) -> Iterator[Pass]:
@@ -67,45 +67,45 @@ def iter_dual_pipe_v(stages: int, stage: int, micro_batches: int) -> Iterator[Pa
 
     Overlapped ones come one after the other.
     """
-    made, left = _Counted(), stages - stage - 1
-    _add_each(made, 2 * left, "F0")
-    _add_each(made, stage + 1, "F0 F1")
+    stage_passes, left = _Counted(), stages - stage - 1
+    _add_each(stage_passes, 2 * left, "F0")
+    _add_each(stage_passes, stage + 1, "F0 F1")
     for _ in range(left):
-        made.add_input(1)
-        made.add_weights()
-        made.add(F, 1)
-    _add_each(made, micro_batches - 2 * stages + stage + 1, "F0 B1 F1 B0")
-    _add_each(made, left, "B1 F1 B0")
-    _add_last(made, stage)
+        stage_passes.add_input(1)
+        stage_passes.add_weights()
+        stage_passes.add(F, 1)
+    _add_each(stage_passes, micro_batches - 2 * stages + stage + 1, "F0 B1 F1 B0")
+    _add_each(stage_passes, left, "B1 F1 B0")
+    _add_last(stage_passes, stage)
     zero_bubble = True
     for _ in range(left):
-        made.add_weights()
-        _add_backward(made, 0, splits=zero_bubble)
+        stage_passes.add_weights()
+        _add_backward(stage_passes, 0, splits=zero_bubble)
     for _ in range(stage + 1):
-        made.add_weights()
-    return iter(made.passes)
+        stage_passes.add_weights()
+    return iter(stage_passes.passes)
 
 
-def _add_last(made: _Counted, stage: int) -> None:
+def _add_last(stage_passes: _Counted, stage: int) -> None:
     """Add the last backwards of both chunks, split from the half on."""
     half, splits = (stage + 1) // 2, False
     for index in range(stage + 1):
         splits = splits or (index == half and stage % 2 == 1)
-        _add_backward(made, 1, splits=splits)
+        _add_backward(stage_passes, 1, splits=splits)
         splits = splits or (index == half and stage % 2 == 0)
-        _add_backward(made, 0, splits=splits)
+        _add_backward(stage_passes, 0, splits=splits)
 
 
-def _add_backward(made: _Counted, chunk: int, *, splits: bool) -> None:
+def _add_backward(stage_passes: _Counted, chunk: int, *, splits: bool) -> None:
     if splits:
-        made.add_input(chunk)
+        stage_passes.add_input(chunk)
     else:
-        made.add(B, chunk)
+        stage_passes.add(B, chunk)
 
 
-def _add_each(made: _Counted, times: int, words: str) -> None:
+def _add_each(stage_passes: _Counted, times: int, words: str) -> None:
     """Add passes by letter and chunk, such as ``F0``, so many times."""
     kinds = {"F": F, "B": B, "I": I, "W": W}
     for _ in range(times):
         for word in words.split():
-            made.add(kinds[word[0]], int(word[1]))
+            stage_passes.add(kinds[word[0]], int(word[1]))

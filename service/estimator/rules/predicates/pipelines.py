@@ -48,7 +48,7 @@ def is_split_by_others(case: Case) -> bool:
 
 
 def _says_any(split: PipelineSplit, names: tuple[str, ...]) -> bool:
-    return any(name in split.words for name in names)
+    return any(name in split.names for name in names)
 
 
 def _split(case: Case) -> tuple[Chunk, ...]:

@@ -46,7 +46,7 @@ def test_no_pass_keeps_more_than_a_moment_says(
     passes = list_passes(schedule, stages, chunks, stage, stages * rounds)
 
     kept = count_pass_by_pass(passes, chunks)
-    moments = {moment.kept for moment in list_moments(layout, stage, stages * rounds)}
+    moments = {moment.counts for moment in list_moments(layout, stage, stages * rounds)}
 
     assert all(any(_is_at_least(moment, each) for moment in moments) for each in kept)
     assert moments <= set(kept)
