@@ -180,6 +180,8 @@ def _describe_calibration(answer: Document) -> str:
 
 def _iter_lines(answer: Document) -> Iterator[str]:
     if (serving := answer["serving"]) is not None:
+        if serving["engine_version"] is not None:
+            yield f"engine version: {serving['engine_version']}"
         yield (
             f"cache: {serving['kv_bytes_per_token']:,} bytes per token, "
             f"{show_bytes(serving['kv_cache_bytes'])} in all"

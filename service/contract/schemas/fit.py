@@ -211,6 +211,7 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
             )
         ),
     ]
+    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):

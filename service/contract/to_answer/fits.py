@@ -189,6 +189,7 @@ def _build_serving(serving: Serving | None) -> ServingAnswer | None:
         kv_pool_tokens=serving.kv_pool_tokens,
         max_num_sequences=serving.max_num_sequences,
         max_concurrency=serving.max_concurrency,
+        engine_version=serving.engine_version,
     )
 
 

@@ -118,6 +118,8 @@ class Serving:
     """
     required_high_bytes: int | None = None
     """Upper end of ``required_bytes``, where its parts are measured ones."""
+    engine_version: str | None = None
+    """Release that the answer is of; None where releases are not told apart."""
 
 
 class Bound(StrEnum):
