@@ -92,8 +92,8 @@ def _count_chunks(split_fields: Mapping[str, Any], values: Mapping[str, Any]) ->
         chunks = len(split_fields["pipeline_layers"])
     elif values.get("pipeline_schedule") not in {None, *ONE_CHUNK}:
         chunks = 2 * stages
-    each, remainder = divmod(chunks, stages)
-    return {"virtual_pipeline_stages": each} if each > 1 and not remainder else {}
+    per_stage, remainder = divmod(chunks, stages)
+    return {"virtual_pipeline_stages": per_stage} if per_stage > 1 and not remainder else {}
 
 
 def _count_expert_ranks(values: Mapping[str, int]) -> int:

@@ -46,7 +46,9 @@ def _list_shares(chunks: tuple[Chunk, ...], layout: Layout) -> tuple[StageShare,
             sum(chunk.num_layers + chunk.num_predictors for chunk in chunks_of_stage),
             heads,
         )
-    most = max(layers for layers, _ in by_stage.values())
+    most_layers = max(layers for layers, _ in by_stage.values())
     with_loss = next(entry for entry in by_stage.values() if entry[1])
-    entries = dict.fromkeys([with_loss, (most, 0)] if with_loss[0] < most else [with_loss])
+    entries = dict.fromkeys(
+        [with_loss, (most_layers, 0)] if with_loss[0] < most_layers else [with_loss]
+    )
     return tuple(StageShare(total / layers, heads) for layers, heads in entries if layers)

@@ -26,12 +26,12 @@ def split_as_torchtitan(layout: Layout, num_layers: int) -> tuple[Chunk, ...]:
     Embedding and head count as layers, and the first chunks take what is left over.
     """
     split, num_chunks = layout.pipeline_split, count_torchtitan_chunks(layout, num_layers)
-    wanted = layout.pipeline_parallel * layout.virtual_pipeline_stages
-    if num_chunks != wanted:
+    num_places = layout.pipeline_parallel * layout.virtual_pipeline_stages
+    if num_chunks != num_places:
         message = (
             f"{split.pipeline_parallel_layers_per_stage} layers a stage make {num_chunks} chunks "
             f"of {num_layers} layers, but pipeline_parallel {layout.pipeline_parallel} x "
-            f"virtual_pipeline_stages {layout.virtual_pipeline_stages} is {wanted}"
+            f"virtual_pipeline_stages {layout.virtual_pipeline_stages} is {num_places}"
         )
         raise InvalidInputError(message, field=split.field)
     first, last = _get_weights(layout)

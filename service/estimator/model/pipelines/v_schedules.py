@@ -103,9 +103,9 @@ def _add_backward(stage_passes: _Counted, chunk: int, *, splits: bool) -> None:
         stage_passes.add(B, chunk)
 
 
-def _add_each(stage_passes: _Counted, times: int, words: str) -> None:
+def _add_each(stage_passes: _Counted, times: int, steps: str) -> None:
     """Add passes by letter and chunk, such as ``F0``, so many times."""
     kinds = {"F": F, "B": B, "I": I, "W": W}
     for _ in range(times):
-        for word in words.split():
-            stage_passes.add(kinds[word[0]], int(word[1]))
+        for step in steps.split():
+            stage_passes.add(kinds[step[0]], int(step[1]))
