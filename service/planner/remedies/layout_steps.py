@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
+from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import Engine, Framework, ServeWorkload, TrainWorkload
 from service.planner.fit.evaluator import Config
 
@@ -60,7 +61,10 @@ def add_pipeline_stages(config: Config) -> Iterator[Config]:
     They are Megatron's, or those of a served replica.
     """
     match config:
-        case (TrainWorkload(framework=Framework.MEGATRON) as workload, layout):
+        case (
+            TrainWorkload(framework=Framework.MEGATRON) as workload,
+            Layout(pipeline_split=stages_split) as layout,
+        ) if stages_split == EVEN:
             split = replace(layout, sharding=Sharding.MEGATRON)
         case (ServeWorkload(engine=engine) as workload, layout) if _splits_replicas(engine):
             split = layout
