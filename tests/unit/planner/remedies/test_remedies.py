@@ -86,7 +86,7 @@ def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
 )
 def test_every_remedy_saves_what_it_says(usable: int, workload: Workload, layout: Layout) -> None:
     """Evaluated again, each gives its verdict and its savings; none is empty or dearer than it
-    looks.
+    looks, and none saves nothing but what narrows an interval until it fits.
     """
     subject = a_shallow_subject(6, usable_bytes=usable, model="gpt2-medium", plans=PLANS)
     if isinstance(workload, TrainWorkload) or layout == ONE_GPU:
@@ -94,7 +94,8 @@ def test_every_remedy_saves_what_it_says(usable: int, workload: Workload, layout
 
         for remedy in find_changes(subject, workload, layout):
             after = subject.answer(remedy.workload, remedy.layout)
-            assert remedy.saves_bytes == before.device_bytes - after.device_bytes > 0
+            assert remedy.saves_bytes == max(before.device_bytes - after.device_bytes, 0)
+            assert remedy.saves_bytes or remedy.verdict is Verdict.FITS
             assert remedy.verdict is judge(after, subject.device).verdict
             assert (
                 remedy.change
