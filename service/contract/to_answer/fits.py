@@ -152,6 +152,8 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
                 pipeline_stage=stage.pipeline_stage,
                 allocated_bytes=stage.allocated_bytes,
                 steady_bytes=stage.steady_bytes,
+                layers=list(stage.layers),
+                micro_batches_in_flight=list(stage.micro_batches_in_flight),
             )
             for stage in estimate.stages
         ],

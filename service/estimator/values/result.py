@@ -69,6 +69,10 @@ class Stage:
     pipeline_stage: int
     allocated_bytes: int
     steady_bytes: int
+    layers: tuple[int, ...] = ()
+    """Layers of each of its chunks, where a split of the pipeline decides them."""
+    micro_batches_in_flight: tuple[int, ...] = ()
+    """Micro-batches of each chunk whose tensors are kept at the highest point of both passes."""
 
 
 @dataclass(frozen=True, slots=True)
