@@ -1,6 +1,7 @@
 """Reader of the configs of compressed-tensors 0.20 (``CompressionFormat``)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from service.estimator.model.config_reader import Config, read_flag, read_integer, read_string
@@ -32,25 +33,34 @@ def read_compressed_tensors(config: Config) -> Scheme:
     """
     groups = config.get("config_groups")
     rules = list(groups.values()) if isinstance(groups, Mapping) else []
-    weights = rules[0].get("weights") if len(rules) == 1 and isinstance(rules[0], Mapping) else None
-    if not isinstance(weights, Mapping) or rules[0].get("targets") not in (["Linear"], None):
+    rule = rules[0] if len(rules) == 1 and isinstance(rules[0], Mapping) else {}
+    weights, inputs = rule.get("weights"), rule.get("input_activations")
+    if not isinstance(weights, Mapping) or rule.get("targets") not in (["Linear"], None):
         feature = "compressed-tensors with rules for single modules"
         raise NotModelledError(
             feature, field=f"{FIELD}.config_groups", modelled=["one group for every Linear"]
         )
-    layout = read_string(config, "format", "dense")
-    excluded = read_names(config, "ignore") or ()
-    fp8_cache = is_fp8_cache(config.get("kv_cache_scheme"))
+    return replace(
+        _read_weights(
+            read_string(config, "format", "dense"),
+            weights,
+            inputs if isinstance(inputs, Mapping) else None,
+        ),
+        kept=read_names(config, "ignore") or (),
+        head=True,
+        fp8_cache=is_fp8_cache(config.get("kv_cache_scheme")),
+    )
+
+
+def _read_weights(layout: str, weights: Config, inputs: Config | None) -> Scheme:
+    """Return how one matrix is stored."""
     if layout in _BLOCKS:
-        inputs = rules[0].get("input_activations")
+        small = _BLOCKS[layout] is Packing.NVFP4
         return Scheme(
             packing=_BLOCKS[layout],
             bits=read_integer(weights, "num_bits", 4),
-            group_size=_NV_GROUP if _BLOCKS[layout] is Packing.NVFP4 else None,
-            static_inputs=_BLOCKS[layout] is Packing.NVFP4 and isinstance(inputs, Mapping),
-            kept=excluded,
-            head=True,
-            fp8_cache=fp8_cache,
+            group_size=_NV_GROUP if small else None,
+            static_inputs=small and inputs is not None,
         )
     if layout == "pack-quantized":
         return Scheme(
@@ -59,9 +69,6 @@ def read_compressed_tensors(config: Config) -> Scheme:
             group_size=read_group_size(weights, "group_size", None),
             zero_points=not read_flag(weights, "symmetric", default=True),
             group_index=weights.get("actorder") not in {None, False, "static", "weight"},
-            kept=excluded,
-            head=True,
-            fp8_cache=fp8_cache,
         )
     if (
         layout not in {"float-quantized", "int-quantized", "naive-quantized"}
@@ -74,20 +81,12 @@ def read_compressed_tensors(config: Config) -> Scheme:
         raise NotModelledError(
             f"compressed-tensors format {layout!r}", field=f"{FIELD}.format", modelled=modelled
         )
-    inputs = rules[0].get("input_activations")
+    strategy = weights.get("strategy")
     return Scheme(
         packing=Packing.FP8,
         bits=8,
-        per_row=weights.get("strategy") == "channel",
-        group_size=read_group_size(weights, "group_size", None)
-        if weights.get("strategy") == "group"
-        else None,
-        block=parse_block(weights.get("block_structure"))
-        if weights.get("strategy") == "block"
-        else None,
-        static_inputs=isinstance(inputs, Mapping)
-        and not read_flag(inputs, "dynamic", default=False),
-        kept=excluded,
-        head=True,
-        fp8_cache=fp8_cache,
+        per_row=strategy == "channel",
+        group_size=read_group_size(weights, "group_size", None) if strategy == "group" else None,
+        block=parse_block(weights.get("block_structure")) if strategy == "block" else None,
+        static_inputs=inputs is not None and not read_flag(inputs, "dynamic", default=False),
     )
