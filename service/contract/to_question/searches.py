@@ -78,7 +78,7 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
 
 
 def adopt_cache(search: SearchQuestion, model: ResolvedModel) -> SearchQuestion:
-    """Return a search with the cache that engines take from the model's checkpoint."""
+    """Return a search with the cache of the model's checkpoint."""
     question = search.question
     workload = adopt_cache_format(model.architecture, question.workload)
     if workload is question.workload or "kv_cache_dtype" in question.fixed:

@@ -23,7 +23,10 @@ def read_group_size(config: Config, name: str, default: int | None = DEFAULT_GRO
 
 
 def read_block(config: Config) -> tuple[int, int] | None:
-    """Return the rows and columns of a scale; 128 x 128 where none are named."""
+    """Return the rows and columns of a scale.
+
+    They are 128 x 128 where none are named.
+    """
     return (
         parse_block(config["weight_block_size"])
         if "weight_block_size" in config

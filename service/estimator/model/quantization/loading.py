@@ -98,7 +98,7 @@ def adapt_to_engine(scheme: Scheme | None) -> Scheme | None:
 
 
 def adopt_cache_format(model: Architecture, workload: Workload) -> Workload:
-    """Return a workload with the cache that an engine takes from a checkpoint.
+    """Return a workload with the cache of its checkpoint.
 
     ``kv_cache_dtype auto`` is fp8 where the checkpoint has scales of keys and values: vLLM 0.33.0,
     ``utils/torch_utils.py`` (``resolve_kv_cache_dtype_string``); SGLang 0.5.23,

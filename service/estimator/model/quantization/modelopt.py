@@ -71,5 +71,8 @@ def read_modelopt(config: Config) -> Scheme:
 
 
 def _make_pattern(name: str) -> str:
-    """Return a pattern of full names: a shell pattern, or a part of a name anywhere."""
+    """Return a pattern of full names.
+
+    The name is a shell pattern, or a part of names anywhere.
+    """
     return f"re:{translate(name)}" if "*" in name else f"re:.*{re.escape(name)}"

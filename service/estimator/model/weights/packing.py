@@ -153,7 +153,10 @@ def _nvfp4_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedByt
 
 
 def _mx_blocks_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedBytes:
-    """Return the bytes of a matrix in microscaling blocks, an exponent byte per 32 inputs."""
+    """Return the bytes of a matrix in microscaling blocks.
+
+    There is an exponent byte per 32 inputs.
+    """
     return PackedBytes(
         rows * ceil_div(columns * scheme.bits, 8), rows * ceil_div(columns, MX_BLOCK)
     )
