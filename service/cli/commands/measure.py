@@ -207,7 +207,7 @@ def _post(client: httpx.Client, body: object) -> Document:
             headers={"idempotency-key": str(uuid.uuid4())},
         )
     except ServiceError as error:
-        raise InvalidRequestError(translate_to_flags(error.detail)) from None
+        raise InvalidRequestError(translate_to_flags(error.detail)) from error
     document: Document = answer.json()
     return document
 

@@ -23,7 +23,6 @@ from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.searches import CLIENT_FIELDS, list_search_notes
 from service.contract.to_question.validation_errors import explain
 from service.contract.to_question.workloads import read_workload
-from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.errors import InvalidInputError
@@ -84,7 +83,8 @@ def read_ceiling(
     limits = Limits(max_gpus=num_gpus or layout.num_gpus, confidence=request.confidence)
     question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
     searched = list_varied_fields(question) - set_fields
-    model, device = _resolve_model(request, resolve), read_device(request.gpu)
+    resolved, device = _resolve_model(request, resolve), read_device(request.gpu)
+    model = None if resolved is None else resolved.architecture
     notes = (*notes, *list_search_notes(request.workload, searched - starts))
     if model is not None:
         workload = select_format(device, model, question.workload, layout, fixed=set_fields)
@@ -96,6 +96,7 @@ def read_ceiling(
         device=device,
         maximized=maximized,
         assumptions=(
+            *(() if resolved is None else resolved.notes),
             *(
                 line
                 for line in lines
@@ -146,7 +147,7 @@ def _complete_workload(request: CeilingRequest) -> WorkloadRequest:
 
 def _resolve_model(
     request: CeilingRequest, resolve: Callable[[ModelReference], ResolvedModel]
-) -> Architecture | None:
+) -> ResolvedModel | None:
     """Return the model, or none where its size is maximised.
 
     Then it is none whatever the request says of it.
@@ -160,4 +161,4 @@ def _resolve_model(
         raise InvalidRequestError(
             message, errors=[{"field": "model", "message": "required and missing"}]
         )
-    return resolve(request.model).architecture
+    return resolve(request.model)
