@@ -88,6 +88,7 @@ class Quantization(StrEnum):
     AWQ_INT4 = "awq_int4"
     FP8 = "fp8"
     MXFP4 = "mxfp4"
+    NVFP4 = "nvfp4"
     Q8_0 = "q8_0"
     Q6_K = "q6_k"
     Q5_K_M = "q5_k_m"

@@ -43,6 +43,7 @@ _SCHEMES: Mapping[Quantization, Scheme] = MappingProxyType(
         Quantization.AWQ_INT4: Scheme(packing=Packing.AWQ, group_size=128),
         Quantization.FP8: Scheme(packing=Packing.FP8, bits=8, scale_bytes=4),
         Quantization.MXFP4: Scheme(packing=Packing.MXFP4, scope=Scope.EXPERTS),
+        Quantization.NVFP4: Scheme(packing=Packing.NVFP4, group_size=16, static_inputs=True),
     },
 )
 """The formats that a word alone stands for: groups of 128 (the libraries' default), one scale per

@@ -20,6 +20,7 @@ _PACKING_NAMES = {
     Packing.AWQ: Quantization.AWQ_INT4,
     Packing.FP8: Quantization.FP8,
     Packing.MXFP4: Quantization.MXFP4,
+    Packing.NVFP4: Quantization.NVFP4,
 }
 """Request names of the formats that a config's own weights may have."""
 
