@@ -14,7 +14,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
-from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
@@ -190,6 +190,11 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     weights: int
     optimizer: int
     total: int
+    kept: Annotated[int | None, Meta(description="`save_total_limit`; null keeps all.")]
+    disk: Annotated[
+        int | None,
+        Meta(description="Bytes of those, and of the next, which is written before one goes."),
+    ]
 
 
 class ServingAnswer(Answer, frozen=True, kw_only=True):
@@ -229,15 +234,6 @@ class ThroughputAnswer(Answer, frozen=True, kw_only=True):
     bound: Annotated[Bound, Meta(description="The side that decides the time.")]
     bound_reason: Annotated[str, Meta(description="Why, and what would help.")]
     basis: str
-
-
-class RuleAnswer(Answer, frozen=True, kw_only=True):
-    """What a rule of thumb says, beside our answer; `off_by` is rule / ours - 1."""
-
-    name: Annotated[str, Meta(examples=["16 bytes per parameter"])]
-    bytes: int
-    off_by: float
-    why: str
 
 
 class FitAnswer(Answer, frozen=True, kw_only=True):

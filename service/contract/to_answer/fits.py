@@ -11,13 +11,12 @@ from service.contract.schemas.fit import (
     InstantAnswer,
     IntervalsAnswer,
     PerGpuAnswer,
-    RuleAnswer,
     ServingAnswer,
     StageAnswer,
     ThroughputAnswer,
     WorstRankAnswer,
 )
-from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,
@@ -67,7 +66,16 @@ def build_fit_answer(
         serving=_build_serving(estimate.serving),
         throughput=_build_throughput(report.throughput, report.bound_reason),
         rules_of_thumb=[
-            RuleAnswer(name=rule.name, bytes=rule.bytes, off_by=rule.off_by, why=rule.why)
+            RuleAnswer(
+                name=rule.name,
+                bytes=rule.bytes,
+                our_bytes=rule.our_bytes,
+                seconds=_require_finite_or_none(rule.seconds),
+                our_seconds=_require_finite_or_none(rule.our_seconds),
+                off_by=rule.off_by,
+                why=rule.why,
+                source=rule.source,
+            )
             for rule in report.rules_of_thumb
         ],
         remedies=[build_remedy_answer(remedy) for remedy in report.remedies],
@@ -194,7 +202,11 @@ def _build_checkpoint(checkpoint: CheckpointBytes | None) -> CheckpointAnswer | 
     if checkpoint is None:
         return None
     return CheckpointAnswer(
-        weights=checkpoint.weights, optimizer=checkpoint.optimizer, total=checkpoint.total
+        weights=checkpoint.weights,
+        optimizer=checkpoint.optimizer,
+        total=checkpoint.total,
+        kept=checkpoint.kept,
+        disk=checkpoint.disk,
     )
 
 

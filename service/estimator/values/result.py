@@ -89,11 +89,18 @@ class CheckpointBytes:
 
     weights: int
     optimizer: int
+    kept: int | None = None
+    """Checkpoints that are kept; None is all of them."""
 
     @property
     def total(self) -> int:
         """Bytes of the checkpoint in all."""
         return self.weights + self.optimizer
+
+    @property
+    def disk(self) -> int | None:
+        """Bytes of the kept ones, and of the next one that is written before one is deleted."""
+        return None if self.kept is None else self.total * (self.kept + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

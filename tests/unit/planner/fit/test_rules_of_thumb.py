@@ -15,7 +15,8 @@ from service.estimator.values.workload import (
     Workload,
 )
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
+from service.planner.fit.rule_of_thumb import RuleOfThumb
+from service.planner.fit.rules_of_thumb import list_rules_of_thumb
 from tests.unit.planner.builders import ADAPTERS, CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject
 
 LLAMA_2_7B = 6_738_415_616
