@@ -272,6 +272,10 @@ class ServeWorkload:
     image_tokens: int | None = None
     cache: Cache = Cache.DYNAMIC
     allocator: Allocator = Allocator.DEFAULT
+    gpu_layers: int | None = None
+    """Layers that llama.cpp loads onto GPUs, the output among them; None is all."""
+    cpu_moe_layers: int | None = None
+    cpu_offload_gb: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""
