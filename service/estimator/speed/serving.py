@@ -78,9 +78,9 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
 
 
 def reads_host(workload: ServeWorkload) -> bool:
-    """Return whether weights are read from the host's memory, which no rate is of."""
-    words = (workload.gpu_layers, workload.cpu_moe_layers, workload.cpu_offload_gb)
-    return any(word is not None for word in words)
+    """Return whether weights are read from the host's memory."""
+    settings = (workload.gpu_layers, workload.cpu_moe_layers, workload.cpu_offload_gb)
+    return any(setting is not None for setting in settings)
 
 
 def _estimate_prefill_s(

@@ -1,4 +1,4 @@
-"""llama.cpp: a GGUF file over GPUs, and over the host where layers are left to it.
+"""llama.cpp: a GGUF file over GPUs and the host.
 
 It has the file's tensors, a cache made at the start, and one buffer for the graph: llama.cpp,
 ``src/llama-kv-cache.cpp``, ``llama-kv-cache-iswa.cpp``, ``llama-context.cpp`` (``graph_reserve``).
@@ -75,7 +75,9 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
             parts=_list_parts(workload, tensors, gpu),
             load_bytes=gpu.weights,
             steady_bytes=gpu.total,
-            stages=tuple(Stage(index, one.total, one.total) for index, one in enumerate(gpus)),
+            stages=tuple(
+                Stage(index, filled.total, filled.total) for index, filled in enumerate(gpus)
+            ),
             worst_stage=worst,
             host_bytes=tensors.table + count_weight_bytes(tensors, placement, None) + host_kv,
             serving=Serving(
@@ -117,7 +119,10 @@ def _fill_gpu(
     placement: Placement,
     index: int,
 ) -> _FilledGpu:
-    """Return what one GPU holds; a draft model stands on the only one."""
+    """Return what one GPU holds.
+
+    A draft model stands on the only one.
+    """
     weights = count_weight_bytes(tensors, placement, index)
     caches = list_cache_bytes(model, workload)
     kv_bytes = sum(caches[layer] for layer in placement.list_layers(index))
@@ -163,9 +168,9 @@ def _list_parts(
 
 
 def list_cache_bytes(model: Architecture, workload: ServeWorkload) -> tuple[int, ...]:
-    """Return the bytes of the cells of all sequences, in 16 bits, by layer.
+    """Return the bytes of each layer's cells.
 
-    Layers with a window have fewer cells.
+    They are of all sequences, in 16 bits. Layers with a window have fewer cells.
     """
     full_cells = _count_cells(workload)
     by_kind = []
@@ -208,7 +213,10 @@ def graph_bytes(model: Architecture, workload: ServeWorkload, *, ends: bool = Tr
 
 
 def _count_input_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes that a GPU of several is handed: hidden states, and the mask."""
+    """Return the bytes that one GPU hands to the next.
+
+    They are hidden states, and the mask.
+    """
     return MICRO_BATCH * _F32 * (model.spec.hidden_size + _count_cells(workload))
 
 

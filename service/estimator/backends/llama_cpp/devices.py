@@ -1,9 +1,9 @@
 """Layers of a GGUF file over GPUs and the host.
 
-llama.cpp as in llama-cpp-python 0.3.36 (``src/llama-model.cpp``, ``load_tensors``): the first layers stay with the host
-where fewer are asked for, the others go to the GPUs in equal stretches of free memory, with the
-output as one more layer. ``--split-mode layer`` keeps each matrix on its layer's GPU, ``row``
-spreads its rows over all; keys and values are with their layer either way.
+llama.cpp as in llama-cpp-python 0.3.36 (``src/llama-model.cpp``, ``load_tensors``): the first
+layers stay with the host where fewer are asked for, the others go to the GPUs in equal stretches of
+free memory, with the output as one more layer. ``--split-mode layer`` keeps each matrix on its
+layer's GPU, ``row`` spreads its rows over all; keys and values are with their layer either way.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,10 @@ from service.estimator.values.workload import ServeWorkload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The GPU of each layer, None for the host; the last entry is the output's."""
+    """The GPU of each layer.
+
+    None is the host; the last entry is the output's.
+    """
 
     devices: tuple[int | None, ...]
     num_gpus: int
@@ -58,7 +61,10 @@ def place_layers(num_layers: int, workload: ServeWorkload, layout: Layout) -> Pl
 
 
 def count_weight_bytes(tensors: GgufBytes, placement: Placement, device: int | None) -> int:
-    """Return the bytes of weights of a GPU, or of the host beside the token table."""
+    """Return the bytes of weights of a GPU or of the host.
+
+    The host has the token table beside them.
+    """
     total = sum(
         _count_layer_bytes(tensors, placement, index, device)
         for index in placement.list_layers(device)
@@ -86,9 +92,9 @@ def _count_layer_bytes(
 
 
 def find_largest_host_tensor(tensors: GgufBytes, placement: Placement) -> int:
-    """Return the largest tensor that a GPU has to copy from the host; 0 where none is there.
+    """Return the largest tensor that a GPU copies from the host.
 
-    Batches of 32 tokens and more are multiplied on the GPU (``ggml-cuda.cu``, ``offload_op``).
+    It is 0 where none is there. Batches of 32 tokens and more are multiplied on the GPU (``ggml-cuda.cu``, ``offload_op``).
     """
     on_host: Sequence[int] = [
         index

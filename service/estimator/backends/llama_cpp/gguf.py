@@ -94,7 +94,10 @@ MIXTURES: Mapping[Quantization, GgufMixture] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class LayerBytes:
-    """Bytes of a layer: of its experts and of the rest, and of its largest tensor."""
+    """Bytes of a layer.
+
+    They are of its experts and of the rest, and of its largest tensor.
+    """
 
     experts: int
     rest: int
@@ -103,9 +106,9 @@ class LayerBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufBytes:
-    """Bytes of a file's tensors: token table, head, layers, and what stands outside.
+    """Bytes of a file's tensors.
 
-    The token table stays with the host.
+    They are token table, head, layers, and what stands outside. The token table stays with the host.
     """
 
     table: int

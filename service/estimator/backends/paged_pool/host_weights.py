@@ -1,4 +1,4 @@
-"""Weights of a rank that an engine keeps in the host's memory (``cpu_offload_gb``).
+"""Weights of a rank on the host (``cpu_offload_gb``).
 
 Layers' tensors are moved one by one until so many GiB are reached, and are read from there over the
 bus: nothing of them stays on the GPU. vLLM 0.33.0, ``model_executor/offloader/uva.py``; SGLang
@@ -20,10 +20,10 @@ def offload_weights(ranks: tuple[Rank, ...], workload: ServeWorkload) -> tuple[R
     if workload.cpu_offload_gb is None:
         return ranks
     limit = int(workload.cpu_offload_gb * GIB)
-    kept: dict[int, Rank] = {}
+    by_id: dict[int, Rank] = {}
     for rank in ranks:
         moved = min(limit, rank.layer_bytes)
-        kept[id(rank)] = replace(
+        by_id[id(rank)] = replace(
             rank, weight_bytes=rank.weight_bytes - moved, host_bytes=rank.host_bytes + moved
         )
-    return tuple(kept[id(rank)] for rank in ranks)
+    return tuple(by_id[id(rank)] for rank in ranks)
