@@ -1,6 +1,7 @@
 """Answers of the API as results of tools.
 
-Each is a line in words, and the facts that matter. A language model pays for every word that it reads, so that each tool shows its own part.
+Each is a line in words, and the facts that matter. A language model pays for every word that it
+reads, so that each tool shows its own part.
 """
 
 from collections.abc import Callable, Mapping, Sequence
