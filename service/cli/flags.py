@@ -17,8 +17,9 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.files import read_object
+from service.cli.files import read_config
 from service.cli.schema_flags import Flag, iter_flags
+from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
@@ -102,7 +103,7 @@ def get_model(options: argparse.Namespace) -> object:
     if (options.model is None) == (options.config is None):
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
         raise InvalidRequestError(message)
-    return options.model if options.config is None else {"hf_config": read_object(options.config)}
+    return options.model if options.config is None else {"hf_config": read_config(options.config)}
 
 
 def get_gpu(options: argparse.Namespace) -> object:
@@ -186,6 +187,8 @@ def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
 def _make_reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
     if flag.path[-1] == "sequence_lengths":
         return _parse_lengths
+    if flag.path[-1] == "pipeline_layers":
+        return _parse_numbers
     if list in flag.kinds:
         return partial(_parse_list, words=flag.choices)
     if flag.path[-1] == "activation_checkpointing":
@@ -232,6 +235,13 @@ def _parse_lengths(text: str) -> object:
         return [parse_number(part.strip()) for part in text.split(",")]
     pairs = (part.partition(":") for part in text.split(","))
     return {length.strip(): parse_number(count.strip()) for length, _, count in pairs}
+
+
+def _parse_numbers(text: str) -> object:
+    """Parse numbers with commas between them; ``4*15`` is fifteen times 4."""
+    parts = (part.strip().partition("*") for part in text.split(","))
+    counted = [(parse_number(number), int(count) if count else 1) for number, _, count in parts]
+    return [number for number, count in counted for _ in range(min(count, MAX_LAYERS))]
 
 
 def _parse_list(text: str, *, words: Sequence[str]) -> object:

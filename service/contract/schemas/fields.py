@@ -186,6 +186,11 @@ GpuMemory = Annotated[
     ),
 ]
 
+MAX_LAYERS = 4096
+LayerCount = Annotated[int, Meta(ge=0, le=MAX_LAYERS)]
+LayerCounts = Annotated[tuple[LayerCount, ...], Meta(min_length=1, max_length=MAX_LAYERS)]
+PipelineLayout = Annotated[str, Meta(pattern=rf"^[EtmL|,()*0-9 ]{{1,1024}}{_END}")]
+PartitionMethod = Annotated[str, Meta(pattern=rf"^(type:)?[A-Za-z0-9_|]{{1,64}}{_END}")]
 Degree = Annotated[int, Meta(ge=1, le=MAX_DEGREE, description="Ranks along this axis.")]
 Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
 Batch = Annotated[int, Meta(ge=1, le=MAX_BATCH)]

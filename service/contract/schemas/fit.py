@@ -137,6 +137,8 @@ class StageAnswer(Answer, frozen=True, kw_only=True):
     pipeline_stage: int
     allocated_bytes: int
     steady_bytes: int
+    layers: Annotated[list[int], Meta(description="Layers of each chunk, where it trains some.")]
+    micro_batches_in_flight: Annotated[list[int], Meta(description="Micro-batches of each chunk.")]
 
 
 class BasesAnswer(Answer, frozen=True, kw_only=True):
@@ -209,6 +211,7 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
             )
         ),
     ]
+    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):

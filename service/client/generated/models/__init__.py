@@ -159,6 +159,7 @@ from .pareto_answer_layout import ParetoAnswerLayout
 from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
+from .pipeline_schedule import PipelineSchedule
 from .placed_answer import PlacedAnswer
 from .placed_answer_status import PlacedAnswerStatus
 from .placement_request import PlacementRequest
@@ -394,6 +395,7 @@ __all__ = (
     "ParetoAnswerWorkload",
     "PeftRequest",
     "PerGpuAnswer",
+    "PipelineSchedule",
     "PlacedAnswer",
     "PlacedAnswerStatus",
     "PlacementRequest",
