@@ -33,7 +33,7 @@ class Extension(Protocol):
     def wrap(self, inner: ASGIApp) -> ASGIApp:
         """Return the application with the endpoint before it."""
 
-    def bind(self, whole: ASGIApp) -> None:
+    def bind(self, application: ASGIApp) -> None:
         """Set the application that is asked."""
 
     def lifespan(self, app: Litestar) -> AbstractAsyncContextManager[None]:
@@ -66,15 +66,15 @@ def make_application(
     routed: ASGIApp = OptionsMiddleware(app)
     if fast_route is not None:
         routed = FastPathMiddleware(routed, deps, fast_route)
-    whole = RequestMiddleware(
+    outermost = RequestMiddleware(
         routed if extension is None else extension.wrap(routed),
         deps.metrics,
         access_log=deps.settings.access_log,
         record_change=deps.record_change,
     )
     if extension is not None:
-        extension.bind(whole)
-    return whole
+        extension.bind(outermost)
+    return outermost
 
 
 async def admit(request: Request[Any, Any, Any]) -> None:

@@ -52,16 +52,16 @@ class McpEndpoint:
         server = make_server(version=version, ask=self._ask, get_scopes=_get_scopes)
         self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
         self._inner: ASGIApp | None = None
-        self._whole: ASGIApp | None = None
+        self._application: ASGIApp | None = None
 
     def wrap(self, inner: ASGIApp) -> ASGIApp:
         """Return the application with the endpoint before it."""
         self._inner = inner
         return self
 
-    def bind(self, whole: ASGIApp) -> None:
+    def bind(self, application: ASGIApp) -> None:
         """Set the application that tools ask, which this endpoint is part of."""
-        self._whole = whole
+        self._application = application
 
     @asynccontextmanager
     async def lifespan(self, _app: Litestar) -> AsyncIterator[None]:
@@ -86,10 +86,10 @@ class McpEndpoint:
         await self._manager.handle_request(scope, receive, send)  # type: ignore[arg-type]  # ASGI's types by other names
 
     async def _ask(self, call: Call, scope: Mapping[str, Any] | None) -> Reply:
-        assert self._whole is not None  # noqa: S101 - it is bound before it is asked
+        assert self._application is not None  # noqa: S101 - it is bound before it is asked
         assert scope is not None  # noqa: S101 - HTTP carries every call
         transport = httpx.ASGITransport(
-            app=self._whole,  # type: ignore[arg-type]  # the same
+            app=self._application,  # type: ignore[arg-type]  # the same
             raise_app_exceptions=False,
             client=scope.get("client") or ("127.0.0.1", 0),
         )
