@@ -138,7 +138,9 @@ async def _send(client: httpx.AsyncClient, request: HttpRequest) -> Reply:
 
 def _get_scopes(scope: Mapping[str, Any] | None) -> Collection[KeyScope]:
     principal = None if scope is None else get_principal(scope)  # type: ignore[arg-type]  # an HTTP scope
-    return () if principal is None else [one for one in KeyScope if principal.has_scope(one)]
+    return (
+        () if principal is None else [needed for needed in KeyScope if principal.has_scope(needed)]
+    )
 
 
 def _copy_headers(scope: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:

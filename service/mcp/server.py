@@ -65,10 +65,10 @@ async def _call(
     try:
         call = Call(operation=tool.operation, document=arguments)
         if tool.operation == "list":
-            wanted = _read_list(arguments)
+            selection = _read_list(arguments)
             reply = await ask(call, scope)
             if not reply.is_problem:
-                reply = _select(reply, wanted)
+                reply = _select(reply, selection)
         else:
             reply = await ask(call, scope)
     except (ServiceError, EstimatorError) as error:
@@ -85,10 +85,12 @@ def _read_list(arguments: Document) -> ListArguments:
         raise explain(error, ListArguments, arguments) from None
 
 
-def _select(reply: Reply, wanted: ListArguments) -> Reply:
-    contains = wanted.contains if isinstance(wanted.contains, str) else ""
+def _select(reply: Reply, selection: ListArguments) -> Reply:
+    contains = selection.contains if isinstance(selection.contains, str) else ""
     items = reply.document["items"]
-    return Reply(document=show_items(items, wanted.kind, contains=contains, limit=wanted.limit))
+    return Reply(
+        document=show_items(items, selection.kind, contains=contains, limit=selection.limit)
+    )
 
 
 def _may_call(tool: Tool, scopes: Collection[Scope]) -> bool:
