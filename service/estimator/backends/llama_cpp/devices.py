@@ -94,7 +94,8 @@ def _count_layer_bytes(
 def find_largest_host_tensor(tensors: GgufBytes, placement: Placement) -> int:
     """Return the largest tensor that a GPU copies from the host.
 
-    It is 0 where none is there. Batches of 32 tokens and more are multiplied on the GPU (``ggml-cuda.cu``, ``offload_op``).
+    It is 0 where none is there. Batches of 32 tokens and more are multiplied on the GPU
+    (``ggml-cuda.cu``, ``offload_op``).
     """
     on_host: Sequence[int] = [
         index

@@ -108,7 +108,8 @@ class LayerBytes:
 class GgufBytes:
     """Bytes of a file's tensors.
 
-    They are token table, head, layers, and what stands outside. The token table stays with the host.
+    They are token table, head, layers, and what stands outside. The token table stays with the
+    host.
     """
 
     table: int
