@@ -278,7 +278,6 @@ class ServeWorkload:
     cache: Cache = Cache.DYNAMIC
     allocator: Allocator = Allocator.DEFAULT
     gpu_layers: int | None = None
-    """Layers that llama.cpp loads onto GPUs, the output among them; None is all."""
     cpu_moe_layers: int | None = None
     cpu_offload_gb: float | None = None
 
