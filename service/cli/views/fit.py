@@ -248,7 +248,7 @@ def _iter_lines(answer: Document) -> Iterator[str]:
 
 
 def _iter_run_lines(answer: Document) -> Iterator[str]:
-    """Yield the time of a step and of the run, and the disk of its checkpoints."""
+    """Yield times of a step and of the run, and disk."""
     if (throughput := answer["throughput"]) is not None:
         speed = (
             f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} "
@@ -263,9 +263,9 @@ def _iter_run_lines(answer: Document) -> Iterator[str]:
             f"a checkpoint takes {show_bytes(files['total'])}, of which weights "
             f"{show_bytes(files['weights'])}"
         )
-        if files["kept"] is not None:
+        if (limit := files["save_total_limit"]) is not None:
             yield (
-                f"save_total_limit {files['kept']} takes {show_bytes(files['disk'])} of disk: one "
+                f"save_total_limit {limit} takes {show_bytes(files['disk'])} of disk: one "
                 "more is written before the oldest is deleted"
             )
 

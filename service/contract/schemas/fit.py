@@ -190,7 +190,9 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     weights: int
     optimizer: int
     total: int
-    kept: Annotated[int | None, Meta(description="`save_total_limit`; null keeps all.")]
+    save_total_limit: Annotated[
+        int | None, Meta(description="Checkpoints that are kept; null keeps all.")
+    ]
     disk: Annotated[
         int | None,
         Meta(description="Bytes of those, and of the next, which is written before one goes."),

@@ -205,7 +205,7 @@ def _build_checkpoint(checkpoint: CheckpointBytes | None) -> CheckpointAnswer | 
         weights=checkpoint.weights,
         optimizer=checkpoint.optimizer,
         total=checkpoint.total,
-        kept=checkpoint.kept,
+        save_total_limit=checkpoint.save_total_limit,
         disk=checkpoint.disk,
     )
 

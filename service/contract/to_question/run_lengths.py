@@ -1,4 +1,4 @@
-"""Lengths of whole runs, of which requests say the samples or the tokens."""
+"""Lengths of runs, in samples or in tokens."""
 
 from dataclasses import replace
 
@@ -12,10 +12,10 @@ from service.estimator.values.workload import TrainWorkload
 
 
 def read_run_length(request: TrainRequest, workload: TrainWorkload) -> tuple[TrainWorkload, str]:
-    """Return a workload with the tokens of its run, and a line that says how they are counted.
+    """Return a workload with the tokens of its run, and a line.
 
-    The line is empty where the request does not say samples. Raises InvalidInputError where it
-    says both.
+    The line says how they are counted, and is empty where the request does not say samples. Raises
+    InvalidInputError where it says both.
     """
     if isinstance(request.num_samples, UnsetType):
         return workload, ""
@@ -28,7 +28,7 @@ def read_run_length(request: TrainRequest, workload: TrainWorkload) -> tuple[Tra
     lengths, samples = workload.sequence_lengths, request.num_samples
     length, kind = workload.sequence_length, "as padded"
     if workload.packing is SequencePacking.PACKED and lengths:
-        tokens = sum(min(each, length) * count for each, count in lengths)
+        tokens = sum(min(size, length) * count for size, count in lengths)
         number = sum(count for _, count in lengths)
         num_tokens, kind = ceil_div(samples * tokens, number), "on average, packed"
     else:

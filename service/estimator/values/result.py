@@ -89,7 +89,7 @@ class CheckpointBytes:
 
     weights: int
     optimizer: int
-    kept: int | None = None
+    save_total_limit: int | None = None
     """Checkpoints that are kept; None is all of them."""
 
     @property
@@ -99,8 +99,12 @@ class CheckpointBytes:
 
     @property
     def disk(self) -> int | None:
-        """Bytes of the kept ones, and of the next one that is written before one is deleted."""
-        return None if self.kept is None else self.total * (self.kept + 1)
+        """Bytes of the kept ones and of the next one.
+
+        That is written before one is deleted.
+        """
+        limit = self.save_total_limit
+        return None if limit is None else self.total * (limit + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,9 +46,9 @@ def iter_article_rules(
 
 
 def _iter_stages(evaluator: Evaluator, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
-    """Yield the line of the ZeRO paper's figure 1, where states are sharded."""
+    """Yield the line of ZeRO's figure 1, where states are sharded."""
     shards, ranks = Shards.from_layout(layout), layout.shards
-    whole = sum(
+    replicated = sum(
         size
         for size, number in (
             (_HALF, shards.weights),
@@ -57,15 +57,15 @@ def _iter_stages(evaluator: Evaluator, layout: Layout, estimate: Estimate) -> It
         )
         if number == 1
     )
-    if ranks == 1 or whole == 2 * _HALF + _STATES:
+    if ranks == 1 or replicated == 2 * _HALF + _STATES:
         return
     total = ceil_div(
         evaluator.architecture.parameter_counts().total,
         layout.tensor_parallel * layout.pipeline_parallel,
     )
-    sharded = 2 * _HALF + _STATES - whole
-    rule_bytes = total * whole + ceil_div(total * sharded, ranks)
-    text = f"{whole} + {sharded} / {ranks}" if whole else f"{sharded} / {ranks}"
+    sharded = 2 * _HALF + _STATES - replicated
+    rule_bytes = total * replicated + ceil_div(total * sharded, ranks)
+    text = f"{replicated} + {sharded} / {ranks}" if replicated else f"{sharded} / {ranks}"
     yield _compare(
         f"ZeRO-{layout.zero_stage}: {text} bytes per parameter",
         rule_bytes,
@@ -129,7 +129,7 @@ def _iter_activations(
 def _iter_checkpoints(
     evaluator: Evaluator, workload: TrainWorkload, estimate: Estimate
 ) -> Iterator[RuleOfThumb]:
-    """Yield what checkpoints take on disk: one, and as many as are kept."""
+    """Yield the disk of one checkpoint, and of several."""
     checkpoint = estimate.checkpoint
     if checkpoint is None or not checkpoint.total:
         return

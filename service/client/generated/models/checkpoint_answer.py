@@ -17,14 +17,14 @@ class CheckpointAnswer:
         weights (int):
         optimizer (int):
         total (int):
-        kept (int | None): `save_total_limit`; null keeps all.
+        save_total_limit (int | None): Checkpoints that are kept; null keeps all.
         disk (int | None): Bytes of those, and of the next, which is written before one goes.
     """
 
     weights: int
     optimizer: int
     total: int
-    kept: int | None
+    save_total_limit: int | None
     disk: int | None
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
@@ -35,8 +35,8 @@ class CheckpointAnswer:
 
         total = self.total
 
-        kept: int | None
-        kept = self.kept
+        save_total_limit: int | None
+        save_total_limit = self.save_total_limit
 
         disk: int | None
         disk = self.disk
@@ -48,7 +48,7 @@ class CheckpointAnswer:
                 "weights": weights,
                 "optimizer": optimizer,
                 "total": total,
-                "kept": kept,
+                "save_total_limit": save_total_limit,
                 "disk": disk,
             }
         )
@@ -64,12 +64,12 @@ class CheckpointAnswer:
 
         total = d.pop("total")
 
-        def _parse_kept(data: object) -> int | None:
+        def _parse_save_total_limit(data: object) -> int | None:
             if data is None:
                 return data
             return cast(int | None, data)
 
-        kept = _parse_kept(d.pop("kept"))
+        save_total_limit = _parse_save_total_limit(d.pop("save_total_limit"))
 
         def _parse_disk(data: object) -> int | None:
             if data is None:
@@ -82,7 +82,7 @@ class CheckpointAnswer:
             weights=weights,
             optimizer=optimizer,
             total=total,
-            kept=kept,
+            save_total_limit=save_total_limit,
             disk=disk,
         )
 

@@ -125,6 +125,7 @@ def test_a_fifth_more_than_packed_weights_is_of_what_they_take() -> None:
 
     rule = _rules(a_subject("llama-2-7b"), chat)["1.2 x weights"]
 
+    assert rule.bytes is not None
     assert 0.25 < rule.bytes / (12 * 2 * LLAMA_2_7B // 10) < 0.31
 
 
