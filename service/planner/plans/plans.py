@@ -28,7 +28,12 @@ from service.planner.plans.refusals import (
     find_refusal,
     make_contradiction_error,
 )
-from service.planner.plans.relaxations import LargerGpus, find_smallest_change, list_no_larger_gpus
+from service.planner.plans.relaxations import (
+    LargerGpus,
+    find_smallest_change,
+    list_no_larger_gpus,
+    search_beyond,
+)
 from service.planner.plans.winners import find_winners
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
@@ -124,12 +129,17 @@ def select_question_format(evaluator: Evaluator, question: Question) -> Question
 def add_smallest_change(
     offer_plan: OfferPlan, search: Search, larger_gpus: LargerGpus = list_no_larger_gpus
 ) -> Plan:
-    """Add the smallest helpful change to a plan that lacks memory."""
-    closest = offer_plan.plan.closest
+    """Add what would help to a plan without a number.
+
+    It is the number beyond the limits, and where memory lacks the smallest change.
+    """
+    plan, closest = offer_plan.plan, offer_plan.plan.closest
+    if plan.num_gpus is None:
+        plan = replace(plan, beyond=search_beyond(search, offer_plan.offer))
     if closest is None or not closest.missing_bytes:
-        return offer_plan.plan
+        return plan
     return replace(
-        offer_plan.plan,
+        plan,
         smallest_change=find_smallest_change(
             search, offer_plan.offer, closest.nearest, larger_gpus
         ),

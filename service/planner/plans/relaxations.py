@@ -14,6 +14,7 @@ from service.planner.fit.candidates import Candidate
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.remedies import Remedy, build_remedy, find_remedies
 from service.planner.fit.verdict import Verdict
+from service.planner.plans.offered import Beyond
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
@@ -50,6 +51,30 @@ def find_smallest_change(
         else _iter_relaxed_remedies(search, offer, nearest, larger_gpus)
     )
     return same_job or next(widened, None) or next(iter(fitting), None)
+
+
+def search_beyond(search: Search, offer: Offer) -> Beyond | None:
+    """Search the numbers of GPUs beyond those that a question allows.
+
+    None where a question fixes their number, or a cluster has no more.
+    """
+    question, limits, counts = search.question, search.question.limits, search.space.counts
+    is_fixed = len(counts) == 1 and not question.is_open("data_parallel")
+    if offer.pool is not None or is_fixed or offer.device.mig_profile is not None:
+        return None
+    max_gpus = max(limits.max_gpus, DEFAULT_MAX_GPUS)
+    allowed = limits.max_gpus
+    if limits.max_nodes is not None:
+        allowed = min(allowed, limits.max_nodes * search.space.base_layout.gpus_per_node)
+    candidate = None
+    if allowed < max_gpus:
+        wider = replace(question, limits=replace(limits, max_gpus=max_gpus, max_nodes=None))
+        candidate = _find_fewest(search.evaluator, wider, offer, more_than=allowed)
+    return Beyond(
+        allowed_gpus=allowed,
+        num_gpus=None if candidate is None else candidate.num_gpus,
+        max_gpus=max_gpus,
+    )
 
 
 def _iter_relaxed_remedies(
@@ -93,13 +118,16 @@ def _iter_relaxed_remedies(
         )
 
 
-def _find_fewest(evaluator: Evaluator, question: Question, offer: Offer) -> Candidate | None:
+def _find_fewest(
+    evaluator: Evaluator, question: Question, offer: Offer, *, more_than: int = 0
+) -> Candidate | None:
     """Return the fastest candidate on the fewest sufficient GPUs."""
     try:
         search = Search(evaluator, SearchSpace(evaluator.architecture, question, offer))
         for count in _iter_counts(search, offer):
             if (
-                search.suffices(count)
+                count > more_than
+                and search.suffices(count)
                 and (candidate := next(search.iter_best(count), None)) is not None
             ):
                 return candidate

@@ -14,6 +14,7 @@ from .batch_answer import BatchAnswer
 from .batch_answer_items_item_type_1 import BatchAnswerItemsItemType1
 from .batch_detail import BatchDetail
 from .batch_request import BatchRequest
+from .beyond_answer import BeyondAnswer
 from .bound import Bound
 from .cache import Cache
 from .calibration_answer import CalibrationAnswer
@@ -245,6 +246,7 @@ __all__ = (
     "BatchAnswerItemsItemType1",
     "BatchDetail",
     "BatchRequest",
+    "BeyondAnswer",
     "Bound",
     "Cache",
     "CalibrationAnswer",
