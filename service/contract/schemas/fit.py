@@ -1,6 +1,6 @@
 """Request and answer of POST /v1/fit."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
@@ -52,7 +52,8 @@ _INCLUDE = (
     "What to work out beside the verdict, the bytes and their intervals; everything where this is "
     "not said. What is left out is empty or null: `components` are `per_gpu.components` and "
     "`checkpoint_bytes`; `instants` are `per_gpu.instants` and `per_gpu.phases`. Without "
-    "`replay` reserved bytes are a ratio of the allocated ones that was measured, as in a batch. "
+    "`replay` reserved bytes are a ratio of the allocated ones that was measured, as in a batch, "
+    "wherever no replay could turn the verdict. "
     "`remedies` come with a replay, and not at all where `remedies` is false."
 )
 
@@ -253,6 +254,9 @@ class RemedyAnswer(Answer, frozen=True, kw_only=True):
     num_gpus: Annotated[int, Meta(description="GPUs with this change.")]
 
 
+Replayed = Literal["steps", "generations"]
+
+
 class FitAnswer(Answer, frozen=True, kw_only=True):
     """The verdict, and everything it rests on."""
 
@@ -267,6 +271,18 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
         ),
     ]
     bases: Annotated[BasesAnswer, Meta(description="The same of each quantity.")]
+    replayed: Annotated[
+        Replayed | None,
+        Meta(
+            description=(
+                "What the caching allocator was replayed over: loading and two optimizer `steps`, "
+                "or loading and two `generations` of a replica. Null where reserved bytes are a "
+                "measured ratio of the allocated ones, or an engine's own budget: nothing is "
+                "replayed there, or no replay could turn the verdict of an answer that did not "
+                "ask for one."
+            )
+        ),
+    ]
     num_gpus: int
     per_gpu: PerGpuAnswer
     capacity_bytes: Annotated[int, Meta(description="NVML's total.")]

@@ -12,6 +12,7 @@ from service.contract.schemas.fit import (
     IntervalsAnswer,
     PerGpuAnswer,
     RemedyAnswer,
+    Replayed,
     RuleAnswer,
     ServingAnswer,
     StageAnswer,
@@ -53,6 +54,7 @@ def build_fit_answer(
         verdict=report.verdict.value,
         basis=estimate.basis,
         bases=_build_bases(estimate),
+        replayed=_name_replay(estimate),
         num_gpus=estimate.num_gpus,
         per_gpu=_build_per_gpu(estimate, parts),
         capacity_bytes=report.device.capacity_bytes,
@@ -77,6 +79,12 @@ def build_fit_answer(
         calibration_level=estimate.calibration_level,
         calibration_measurements=estimate.num_measurements,
     )
+
+
+def _name_replay(estimate: Estimate) -> Replayed | None:
+    if not estimate.replayed:
+        return None
+    return "generations" if estimate.interval_kind == "inference" else "steps"
 
 
 def _build_bases(estimate: Estimate) -> BasesAnswer:

@@ -58,6 +58,7 @@ from .event_answer_event import EventAnswerEvent
 from .family_answer import FamilyAnswer
 from .field_error import FieldError
 from .fit_answer import FitAnswer
+from .fit_answer_replayed_type_0 import FitAnswerReplayedType0
 from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
@@ -290,6 +291,7 @@ __all__ = (
     "FamilyAnswer",
     "FieldError",
     "FitAnswer",
+    "FitAnswerReplayedType0",
     "FitPart",
     "FitRequest",
     "Format",
