@@ -32,6 +32,7 @@ _NOT_IN_KEY = frozenset(
         "max_num_sequences",
         "gpu_memory_fraction",
         "num_tokens",
+        "sequence_lengths",
     },
 )
 _get_training_fields = attrgetter(
@@ -123,6 +124,11 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
     return described
 
 
+_LATER_WORDS = ("pipeline_split", "pipeline_schedule")
+"""Fields that are in a key only where they say something: older keys have none of them."""
+_PLAIN = {name: Layout.__dataclass_fields__[name].default for name in _LATER_WORDS}
+
+
 def _describe_layout(layout: Layout) -> Mapping[str, object]:
     """Return the layout as one rank sees it.
 
@@ -131,6 +137,9 @@ def _describe_layout(layout: Layout) -> Mapping[str, object]:
     described = asdict(layout)
     for name in ("gpus_per_node", "network_bytes_per_second", "host_memory_bytes", "nvme_bytes"):
         del described[name]
+    for name in _LATER_WORDS:
+        if getattr(layout, name) == _PLAIN[name]:
+            del described[name]
     if not layout.zero_stage:
         del described["data_parallel"], described["sharding"], described["reshard_after_forward"]
     return described

@@ -10,12 +10,13 @@ import msgspec
 
 from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
-from service.api.http.problems import build_refusal, report_fault
+from service.api.http.problems import report_fault
 from service.api.http.responses import encode
 from service.api.resources.resolving import resolve_model
 from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
+from service.contract.to_answer.problems import build_refusal
 from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
 from service.contract.to_question.pieces import UNREADABLE, decode_model, decode_pieces
 from service.estimator.values.errors import EstimatorError

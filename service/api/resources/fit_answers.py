@@ -150,7 +150,9 @@ class _Job:
             model=self.model.name,
             model_version=self.model.version,
         )
-        deps.answers.store(self.body, answer, calibrations=self.calibrations)
+        # A name that is read as another's is free: a model may be stored under it at any time.
+        if not self.model.notes:
+            deps.answers.store(self.body, answer, calibrations=self.calibrations)
         deps.metrics.set_answer_cache_bytes(deps.answers.num_bytes)
         return _respond(self.scope, answer)
 

@@ -65,10 +65,17 @@ def describe_balance(answer: Document) -> str:
             f"{answer['basis']})"
         )
     required = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
+    required += _describe_stage(per_gpu)
     return (
         f"{required}, of {show_bytes(answer['usable_bytes'])} usable: {balance} ({level:.0%} "
         f"between {show_bytes(low)} and {show_bytes(high)}; {answer['basis']})"
     )
+
+
+def _describe_stage(per_gpu: Document) -> str:
+    """Return which of several pipeline stages decides."""
+    stages = len(per_gpu["stages"])
+    return f" on stage {per_gpu['worst_rank']['pipeline_stage']} of {stages}" if stages > 1 else ""
 
 
 def _iter_tables(answer: Document) -> Iterator[RenderableType]:
@@ -79,6 +86,8 @@ def _iter_tables(answer: Document) -> Iterator[RenderableType]:
     ]
     rows.append(("between steps", show_bytes(per_gpu["steady_bytes"])))
     yield make_table(("instant", "allocated"), rows, right=("allocated",))
+    if any(stage["layers"] for stage in per_gpu["stages"][1:]):
+        yield _build_stages(per_gpu)
     if answer["remedies"]:
         yield _build_remedies(answer)
     if answer["rules_of_thumb"]:
@@ -105,6 +114,21 @@ def _build_components(per_gpu: Document) -> Table:
     components.add_row("reserved", show_bytes(per_gpu["reserved_bytes"]))
     components.add_row("device", show_bytes(total))
     return components
+
+
+def _build_stages(per_gpu: Document) -> Table:
+    """Return every stage of a pipeline."""
+    rows: list[tuple[str, ...]] = []
+    for stage in per_gpu["stages"]:
+        row = (
+            " + ".join(str(count) for count in stage["layers"]),
+            " + ".join(str(count) for count in stage["micro_batches_in_flight"]),
+            show_bytes(stage["allocated_bytes"]),
+            show_bytes(stage["steady_bytes"]),
+        )
+        rows.append((str(stage["pipeline_stage"]), *row))
+    columns = ("stage", "layers", "in flight", "allocated", "between steps")
+    return make_table(columns, rows, right=("allocated", "between steps"))
 
 
 def _build_remedies(answer: Document) -> Group:
@@ -156,6 +180,8 @@ def _describe_calibration(answer: Document) -> str:
 
 def _iter_lines(answer: Document) -> Iterator[str]:
     if (serving := answer["serving"]) is not None:
+        if serving["engine_version"] is not None:
+            yield f"engine version: {serving['engine_version']}"
         yield (
             f"cache: {serving['kv_bytes_per_token']:,} bytes per token, "
             f"{show_bytes(serving['kv_cache_bytes'])} in all"

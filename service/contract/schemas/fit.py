@@ -10,7 +10,7 @@ from service.contract.schemas.fields import (
     GpuMemory,
     GpuName,
     JsonObject,
-    ModelName,
+    ModelText,
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
@@ -44,7 +44,7 @@ class GpuByMemory(Strict, frozen=True, kw_only=True):
     memory_bytes: GpuMemory
 
 
-ModelReference = ModelName | InlineModel
+ModelReference = ModelText | InlineModel
 GpuReference = GpuName | GpuByMemory
 
 
@@ -138,6 +138,8 @@ class StageAnswer(Answer, frozen=True, kw_only=True):
     pipeline_stage: int
     allocated_bytes: int
     steady_bytes: int
+    layers: Annotated[list[int], Meta(description="Layers of each chunk, where it trains some.")]
+    micro_batches_in_flight: Annotated[list[int], Meta(description="Micro-batches of each chunk.")]
 
 
 class BasesAnswer(Answer, frozen=True, kw_only=True):
@@ -210,6 +212,7 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
             )
         ),
     ]
+    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from service.contract.schemas.fields import (
     GpuMemory,
     GpuName,
     JsonObject,
-    ModelName,
+    ModelText,
     SearchConfidence,
     Strict,
 )
@@ -265,7 +265,7 @@ spelt word by word.
 HowManyQuery = defstruct(
     "HowManyQuery",
     [
-        ("model", Annotated[ModelName, Meta(description="Stored or catalogue name.")]),
+        ("model", ModelText),
         (
             "task",
             Annotated[

@@ -160,6 +160,8 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
                 pipeline_stage=stage.pipeline_stage,
                 allocated_bytes=stage.allocated_bytes,
                 steady_bytes=stage.steady_bytes,
+                layers=list(stage.layers),
+                micro_batches_in_flight=list(stage.micro_batches_in_flight),
             )
             for stage in estimate.stages
         ],
@@ -195,6 +197,7 @@ def _build_serving(serving: Serving | None) -> ServingAnswer | None:
         kv_pool_tokens=serving.kv_pool_tokens,
         max_num_sequences=serving.max_num_sequences,
         max_concurrency=serving.max_concurrency,
+        engine_version=serving.engine_version,
     )
 
 

@@ -3,9 +3,9 @@
 Names are resolved and defaults filled; nothing is guessed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec import Struct, UnsetType
 
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
+from service.catalog.spellings import read_spelling
 from service.contract.schemas.fit import (
     CUSTOM_GPU,
     FitRequest,
@@ -26,7 +27,7 @@ from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import as_loaded
-from service.estimator.values.device import Device
+from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
@@ -56,6 +57,8 @@ class ResolvedModel:
     checkpoints: tuple[str, ...] = ()
     version: str | None = None
     """Id of the revision, by which caches tell that the model has changed."""
+    notes: tuple[str, ...] = ()
+    """How the request's text was read, where it is no name of a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,7 @@ def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
         device=pieces.device,
         level=pieces.confidence,
         assumptions=(
+            *model.notes,
             *defaults,
             *pieces.layout_defaults,
             *list_confidence_notes(pieces.confidence, workload),
@@ -177,7 +181,7 @@ def read_device(reference: GpuReference) -> Device:
             message = f"memory_bytes is {num_bytes}; a GPU has 1 byte or more"
             raise InvalidInputError(message, field="gpu.memory_bytes")
         return Device(
-            name=CUSTOM_GPU, vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes
+            name=CUSTOM_GPU, vendor=UNKNOWN_VENDOR, capacity_bytes=num_bytes, usable_bytes=num_bytes
         )
     return _get_catalogue_device(reference)
 
@@ -210,6 +214,22 @@ def read_inline(reference: InlineModel) -> ResolvedModel:
         architecture = read_source(sent)
     return ResolvedModel(
         architecture=architecture, hf_config=value if kind == "hf_config" else None
+    )
+
+
+def read_spelled(
+    text: str, find: Callable[[str], ResolvedModel], *, field: str = "model"
+) -> ResolvedModel:
+    """Return the model that a text means which is no name.
+
+    ``find`` resolves a name of the catalogue. Raises UnknownModelError with what would be right.
+    """
+    spelling = read_spelling(text, field=field)
+    if spelling.entry is not None:
+        return replace(find(spelling.entry.name), notes=(spelling.note,))
+    assert spelling.num_parameters is not None  # noqa: S101 - a spelling is one or the other
+    return ResolvedModel(
+        architecture=build_synthetic_architecture(spelling.num_parameters), notes=(spelling.note,)
     )
 
 

@@ -75,14 +75,14 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
     return PlanQuestion(
         architecture=as_loaded(model.architecture, search.question.workload),
         model_name=request.model.rpartition("/")[2]
-        if isinstance(request.model, str)
-        else model.architecture.family,
+        if isinstance(request.model, str) and not model.notes
+        else model.name or model.architecture.family,
         checkpoints=model.checkpoints,
         question=search.question,
         offers=_build_offers(request, prices),
         objective=request.objective,
         pareto=request.pareto,
-        assumptions=search.assumptions,
+        assumptions=(*model.notes, *search.assumptions),
     )
 
 

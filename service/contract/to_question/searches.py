@@ -68,7 +68,7 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
         architecture=as_loaded(model.architecture, search.question.workload),
         question=search.question,
         devices=read_devices(request.gpu),
-        assumptions=search.assumptions,
+        assumptions=(*model.notes, *search.assumptions),
     )
 
 

@@ -78,7 +78,7 @@ def assess_fit(
             evaluator.get_throughput(workload, layout, estimate),
             estimate.step_time_ratio,
             prefill_ratio=estimate.prefill_time_ratio,
-            basis=estimate.bases.get("step_time", "calibrated"),
+            basis=estimate.bases.get("step_time", "analytic"),
         )
     rules: tuple[RuleOfThumb, ...] = ()
     if FitPart.RULES_OF_THUMB in parts:

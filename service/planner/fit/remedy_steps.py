@@ -7,6 +7,7 @@ from service.estimator.backends.registry import get_backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
 from service.estimator.values.losses import Loss
+from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
@@ -199,13 +200,14 @@ def _shard_fully(workload: TrainWorkload, layout: Layout) -> Layout:
 def add_pipeline_stages(config: Config) -> Iterator[Config]:
     """Spread Megatron's layers over twice the pipeline stages, and twice again."""
     match config:
-        case (TrainWorkload(framework=Framework.MEGATRON) as workload, layout):
+        case (
+            TrainWorkload(framework=Framework.MEGATRON) as workload,
+            Layout(pipeline_split=split) as layout,
+        ) if split == EVEN:
             stages = layout.pipeline_parallel * 2
             while stages <= MAX_PIPELINE_PARALLEL:
-                yield (
-                    workload,
-                    replace(layout, pipeline_parallel=stages, sharding=Sharding.MEGATRON),
-                )
+                more = replace(layout, pipeline_parallel=stages, sharding=Sharding.MEGATRON)
+                yield workload, more
                 stages *= 2
 
 

@@ -14,7 +14,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import ServeWorkload, Workload
+from service.estimator.values.workload import Engine, ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, add_remedies, assess_fit
 from service.planner.fit.parts import ALL_PARTS, REPLAYED, FitPart
@@ -46,8 +46,8 @@ class AnsweredQuestions:
     """The latest ``capacity`` configurations that this process answered.
 
     Their recorded models and replays are cached. A first answer records the model and replays the
-    allocator, which takes up to a tenth of a second; later ones take less than a millisecond, on
-    every GPU and whatever was learnt meanwhile.
+    allocator, which takes up to a tenth of a second; later ones take less than a millisecond,
+    whatever was learnt meanwhile.
     """
 
     def __init__(self, capacity: int = MAX_ANSWERED) -> None:
@@ -84,15 +84,14 @@ class AnsweredQuestions:
 def _get_configuration(question: FitQuestion) -> object:
     """Return the part of a question that determines a first answer.
 
-    Serving is recorded once for all sizes, and training is replayed for each.
+    An engine's server is recorded once for all sizes. What runs on transformers is replayed for
+    each, with the kernels of its GPU, and once more where that is full.
     """
-    workload = question.workload
-    shape = (
-        (workload.engine, workload.weight_dtype)
-        if isinstance(workload, ServeWorkload)
-        else workload
-    )
-    return question.architecture.spec, question.architecture.quantization, shape, question.layout
+    workload, architecture, device = question.workload, question.architecture, question.device
+    model = architecture.spec, architecture.quantization
+    if isinstance(workload, ServeWorkload) and workload.engine is not Engine.TRANSFORMERS:
+        return model, workload.engine, workload.weight_dtype, question.layout
+    return model, workload, question.layout, device.name, device.usable_bytes
 
 
 def answer_fit(

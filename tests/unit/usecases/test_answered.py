@@ -29,8 +29,8 @@ def longer(question: FitQuestion, sequence_length: int) -> FitQuestion:
     )
 
 
-def test_a_configuration_is_known_on_every_gpu_once_it_was_answered() -> None:
-    """What is computed first does not depend on the GPU; another length or layout is another
+def test_a_configuration_is_known_once_it_was_answered() -> None:
+    """Its replay has the kernels and the room of its GPU; another GPU, length or layout is another
     configuration.
     """
     answered = AnsweredQuestions()
@@ -38,13 +38,14 @@ def test_a_configuration_is_known_on_every_gpu_once_it_was_answered() -> None:
     answered.record(QUESTION, is_replayed=False)
 
     assert not before
-    assert answered.has_answered(replace(QUESTION, device=resolve_gpu("T4").to_device()), never)
+    assert answered.has_answered(replace(QUESTION), never)
+    assert not answered.has_answered(replace(QUESTION, device=resolve_gpu("T4").to_device()), never)
     assert not answered.has_answered(longer(QUESTION, 256), never)
     assert not answered.has_answered(replace(QUESTION, layout=Layout(data_parallel=2)), never)
 
 
 def test_serving_is_known_at_every_size() -> None:
-    """What serves a model is recorded once; another engine is another configuration."""
+    """What an engine serves is recorded once; on transformers each size is replayed."""
     answered = AnsweredQuestions()
     served = ServeWorkload(num_sequences=1, prompt_tokens=128, engine=Engine.VLLM)
     answered.record(replace(QUESTION, workload=served), is_replayed=False)
@@ -52,8 +53,12 @@ def test_serving_is_known_at_every_size() -> None:
     assert answered.has_answered(
         replace(QUESTION, workload=replace(served, num_sequences=64, prompt_tokens=4096)), never
     )
+    short = replace(served, engine=Engine.TRANSFORMERS)
+    plain = replace(QUESTION, workload=short)
+    assert not answered.has_answered(plain, never)
+    answered.record(plain, is_replayed=True)
     assert not answered.has_answered(
-        replace(QUESTION, workload=replace(served, engine=Engine.TRANSFORMERS)), never
+        replace(plain, workload=replace(short, prompt_tokens=4096)), never
     )
 
 

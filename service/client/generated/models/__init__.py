@@ -131,6 +131,8 @@ from .model_answer import ModelAnswer
 from .model_answer_architecture import ModelAnswerArchitecture
 from .model_answer_weight_bytes import ModelAnswerWeightBytes
 from .model_create import ModelCreate
+from .model_family_answer import ModelFamilyAnswer
+from .model_family_page import ModelFamilyPage
 from .model_item import ModelItem
 from .model_page import ModelPage
 from .model_replace import ModelReplace
@@ -159,6 +161,7 @@ from .pareto_answer_layout import ParetoAnswerLayout
 from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
+from .pipeline_schedule import PipelineSchedule
 from .placed_answer import PlacedAnswer
 from .placed_answer_status import PlacedAnswerStatus
 from .placement_request import PlacementRequest
@@ -184,6 +187,7 @@ from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
 from .reference import Reference
+from .refusal_answer import RefusalAnswer
 from .rejected_answer import RejectedAnswer
 from .remeasure_answer import RemeasureAnswer
 from .remedy_answer import RemedyAnswer
@@ -224,6 +228,7 @@ from .train_request_precision_type_0 import TrainRequestPrecisionType0
 from .train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsType1
 from .train_request_task import TrainRequestTask
 from .trainer import Trainer
+from .training_answer import TrainingAnswer
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
@@ -364,6 +369,8 @@ __all__ = (
     "ModelAnswerArchitecture",
     "ModelAnswerWeightBytes",
     "ModelCreate",
+    "ModelFamilyAnswer",
+    "ModelFamilyPage",
     "ModelItem",
     "ModelPage",
     "ModelReplace",
@@ -392,6 +399,7 @@ __all__ = (
     "ParetoAnswerWorkload",
     "PeftRequest",
     "PerGpuAnswer",
+    "PipelineSchedule",
     "PlacedAnswer",
     "PlacedAnswerStatus",
     "PlacementRequest",
@@ -417,6 +425,7 @@ __all__ = (
     "ReadingAnswerPlace",
     "ReadyAnswer",
     "Reference",
+    "RefusalAnswer",
     "RejectedAnswer",
     "RemeasureAnswer",
     "RemedyAnswer",
@@ -453,6 +462,7 @@ __all__ = (
     "TrainCeilingSequenceLengthsType1",
     "TrainCeilingTask",
     "Trainer",
+    "TrainingAnswer",
     "TrainRequest",
     "TrainRequestPrecisionType0",
     "TrainRequestSequenceLengthsType1",

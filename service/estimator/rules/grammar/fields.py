@@ -7,6 +7,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
+from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
@@ -66,6 +67,8 @@ class LayoutFields:
     expert_parallel: Field[int] = Field("layout.expert_parallel")
     expert_tensor_parallel: Field[int | None] = Field("layout.expert_tensor_parallel")
     virtual_pipeline_stages: Field[int] = Field("layout.virtual_pipeline_stages")
+    pipeline_split: Field[PipelineSplit] = Field("layout.pipeline_split")
+    pipeline_schedule: Field[PipelineSchedule | None] = Field("layout.pipeline_schedule")
     sharding: Field[Sharding] = Field("layout.sharding")
     zero_stage: Field[int] = Field("layout.zero_stage")
     shard_size: Field[int | None] = Field("layout.shard_size")

@@ -14,6 +14,7 @@ RESOURCES = {
     "/v1/models",
     "/v1/models/{name}",
     "/v1/models/{organization}/{name}",
+    "/v1/families",
     "/v1/gpus",
     "/v1/clusters",
     "/v1/clusters/{name}",

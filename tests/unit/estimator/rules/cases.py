@@ -163,6 +163,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({"unquantised": True}, {}),
     ({"weight_dtype": DType.FP16, "kv_cache_dtype": DType.FP16}, {}),
     ({}, {"tensor_parallel": 2}),
+    ({}, {"pipeline_parallel": 3}),
     ({}, _DEEPSPEED),
     ({}, {"data_parallel": 2}),
     ({}, {"data_parallel": 4}),

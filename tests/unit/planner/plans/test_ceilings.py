@@ -174,7 +174,13 @@ def test_the_longest_context_that_an_engine_starts_with() -> None:
     """
     device = resolve_gpu("L4").to_device()
     subject = make_evaluator(load_architecture(resolve_model("llama-3.1-8b")), device, plans=PLANS)
-    chat = ServeWorkload(engine=Engine.SGLANG, num_sequences=1, prompt_tokens=100, output_tokens=20)
+    chat = ServeWorkload(
+        engine=Engine.SGLANG,
+        engine_version="0.5.5",  # later ones leave 7 of 22 GiB out, so that it does not start
+        num_sequences=1,
+        prompt_tokens=100,
+        output_tokens=20,
+    )
     alone = Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=1))
     found = find_ceiling(alone, Maximized.MAX_MODEL_LEN, lambda _: subject)
     roomy = subject_of(80 * GIB)
