@@ -173,10 +173,10 @@ def _format_point(point: Document) -> tuple[str, ...]:
 
 
 def _format_point_config(point: Document) -> tuple[str, str]:
-    """Return who runs it, how it is split and what is recomputed in one cell, and the batch."""
+    """Return a configuration in one cell, and its batch."""
     run_by, sharded, degrees, recomputed, batch = _format_config(point)
-    words = (run_by, degrees) if recomputed == "-" else (run_by, sharded, degrees, recomputed)
-    return ", ".join(words), batch
+    cells = (run_by, degrees) if recomputed == "-" else (run_by, sharded, degrees, recomputed)
+    return ", ".join(cells), batch
 
 
 def _iter_lines(plan: Document) -> Iterator[str]:

@@ -14,6 +14,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.serving import ServingAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
@@ -190,29 +191,6 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     weights: int
     optimizer: int
     total: int
-
-
-class ServingAnswer(Answer, frozen=True, kw_only=True):
-    """What a serving replica needs and has; null where an engine without a pool has no such
-    number.
-    """
-
-    kv_bytes_per_token: int
-    kv_cache_bytes: int
-    required_bytes: int
-    budget_bytes: int
-    kv_pool_bytes: int | None
-    kv_pool_tokens: int | None
-    max_num_sequences: int | None
-    max_concurrency: Annotated[
-        float | None,
-        Meta(
-            description=(
-                "Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it."
-            )
-        ),
-    ]
-    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):

@@ -14,11 +14,11 @@ from service.contract.schemas.fit import (
     RemedyAnswer,
     Replayed,
     RuleAnswer,
-    ServingAnswer,
     StageAnswer,
     ThroughputAnswer,
     WorstRankAnswer,
 )
+from service.contract.schemas.serving import ServingAnswer
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,

@@ -109,9 +109,9 @@ def needs_replay(
 def _estimate(
     evaluator: Evaluator, workload: Workload, layout: Layout, parts: frozenset[FitPart]
 ) -> Estimate:
-    """Return the cheapest estimate that has what the parts need, and the verdict of all of them.
+    """Return the cheapest estimate that has what the parts need.
 
-    Where a replay could turn the verdict of the numbers, it is made.
+    Its verdict is that of all parts: it is replayed where that could turn the verdict.
     """
     if parts & REPLAYED:
         return evaluator.answer(workload, layout)
@@ -126,7 +126,7 @@ def _estimate(
 
 
 def _drop_explanation(replayed: Estimate, numbers: Estimate) -> Estimate:
-    """Return the numbers of a replayed answer, which explain themselves no more than others."""
+    """Return the numbers of a replayed answer, unexplained."""
     return replace(
         replayed,
         components=numbers.components,

@@ -17,7 +17,7 @@ most in 2,900 questions, of which 1,081 are a grid (``python -m tests.bench.verd
 
 
 def may_turn(evaluator: Evaluator, workload: Workload, layout: Layout, estimate: Estimate) -> bool:
-    """Return whether a replay could have another verdict than the numbers of an estimate.
+    """Return whether a replay could turn the verdict of an estimate.
 
     What does not fit without any hole does not fit; what fits twice does.
     """
@@ -30,7 +30,7 @@ def may_turn(evaluator: Evaluator, workload: Workload, layout: Layout, estimate:
 
 
 def is_replayable(workload: Workload) -> bool:
-    """Return whether the allocator is replayed over a workload where its order is known."""
+    """Return whether a workload is replayed where its order is known."""
     if isinstance(workload, ServeWorkload):
         return workload.engine is Engine.TRANSFORMERS
     return workload.framework is Framework.TRANSFORMERS

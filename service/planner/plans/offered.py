@@ -52,9 +52,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beyond:
-    """What lies beyond the GPUs that a request allows, which are too few.
+    """Numbers of GPUs beyond those that a request allows.
 
-    ``num_gpus`` is the fewest that are enough, None where none up to ``max_gpus`` is.
+    The latter are too few. ``num_gpus`` is the fewest that are enough, None where none up to
+    ``max_gpus`` is.
     """
 
     allowed_gpus: int

@@ -90,9 +90,9 @@ def rank_complexity(option: LayoutOption, batch: Batch) -> tuple[int, int, int, 
 
 
 def get_kind(option: LayoutOption, batch: Batch) -> object:
-    """Return the kind of a configuration, of which a plan shows one each.
+    """Return the kind of a configuration.
 
-    It is the strategy and recomputation, and of a server its number of replicas.
+    A plan shows one of each: strategy, recomputation, and of a server its replicas.
     """
     return (
         option.strategy.name,

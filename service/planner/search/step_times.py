@@ -87,7 +87,7 @@ class StepTimes:
         )
 
     def get_seconds_per_token(self, option: LayoutOption, batch: Batch) -> float:
-        """Return a lower bound of the time per token of the whole job.
+        """Return a lower bound of the job's time per token.
 
         A training step has the least states in it, a replica's time is its own. Where the rates are
         unknown, arithmetic alone is compared.
@@ -104,7 +104,7 @@ class StepTimes:
         *,
         is_open: Callable[[LayoutOption], bool],
     ) -> Iterator[tuple[float, LayoutOption, Batch]]:
-        """Yield the batches of the open options, by the lower bound of their times.
+        """Yield the batches of the open options by bounded time.
 
         Of equally fast ones the simplest comes first. An option is looked into when nothing that is
         known is faster than it can be at best.
@@ -262,9 +262,9 @@ class StepTimes:
     def _compute_seconds_per_token(
         self, workload: TrainWorkload, layout: Layout, state_bytes: int
     ) -> float | None:
-        """Return the seconds of one token of the whole job, with so many states on a rank.
+        """Return the seconds of one token of the whole job.
 
-        None where the GPU's rates are unknown.
+        A rank has so many bytes of states. None where the GPU's rates are unknown.
         """
         seconds = (
             None

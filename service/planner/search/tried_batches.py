@@ -197,7 +197,7 @@ class TriedBatches:
 
 
 class PossibleBatches:
-    """Batches that may have room: by their numbers, or if a replay finds no hole."""
+    """Batches that have room by their numbers or without holes."""
 
     def __init__(self, batches: TriedBatches, at_best: TriedBatches) -> None:
         """Join the batches by their numbers and by those without any hole."""
