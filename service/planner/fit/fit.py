@@ -1,6 +1,6 @@
 """Fit question: estimate, verdict and rules of thumb."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.memory.answer.corrections import correct_throughput
 from service.estimator.speed.bounds import describe_bound
