@@ -12,9 +12,11 @@ import { clearFieldErrors, showFieldErrors } from "./errors.js";
 import { fitMap } from "./map.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
 import { linkText, noteLink, offerStore, showStore, shownText } from "./pasted.js";
+import { makeOnward } from "./onward.js";
 import { planPanel } from "./plan.js";
 import { applyChange, applyQuestion, arrange, readQuestion } from "./question.js";
 import { showScript } from "./script.js";
+import { addSliders } from "./sliders.js";
 import { stepChart, stepTable } from "./step.js";
 import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
 
@@ -26,6 +28,9 @@ const form = byId("question");
 const planForm = byId("plan-form");
 const mapForm = byId("map-form");
 const initial = formState(planForm);
+// The first question, where the address holds none: one that fits. A link leaves out what it leaves at the API's default.
+const FIRST = { "workload.method": "lora", "workload.precision": "bf16" };
+const FIRST_ENGINE = "vllm";
 let shown = null;
 // The question that the answer is of; null while what the form holds is refused.
 let current = null;
@@ -41,6 +46,7 @@ const offered = catalogue.ready.then(() => true, (error) => (showProblem(byId("m
 const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (keep({ push: true }), drawMap()) });
 const plan = planPanel({ onUse: use, onApply: apply, onFail: (error) => error instanceof Problem && showFieldErrors([form, planForm], error) });
 const address = makeAddress({ onPacked });
+const moveSliders = addSliders(form);
 const compare = comparePanel({ onShow: use, onChange: () => keep({ push: true }) });
 // A form that cannot be read overtakes the run before as well: its answer is to another question.
 const fit = latest(async (signal) => {
@@ -67,16 +73,28 @@ form.addEventListener("change", ({ target }) => {
 form.addEventListener("submit", (event) => event.preventDefault());
 mapForm.addEventListener("submit", (event) => event.preventDefault());
 planForm.addEventListener("submit", (event) => (event.preventDefault(), (searched = true), keep({ push: true }), search()));
-byId("start-over").addEventListener("click", () => (restore({}), changed({ push: true })));
+byId("start-over").addEventListener("click", () => (restore(FIRST), changed({ push: true })));
 // Links to parts of the page: behind the # of its address stands something else.
 document.addEventListener("click", jump);
 offerStore({ form, onStored: nameModel });
+makeOnward({ question: () => current });
 onNavigate(arrive);
+
+form.addEventListener("change", ({ target }) => target.name === "task" && target.value === "serve" && offerEngine());
 
 await arrive(readQuery());
 
+/** Whoever turns to serving mostly means an engine; that of the API's default is a choice like any other. */
+function offerEngine() {
+  const engine = form.elements["workload.engine"];
+  if (engine.value !== "") return;
+  engine.value = FIRST_ENGINE;
+  changed({ push: true });
+}
+
 /** Show what the address says, and ask it; one that is not whole says nothing that could be asked. */
-async function arrive(state) {
+async function arrive(query) {
+  const state = Object.keys(query).length === 0 ? FIRST : query;
   since = performance.now();
   leaveRest();
   try {
@@ -198,6 +216,7 @@ function showMore({ question, answer: found }) {
   showRules(byId("rules"), found);
   showAssumptions(byId("assumptions"), found);
   showDefaults(form, found);
+  moveSliders();
   showScript(byId("script"), question);
   say(headline(found));
   askRest();

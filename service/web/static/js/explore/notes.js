@@ -25,7 +25,7 @@ export function showRemedies(panel, element, answer, { onApply, isLooking }) {
   }
   const table = h(
     "table",
-    { class: "data is-middle" },
+    { class: "data is-middle stacks" },
     h("thead", {}, h("tr", {}, ["", "Change", "Then it", "Saves", "GPUs", "Time per token"].map((name, place) => h("th", { scope: "col", class: place > 2 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
     h(
       "tbody",
@@ -36,10 +36,10 @@ export function showRemedies(panel, element, answer, { onApply, isLooking }) {
           {},
           h("td", {}, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
           h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change))),
-          h("td", {}, verdictTag(remedy.verdict)),
-          h("td", { class: "is-number", title: exact(remedy.saves_bytes) }, gib(remedy.saves_bytes)),
-          h("td", { class: "is-number" }, count(remedy.num_gpus)),
-          h("td", { class: "is-number" }, `× ${remedy.slowdown.toFixed(2)}`),
+          h("td", { "data-label": "Then it" }, verdictTag(remedy.verdict)),
+          h("td", { class: "is-number", title: exact(remedy.saves_bytes), "data-label": "Saves" }, gib(remedy.saves_bytes)),
+          h("td", { class: "is-number", "data-label": "GPUs" }, count(remedy.num_gpus)),
+          h("td", { class: "is-number", "data-label": "Time per token" }, `× ${remedy.slowdown.toFixed(2)}`),
         ),
       ),
     ),

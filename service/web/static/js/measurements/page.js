@@ -19,6 +19,9 @@ import { showWorkers } from "./workers.js";
 const PAGE = 25;
 const DRAWN = 2000;
 const WORKERS_MS = 15_000;
+const TABLE_MS = 20_000;
+const HOUR_MS = 3_600_000;
+const RANGE = "last";
 const VIEW = ["quantity", "answer", "plot"];
 const form = byId("filter");
 const page = { rows: [], drawn: [], cursors: [null], next: null, workers: [], unknown: [] };
@@ -31,8 +34,11 @@ function queryOf(state, more = {}) {
   const query = new URLSearchParams({ format: "rows", ...more });
   for (const [name, value] of Object.entries(state)) {
     if (VIEW.includes(name)) continue;
-    query.set(name, name.startsWith("created_") ? `${value}T00:00:00Z` : value);
+    if (name !== RANGE) query.set(name, name.startsWith("created_") ? `${value}T00:00:00Z` : value);
   }
+  // The last hours are told from now on; a day that is named as well counts where it is later.
+  const since = state[RANGE] && new Date(Date.now() - Number(state[RANGE]) * HOUR_MS).toISOString();
+  if (since && !(query.get("created_after") > since)) query.set("created_after", since);
   return query;
 }
 
@@ -162,7 +168,9 @@ onNavigate((state) => {
   show();
 });
 const askWords = makeAsking(byId("ask"), { workers: () => page.workers });
-show();
+await show();
 watchRunning(byId("running"), { onOver: show });
+// Whoever reads on, or pages, is left alone.
+repeat(async () => page.cursors.length === 1 && !byId("table").contains(document.activeElement) && (await showTable()), TABLE_MS, (error) => showProblem(byId("trouble"), error), () => showProblem(byId("trouble"), null));
 repeat(showAllWorkers, WORKERS_MS, (error) => showProblem(byId("workers"), error));
 suggest();
