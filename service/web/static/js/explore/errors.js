@@ -3,7 +3,7 @@ import { h } from "../dom.js";
 import { sentence } from "../format.js";
 
 // Beyond it a message is no note beside a field.
-const MOST_LETTERS = 160;
+const MOST_LETTERS = 240;
 
 /**
  * Show each error of a problem at its field. Paths go deeper than fields do: the longest that is a field is taken. The first
@@ -26,11 +26,9 @@ export function showFieldErrors(forms, problem) {
   if (!isAtWork) forms[0].querySelector("[aria-invalid]")?.scrollIntoView({ block: "nearest" });
 }
 
-/** The beginning of a message that the notice above has whole: a list of names is told once. */
+/** The beginning of a message that the notice above has whole: a long list of names is told once. */
 function brief(message) {
-  if (message.length <= MOST_LETTERS) return message;
-  const [first] = message.split(/(?<=[.:;]) /);
-  return first.length <= MOST_LETTERS ? `${first.replace(/[:;.]$/, "")}; the message above has the rest.` : `${message.slice(0, MOST_LETTERS)}…`;
+  return message.length <= MOST_LETTERS ? message : `${message.slice(0, message.lastIndexOf(" ", MOST_LETTERS))} …`;
 }
 
 /** Take all of them back. */

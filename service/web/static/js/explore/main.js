@@ -64,6 +64,8 @@ const rest = latest(async (signal) => {
 const askRest = debounced(rest, REST_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown }));
+// Before the question is read anew: both are one step.
+form.addEventListener("input", offerEngine);
 // A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
 form.addEventListener("input", ({ target, timeStamp }) => target.name && catalogue.isWhole(target) && changed({ push: isStep(target), at: timeStamp }));
 form.addEventListener("change", ({ target }) => {
@@ -80,16 +82,12 @@ offerStore({ form, onStored: nameModel });
 makeOnward({ question: () => current });
 onNavigate(arrive);
 
-form.addEventListener("change", ({ target }) => target.name === "task" && target.value === "serve" && offerEngine());
-
 await arrive(readQuery());
 
 /** Whoever turns to serving mostly means an engine; that of the API's default is a choice like any other. */
-function offerEngine() {
+function offerEngine({ target }) {
   const engine = form.elements["workload.engine"];
-  if (engine.value !== "") return;
-  engine.value = FIRST_ENGINE;
-  changed({ push: true });
+  if (target.name === "task" && target.value === "serve" && engine.value === "") engine.value = FIRST_ENGINE;
 }
 
 /** Show what the address says, and ask it; one that is not whole says nothing that could be asked. */

@@ -75,6 +75,7 @@ const show = async () => {
   const results = await Promise.allSettled([showTable(), showScatter()]);
   const failed = results.find((one) => one.status === "rejected");
   if (failed !== undefined) showRefusal(form, byId("trouble"), failed.reason, (field) => form.elements.namedItem(field));
+  return failed === undefined;
 };
 
 function changed({ push = false } = {}) {
@@ -114,6 +115,12 @@ function nothing() {
     h("p", {}, "What your scheduler, Prometheus or a log has seen counts as well:"),
     h("pre", { class: "code", tabindex: "0" }, "headroom measurements import sacct.txt --model llama-3.2-1b --task train --sequence-length 2048 --gpu A100-SXM4-80GB"),
   );
+}
+
+/** Read the table again and again once it was shown; whoever reads on, or pages, is left alone. */
+function keepFresh(isShown) {
+  const look = async () => page.cursors.length === 1 && !byId("table").contains(document.activeElement) && (await showTable());
+  if (isShown) setTimeout(repeat, TABLE_MS, look, TABLE_MS, (error) => showProblem(byId("trouble"), error), () => showProblem(byId("trouble"), null));
 }
 
 function fromAddress(state) {
@@ -168,9 +175,7 @@ onNavigate((state) => {
   show();
 });
 const askWords = makeAsking(byId("ask"), { workers: () => page.workers });
-await show();
+show().then(keepFresh);
 watchRunning(byId("running"), { onOver: show });
-// Whoever reads on, or pages, is left alone.
-repeat(async () => page.cursors.length === 1 && !byId("table").contains(document.activeElement) && (await showTable()), TABLE_MS, (error) => showProblem(byId("trouble"), error), () => showProblem(byId("trouble"), null));
 repeat(showAllWorkers, WORKERS_MS, (error) => showProblem(byId("workers"), error));
 suggest();
