@@ -11,6 +11,7 @@ import { comparePanel } from "./compare.js";
 import { clearFieldErrors, showFieldErrors } from "./errors.js";
 import { fitMap } from "./map.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
+import { FIRST, offerEngine } from "./first.js";
 import { linkText, noteLink, offerStore, showStore, shownText } from "./pasted.js";
 import { makeOnward } from "./onward.js";
 import { planPanel } from "./plan.js";
@@ -28,9 +29,6 @@ const form = byId("question");
 const planForm = byId("plan-form");
 const mapForm = byId("map-form");
 const initial = formState(planForm);
-// The first question, where the address holds none: one that fits. A link leaves out what it leaves at the API's default.
-const FIRST = { "workload.method": "lora", "workload.precision": "bf16" };
-const FIRST_ENGINE = "vllm";
 let shown = null;
 // The question that the answer is of; null while what the form holds is refused.
 let current = null;
@@ -64,16 +62,14 @@ const rest = latest(async (signal) => {
 const askRest = debounced(rest, REST_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown }));
-// Before the question is read anew: both are one step.
-form.addEventListener("input", offerEngine);
+form.addEventListener("input", ({ target }) => offerEngine(form, target));
 // A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
 form.addEventListener("input", ({ target, timeStamp }) => target.name && catalogue.isWhole(target) && changed({ push: isStep(target), at: timeStamp }));
 form.addEventListener("change", ({ target }) => {
   typed = null;
   if (!catalogue.isWhole(target)) changed({ push: true });
 });
-form.addEventListener("submit", (event) => event.preventDefault());
-mapForm.addEventListener("submit", (event) => event.preventDefault());
+for (const one of [form, mapForm]) one.addEventListener("submit", (event) => event.preventDefault());
 planForm.addEventListener("submit", (event) => (event.preventDefault(), (searched = true), keep({ push: true }), search()));
 byId("start-over").addEventListener("click", () => (restore(FIRST), changed({ push: true })));
 // Links to parts of the page: behind the # of its address stands something else.
@@ -83,12 +79,6 @@ makeOnward({ question: () => current });
 onNavigate(arrive);
 
 await arrive(readQuery());
-
-/** Whoever turns to serving mostly means an engine; that of the API's default is a choice like any other. */
-function offerEngine({ target }) {
-  const engine = form.elements["workload.engine"];
-  if (target.name === "task" && target.value === "serve" && engine.value === "") engine.value = FIRST_ENGINE;
-}
 
 /** Show what the address says, and ask it; one that is not whole says nothing that could be asked. */
 async function arrive(query) {
