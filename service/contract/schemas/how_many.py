@@ -156,10 +156,14 @@ class RejectedAnswer(Answer, frozen=True, kw_only=True):
     instant: str
     component: str
     deficit_bytes: Annotated[
-        int, Meta(description="Device less usable bytes, 0 when it is only tight.")
+        int,
+        Meta(description="Device less usable bytes, 0 when it is only tight."),
     ]
     missing_bytes: Annotated[
-        int, Meta(description="What it lacks for the confidence: at the upper end of the interval.")
+        int,
+        Meta(
+            description="Bytes that it lacks for the confidence, at the upper end of the interval."
+        ),
     ]
 
 

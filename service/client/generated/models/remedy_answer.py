@@ -20,9 +20,9 @@ class RemedyAnswer:
     Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU first.
 
         Attributes:
-            change (RemedyAnswerChange):
-            saves_bytes (int):
-            verdict (str):
+            change (RemedyAnswerChange): Fields of the request, by their dotted paths, and the values that they get.
+            saves_bytes (int): Bytes per GPU that the change saves; negative where it needs more.
+            verdict (str): What comes of it: `fits`, `tight` or `does_not_fit`.
             slowdown (float): GPU time per token with this change over that without it.
             num_gpus (int): GPUs with this change.
     """
