@@ -112,11 +112,6 @@ FIT: Mapping[str, Mapping[str, str]] = {
         "off_by": "The rule's bytes over ours, less 1; negative where the rule says too little.",
         "why": "Which of our figures it is held against, and what it leaves out.",
     },
-    "RemedyAnswer": {
-        "change": "Fields of the request, by their dotted paths, and the values that they get.",
-        "saves_bytes": "Bytes per GPU that the change saves; negative where it needs more.",
-        "verdict": "What comes of it: `fits`, `tight` or `does_not_fit`.",
-    },
     "BatchAnswer": {
         "items": "One for each question, in their order: an answer of POST /v1/fit, or `problem`.",
     },

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..models.checkpoint_answer import CheckpointAnswer
     from ..models.per_gpu_answer import PerGpuAnswer
     from ..models.remedy_answer import RemedyAnswer
+    from ..models.remedy_search_answer import RemedySearchAnswer
     from ..models.rule_answer import RuleAnswer
     from ..models.serving_answer import ServingAnswer
     from ..models.throughput_answer import ThroughputAnswer
@@ -44,6 +45,7 @@ class FitAnswer:
             `warnings` says.
         rules_of_thumb (list[RuleAnswer]): What common rules say, and by how much they are off.
         remedies (list[RemedyAnswer]): What would help where it does not fit, what fits first; empty where it fits.
+        remedy_search (None | RemedySearchAnswer): Null where it fits, or remedies were not looked for.
         assumptions (list[str]): Every default that was used.
         warnings (list[str]): What the answer does not hold for, and settings that change nothing.
         calibration (None | str): Id of the calibration that the answer rests on; null of an analytic one.
@@ -68,6 +70,7 @@ class FitAnswer:
     throughput: None | ThroughputAnswer
     rules_of_thumb: list[RuleAnswer]
     remedies: list[RemedyAnswer]
+    remedy_search: None | RemedySearchAnswer
     assumptions: list[str]
     warnings: list[str]
     calibration: None | str
@@ -77,6 +80,7 @@ class FitAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
+        from ..models.remedy_search_answer import RemedySearchAnswer  # noqa: PLC0415
         from ..models.serving_answer import ServingAnswer  # noqa: PLC0415
         from ..models.throughput_answer import ThroughputAnswer  # noqa: PLC0415
 
@@ -130,6 +134,12 @@ class FitAnswer:
             remedies_item = remedies_item_data.to_dict()
             remedies.append(remedies_item)
 
+        remedy_search: dict[str, Any] | None
+        if isinstance(self.remedy_search, RemedySearchAnswer):
+            remedy_search = self.remedy_search.to_dict()
+        else:
+            remedy_search = self.remedy_search
+
         assumptions = self.assumptions
 
         warnings = self.warnings
@@ -161,6 +171,7 @@ class FitAnswer:
                 "throughput": throughput,
                 "rules_of_thumb": rules_of_thumb,
                 "remedies": remedies,
+                "remedy_search": remedy_search,
                 "assumptions": assumptions,
                 "warnings": warnings,
                 "calibration": calibration,
@@ -177,6 +188,7 @@ class FitAnswer:
         from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
         from ..models.per_gpu_answer import PerGpuAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
+        from ..models.remedy_search_answer import RemedySearchAnswer  # noqa: PLC0415
         from ..models.rule_answer import RuleAnswer  # noqa: PLC0415
         from ..models.serving_answer import ServingAnswer  # noqa: PLC0415
         from ..models.throughput_answer import ThroughputAnswer  # noqa: PLC0415
@@ -263,6 +275,21 @@ class FitAnswer:
 
             remedies.append(remedies_item)
 
+        def _parse_remedy_search(data: object) -> None | RemedySearchAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                remedy_search_type_0 = RemedySearchAnswer.from_dict(data)
+
+                return remedy_search_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | RemedySearchAnswer, data)
+
+        remedy_search = _parse_remedy_search(d.pop("remedy_search"))
+
         assumptions = cast(list[str], d.pop("assumptions"))
 
         warnings = cast(list[str], d.pop("warnings"))
@@ -295,6 +322,7 @@ class FitAnswer:
             throughput=throughput,
             rules_of_thumb=rules_of_thumb,
             remedies=remedies,
+            remedy_search=remedy_search,
             assumptions=assumptions,
             warnings=warnings,
             calibration=calibration,
