@@ -107,3 +107,20 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     allocator: Annotated[
         Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")
     ] = UNSET
+    gpu_layers: Annotated[
+        Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
+        Meta(
+            description=(
+                "llama.cpp's `--n-gpu-layers`: last layers that GPUs hold, the output counted as "
+                "one; default all."
+            )
+        ),
+    ] = UNSET
+    cpu_moe_layers: Annotated[
+        Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
+        Meta(description="llama.cpp's `--n-cpu-moe`: first layers whose experts the host holds."),
+    ] = UNSET
+    cpu_offload_gb: Annotated[
+        Annotated[float, Meta(gt=0, le=100_000)] | UnsetType,
+        Meta(description="GiB of weights of each GPU that vLLM or SGLang keep on the host."),
+    ] = UNSET
