@@ -135,6 +135,9 @@ SEARCHES: Mapping[str, Mapping[str, str]] = {
         "reason": "Why, in words.",
         "instant": "The instant at which the nearest configuration lacks bytes.",
         "component": "The largest part of the bytes then.",
+        "deficit_bytes": "Device less usable bytes, 0 when it is only tight.",
+        "missing_bytes": "Bytes that it lacks for the confidence, at the upper end of the "
+        "interval.",
     },
     "SearchedAnswer": {
         "layouts": "Configurations that were considered.",
