@@ -118,6 +118,9 @@ class AlternativeAnswer(Answer, frozen=True, kw_only=True):
     pool: Annotated[str | None, Meta(description="The pool of the cluster.")]
     num_gpus: int | None
     step_time_s: float | None
+    tokens_per_second: Annotated[
+        float | None, Meta(description="Of the whole plan; null where nothing is timed.")
+    ]
     cost_per_hour: float | None
     cost_of_run: Annotated[
         float | None, Meta(description="USD for the workload's `num_tokens`; null without them.")
