@@ -19,14 +19,15 @@ class AlternativeAnswer:
 
     Attributes:
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
-        pool (None | str): The pool of the cluster.
-        num_gpus (int | None):
-        step_time_s (float | None):
+        pool (None | str): The pool of the cluster; null where the plan is on none.
+        num_gpus (int | None): The fewest GPUs of this kind that are enough; null where none are.
+        step_time_s (float | None): Seconds of one optimizer step, or of one decode step with the full cache; null where
+            the GPU's rates are not known.
         tokens_per_second (float | None): Of the whole plan; null where nothing is timed.
-        cost_per_hour (float | None):
+        cost_per_hour (float | None): USD per hour of all GPUs; null where nobody told a price.
         cost_of_run (float | None): USD for the workload's `num_tokens`; null without them.
-        device_bytes (int | None):
-        reason (None | str): Why there is none.
+        device_bytes (int | None): Bytes that NVML shows of the process on the worst rank; null where nothing is enough.
+        reason (None | str): Why there is none; null where there is one.
     """
 
     gpu: MemoryAnswer | str

@@ -14,7 +14,7 @@ class RuleAnswer:
     """What a rule of thumb or a well-known article says, beside our answer; `off_by` is rule / ours - 1.
 
     Attributes:
-        name (str):
+        name (str): What the rule is called.
         bytes_ (int | None): Bytes by the rule; null where it is about time.
         our_bytes (int | None): Our bytes of the same thing.
         seconds (float | None): Seconds of a step by the rule, where it is about time.
