@@ -8,7 +8,12 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from service.cli.views.phrases import format_assumptions, format_change, format_checkpointing
+from service.cli.views.phrases import (
+    format_assumptions,
+    format_change,
+    format_checkpointing,
+    format_counts,
+)
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 
 Document = Mapping[str, Any]
@@ -89,6 +94,9 @@ def _format_candidate(candidate: Document, *, splits: Sequence[str]) -> tuple[st
 
 
 def _iter_lines(plan: Document) -> Iterator[str]:
+    layers = (candidate["layout"].get("pipeline_layers") for candidate in plan["candidates"])
+    for text in dict.fromkeys(format_counts(counts) for counts in layers if counts):
+        yield f"layers of its stages: --pipeline-layers {text}"
     if len(plan["rejected"]) > _SHOWN_REJECTIONS:
         yield f"{len(plan['rejected']) - _SHOWN_REJECTIONS} more below these; --json has them all"
     if plan["reason"] is not None:

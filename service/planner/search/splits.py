@@ -13,8 +13,10 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.pipeline import PipelineSplit
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.remedy_steps import Config
+from service.planner.search.pipelines import choose_split, list_pipelines
 from service.planner.search.search_rules import ALLOWED, SearchRules
 from service.planner.search.search_space import Question
 from service.planner.search.strategies import Strategy, list_strategies
@@ -95,6 +97,10 @@ class Splits:
         """
         return self._base_layout.sharding if strategy.framework is None else strategy.sharding
 
+    def get_pipeline_split(self, stages: int) -> PipelineSplit:
+        """Return how so many stages split the layers."""
+        return choose_split(self._model.num_hidden_layers, self._base_layout, stages)
+
     def record_refusal(self, workload: Workload, layout: Layout) -> None:
         """Record the first configuration that a rule forbids."""
         self.first_refused = self.first_refused or (workload, layout)
@@ -119,6 +125,8 @@ class Splits:
         values: Sequence[int] = range(
             1, (1 if self._is_isolated else self._get_max_degree(name)) + 1
         )
+        if name == "pipeline_parallel" and strategy.framework is not None:
+            values = list_pipelines(self._model.num_hidden_layers, self._base_layout, values)
         if not self._question.is_open(name) or (
             strategy.framework is None and name not in {*SERVING_DEGREES, EXPERT_DEGREE}
         ):
@@ -150,6 +158,7 @@ class Splits:
         """
         values: dict[str, object] = dict(zip(DEGREES, degrees, strict=True))
         values["sharding"] = self.get_sharding(strategy)
+        values["pipeline_split"] = self.get_pipeline_split(degrees[1])
         options: Sequence[bool] = (
             (True, False) if degrees[0] > 1 and strategy.framework is not None else (False,)
         )
