@@ -198,7 +198,7 @@ def _explain_illegal(space: SearchSpace, strategy: Strategy, degrees: dict[str, 
     )
     base_layout = space.base_layout
     stages = degrees.get("pipeline_parallel", base_layout.pipeline_parallel)
-    split = space.splits.get_pipeline_split(stages)
+    split = space.splits.get_pipeline_split(strategy, stages)
     placed = {"sharding": sharding, "zero_stage": stage, "pipeline_split": split}
     try:
         layout: Layout = replace(base_layout, **placed, **degrees)  # type: ignore[arg-type]  # fields by name

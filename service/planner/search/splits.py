@@ -97,8 +97,10 @@ class Splits:
         """
         return self._base_layout.sharding if strategy.framework is None else strategy.sharding
 
-    def get_pipeline_split(self, stages: int) -> PipelineSplit:
-        """Return how so many stages split the layers."""
+    def get_pipeline_split(self, strategy: Strategy, stages: int) -> PipelineSplit:
+        """Return how so many stages split the layers; engines do so themselves."""
+        if strategy.framework is None:
+            return self._base_layout.pipeline_split
         return choose_split(self._model.num_hidden_layers, self._base_layout, stages)
 
     def record_refusal(self, workload: Workload, layout: Layout) -> None:
@@ -158,7 +160,7 @@ class Splits:
         """
         values: dict[str, object] = dict(zip(DEGREES, degrees, strict=True))
         values["sharding"] = self.get_sharding(strategy)
-        values["pipeline_split"] = self.get_pipeline_split(degrees[1])
+        values["pipeline_split"] = self.get_pipeline_split(strategy, degrees[1])
         options: Sequence[bool] = (
             (True, False) if degrees[0] > 1 and strategy.framework is not None else (False,)
         )
