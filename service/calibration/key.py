@@ -35,6 +35,8 @@ _NOT_IN_KEY = frozenset(
         "sequence_lengths",
     },
 )
+_ADDED_LATER = {"quantization_bits": 4}
+"""Fields that keys of before do not have, and no key has at these values."""
 _get_training_fields = attrgetter(
     *(item.name for item in fields(TrainWorkload) if item.name not in _NOT_IN_KEY)
 )
@@ -116,7 +118,9 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
     trains = isinstance(workload, TrainWorkload)
     described: dict[str, object] = {"task": "train" if trains else "serve"}
     described |= {
-        name: value for name, value in asdict(workload).items() if name not in _NOT_IN_KEY
+        name: value
+        for name, value in asdict(workload).items()
+        if name not in _NOT_IN_KEY and _ADDED_LATER.get(name) != value
     }
     if isinstance(workload, TrainWorkload):
         # From the second micro-batch on gradients exist during forward; a third changes nothing.

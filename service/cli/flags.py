@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.files import read_object
+from service.cli.files import read_config
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -103,7 +103,7 @@ def get_model(options: argparse.Namespace) -> object:
     if (options.model is None) == (options.config is None):
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
         raise InvalidRequestError(message)
-    return options.model if options.config is None else {"hf_config": read_object(options.config)}
+    return options.model if options.config is None else {"hf_config": read_config(options.config)}
 
 
 def get_gpu(options: argparse.Namespace) -> object:

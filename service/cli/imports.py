@@ -10,7 +10,7 @@ from typing import Any
 from httpx import Client
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.files import read_object
+from service.cli.files import read_config, read_object
 from service.cli.flags import build_workload, translate_to_flags
 from service.cli.http import Document, ask, build_path
 from service.contract.schemas.imports import MAX_IMPORT_BYTES
@@ -110,7 +110,7 @@ def build_question(options: argparse.Namespace) -> Document:
     """
     question: dict[str, Any] = {} if options.jobs is None else read_object(options.jobs)
     if options.config is not None:
-        question["model"] = {"hf_config": read_object(options.config)}
+        question["model"] = {"hf_config": read_config(options.config)}
     elif options.model is not None:
         question["model"] = options.model
     if options.task is not None:

@@ -61,7 +61,10 @@ _SECURITY_SCHEMES = {
         "description": "The same key in a header of its own.",
     },
 }
-_EXACTLY_ONE = ("InlineModel", "ModelSource")
+_EXACTLY_ONE = ("InlineModel",)
+_ONE_OF_TWO = {"ModelSource": ("hf_config", "architecture")}
+"""What a body must have exactly one of, beside what else it may have."""
+_NOT_BOTH = {"ModelSource": ("safetensors_index", "safetensors_header")}
 
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
@@ -120,6 +123,14 @@ class _Schemas:
         self.components["Problem"]["additionalProperties"] = True
         for name in _EXACTLY_ONE:
             self.components[name] |= {"minProperties": 1, "maxProperties": 1}
+        for name, (first, second) in _ONE_OF_TWO.items():
+            self.components[name] |= {
+                "if": {"required": [first]},
+                "then": {"not": {"required": [second]}},
+                "else": {"required": [second]},
+            }
+        for name, rivals in _NOT_BOTH.items():
+            self.components[name]["not"] = {"required": list(rivals)}
 
     def get(self, kind: object) -> Json:
         return dict(self._by_type[str(kind)])

@@ -23,7 +23,7 @@ from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.searches import CLIENT_FIELDS, list_search_notes
 from service.contract.to_question.validation_errors import explain
 from service.contract.to_question.workloads import read_workload
-from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import TrainWorkload, Workload
@@ -87,7 +87,10 @@ def read_ceiling(
     model = None if resolved is None else resolved.architecture
     notes = (*notes, *list_search_notes(request.workload, searched - starts))
     if model is not None:
-        workload = select_format(device, model, question.workload, layout, fixed=set_fields)
+        workload = question.workload
+        if "kv_cache_dtype" not in set_fields:
+            workload = adopt_cache_format(model, workload)
+        workload = select_format(device, model, workload, layout, fixed=set_fields)
         workload_defaults = restate_defaults(workload_defaults, workload)
     lines = (*workload_defaults, *layout_defaults, *notes)
     return CeilingQuestion(

@@ -26,7 +26,7 @@ from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
-from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
 from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
@@ -117,13 +117,15 @@ def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
     On a GPU without bfloat16 the workload gets another number format.
     """
     workload, defaults = pieces.workload.workload, pieces.workload.defaults
+    fixed = pieces.workload.set_fields
+    if "kv_cache_dtype" not in fixed:
+        workload = adopt_cache_format(model.architecture, workload)
     if lacks_bf16(pieces.device):
-        fixed = pieces.workload.set_fields
         workload = select_format(
             pieces.device, model.architecture, workload, pieces.layout, fixed=fixed
         )
-        if workload is not pieces.workload.workload:
-            defaults = tuple(restate_defaults(defaults, workload))
+    if workload is not pieces.workload.workload:
+        defaults = tuple(restate_defaults(defaults, workload))
     return FitQuestion(
         architecture=as_loaded(model.architecture, workload),
         workload=workload,

@@ -86,6 +86,7 @@ _TRAIN_OPTIONAL = (
     "allocator",
     "fp32_norms_and_head",
     "double_quantization",
+    "quantization_bits",
     "optimizer_in_backward",
     "compile",
     "deterministic",

@@ -38,6 +38,7 @@ _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
         Quantization.AWQ_INT4: "awq",
         Quantization.FP8: "fp8",
         Quantization.MXFP4: "mxfp4",
+        Quantization.NVFP4: "modelopt_fp4",
     },
 )
 """Names of weight formats in vLLM and SGLang."""

@@ -114,6 +114,7 @@ class WorkloadFields:
     float8: Field[bool] = Field("workload.float8")
     deterministic: Field[bool] = Field("workload.deterministic")
     double_quantization: Field[bool] = Field("workload.double_quantization")
+    quantization_bits: Field[int] = Field("workload.quantization_bits")
     fp32_norms_and_head: Field[bool | None] = Field("workload.fp32_norms_and_head")
     offload: Field[Offload] = Field("workload.offload")
     precision: Field[Precision] = Field("workload.precision")

@@ -115,6 +115,7 @@ def call(
     precision: HowManyPrecision | Unset = UNSET,
     prompt_tokens: int | Unset = UNSET,
     quantization: Quantization | Unset = UNSET,
+    quantization_bits: int | Unset = UNSET,
     reentrant_checkpointing: bool | Unset = UNSET,
     reference: Reference | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
@@ -397,6 +398,8 @@ def call(
         json_quantization = quantization
 
     params["quantization"] = json_quantization
+
+    params["quantization_bits"] = quantization_bits
 
     params["reentrant_checkpointing"] = reentrant_checkpointing
 

@@ -24,7 +24,7 @@ from service.estimator.values.workload import Quantization
 
 HUB_FORMATS = (
     *(Quantization.NONE, Quantization.INT8, Quantization.NF4, Quantization.GPTQ_INT4),
-    *(Quantization.AWQ_INT4, Quantization.FP8, Quantization.MXFP4),
+    *(Quantization.AWQ_INT4, Quantization.FP8, Quantization.MXFP4, Quantization.NVFP4),
 )
 """Formats of weights that engines in Python load; the others are those of GGUF files."""
 
