@@ -39,10 +39,10 @@ from service.usecases.preconditions import is_not_modified
 from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
 from service.usecases.questions.fit import (
     FitQuestion,
-    add_fit_remedies,
     judge_fit,
     judge_with,
 )
+from service.usecases.questions.remedies import add_fit_remedies
 
 
 async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:

@@ -134,20 +134,53 @@ def _build_stages(per_gpu: Document) -> Table:
 def _build_remedies(answer: Document) -> Group:
     rows = [
         (
-            format_change(remedy["change"]),
+            _format_remedy(remedy),
             str(remedy["num_gpus"]),
             show_bytes(remedy["saves_bytes"]),
             VERDICTS[remedy["verdict"]],
-            f"x{remedy['slowdown']:.2f}",
+            *_format_speed(remedy),
+            _format_cost(remedy),
         )
         for remedy in answer["remedies"]
     ]
-    return add_title(
-        "what would help",
-        make_table(
-            ("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time")
-        ),
+    if answer["throughput"] is not None:
+        rows.insert(
+            0,
+            (
+                "(as asked)",
+                str(answer["num_gpus"]),
+                "",
+                "",
+                *_format_speed(answer["throughput"]),
+                "x1.00",
+            ),
+        )
+    columns = ("change", "GPUs", "saves", "then it", "step", "tokens/s", "cost a token")
+    right = ("GPUs", "saves", "step", "tokens/s", "cost a token")
+    return add_title("what would help, the cheapest first", make_table(columns, rows, right=right))
+
+
+def _format_remedy(remedy: Document) -> str:
+    """Return a change, and below it what it alters in the result."""
+    return "\n".join(
+        (format_change(remedy["change"]), *(f"  ({text})" for text in remedy["effects"]))
     )
+
+
+def _format_speed(timed: Document) -> tuple[str, str]:
+    seconds, rate = timed["step_time_s"], timed["tokens_per_second"]
+    return (
+        "-" if seconds is None else f"{seconds:.3g} s",
+        "-" if rate is None else f"{rate:,.0f}",
+    )
+
+
+def _format_cost(remedy: Document) -> str:
+    """Return what a token costs against before, and USD per million tokens."""
+    ratio, usd = remedy["cost_ratio"], remedy["usd_per_million_tokens"]
+    if ratio is None:
+        return "-"
+    return f"x{ratio:.2f}" if usd is None else f"x{ratio:.2f} ${usd:,.2f}/M"
 
 
 def _build_rules(answer: Document) -> Group:
@@ -179,6 +212,8 @@ def _describe_calibration(answer: Document) -> str:
 
 
 def _iter_lines(answer: Document) -> Iterator[str]:
+    if (search := answer["remedy_search"]) is not None:
+        yield f"remedies: {search['conclusion']}"
     if (serving := answer["serving"]) is not None:
         if serving["engine_version"] is not None:
             yield f"engine version: {serving['engine_version']}"

@@ -14,6 +14,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
@@ -239,23 +240,6 @@ class RuleAnswer(Answer, frozen=True, kw_only=True):
     why: str
 
 
-class RemedyAnswer(Answer, frozen=True, kw_only=True):
-    """A change that was tried: what it saves, what comes of it, and what it costs in time (1.33 is
-    a third slower).
-
-    Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU
-    first.
-    """
-
-    change: JsonObject
-    saves_bytes: int
-    verdict: str
-    slowdown: Annotated[
-        float, Meta(description="GPU time per token with this change over that without it.")
-    ]
-    num_gpus: Annotated[int, Meta(description="GPUs with this change.")]
-
-
 class FitAnswer(Answer, frozen=True, kw_only=True):
     """The verdict, and everything it rests on."""
 
@@ -283,6 +267,10 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     throughput: ThroughputAnswer | None
     rules_of_thumb: list[RuleAnswer]
     remedies: list[RemedyAnswer]
+    remedy_search: Annotated[
+        RemedySearchAnswer | None,
+        Meta(description="Null where it fits, or remedies were not looked for."),
+    ]
     assumptions: Annotated[list[str], Meta(description="Every default that was used.")]
     warnings: list[str]
     calibration: Annotated[

@@ -17,8 +17,9 @@ from service.contract.schemas.fields import (
     SearchConfidence,
     Strict,
 )
-from service.contract.schemas.fit import GpuReference, ModelReference, RemedyAnswer
+from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import LoraRequest, TrainRequest, WorkloadRequest
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE

@@ -1,4 +1,4 @@
-"""Pipelines that a search tries, those included whose stages do not divide the layers."""
+"""Pipelines that a search tries, uneven ones among them."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -32,7 +32,10 @@ def list_pipelines(num_layers: int, layout: Layout, values: Sequence[int]) -> Se
 
 @lru_cache(maxsize=1024)
 def choose_split(num_layers: int, layout: Layout, stages: int) -> PipelineSplit:
-    """Return how so many stages split the layers: as asked, evenly, or as evenly as can be."""
+    """Return how so many stages split the layers.
+
+    It is as the question says, or as evenly as can be.
+    """
     chunks = stages * layout.virtual_pipeline_stages
     if layout.pipeline_split != EVEN or stages == 1 or num_layers % chunks == 0:
         return layout.pipeline_split
@@ -40,7 +43,7 @@ def choose_split(num_layers: int, layout: Layout, stages: int) -> PipelineSplit:
 
 
 def count_activation_ranks(model: Architecture, layout: Layout) -> float:
-    """Return the ranks that share what a sequence saves for backward, at most.
+    """Return the most ranks that share what a sequence saves.
 
     A first stage of few layers keeps the most micro-batches, so that it bounds an uneven pipeline.
     """

@@ -15,7 +15,7 @@ from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.pipeline import PipelineSplit
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config
 from service.planner.search.pipelines import choose_split, list_pipelines
 from service.planner.search.search_rules import ALLOWED, SearchRules
 from service.planner.search.search_space import Question

@@ -16,7 +16,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Engine, ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
-from service.planner.fit.fit import FitReport, add_remedies, assess_fit
+from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.fit.parts import ALL_PARTS, REPLAYED, FitPart
 
 FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
@@ -86,21 +86,6 @@ def _get_configuration(question: FitQuestion) -> object:
     return model, workload, question.layout, device.name, device.usable_bytes
 
 
-def answer_fit(
-    question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
-) -> FitReport:
-    """Return the fit with its remedies.
-
-    Raises EstimatorError for what cannot run or has no term yet.
-    """
-    return add_fit_remedies(
-        judge_fit(question, plans=plans, find_corrections=find_corrections),
-        question,
-        plans,
-        find_corrections,
-    )
-
-
 def judge_fit(
     question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
 ) -> FitReport:
@@ -114,19 +99,6 @@ def judge_fit(
 def judge_with(evaluator: Evaluator, question: FitQuestion) -> FitReport:
     """Return the fit without remedies, by an evaluator that was made before."""
     return assess_fit(evaluator, question.workload, question.layout, question.parts)
-
-
-def add_fit_remedies(
-    report: FitReport,
-    question: FitQuestion,
-    plans: PlanCache,
-    find_corrections: FindCorrections | None = None,
-) -> FitReport:
-    """Add the requested remedies to a report."""
-    if FitPart.REMEDIES not in question.parts:
-        return report
-    evaluator = make_question_evaluator(question, plans, find_corrections)
-    return add_remedies(report, evaluator, question.workload, question.layout)
 
 
 def make_question_evaluator(

@@ -190,6 +190,7 @@ from .rejected_answer import RejectedAnswer
 from .remeasure_answer import RemeasureAnswer
 from .remedy_answer import RemedyAnswer
 from .remedy_answer_change import RemedyAnswerChange
+from .remedy_search_answer import RemedySearchAnswer
 from .reservation_answer import ReservationAnswer
 from .reservation_page import ReservationPage
 from .reservation_request import ReservationRequest
@@ -426,6 +427,7 @@ __all__ = (
     "RemeasureAnswer",
     "RemedyAnswer",
     "RemedyAnswerChange",
+    "RemedySearchAnswer",
     "ReservationAnswer",
     "ReservationPage",
     "ReservationRequest",

@@ -19,8 +19,7 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from service.planner.fit.evaluator import Evaluator, make_evaluator
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config, Evaluator, make_evaluator
 from service.planner.fit.verdict import missing_bytes
 from service.planner.plans.ceiling_search import Ceiling
 from service.planner.plans.ceiling_values import Maximized

@@ -1,5 +1,7 @@
 """Pipelines whose stages do not divide the layers, as a search finds them."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +59,7 @@ def test_a_bound_on_activations_is_one_for_uneven_stages(
         pipeline_split=PipelineSplit(pipeline_layers=tuple(counts)),
         sharding=Sharding.MEGATRON,
     )
-    words = {
+    words: dict[str, Any] = {
         "gradient_accumulation_steps": steps,
         "activation_checkpointing": Checkpointing.FULL,
         "micro_batch_size": 1,
