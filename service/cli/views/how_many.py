@@ -13,6 +13,7 @@ from service.cli.views.phrases import (
     format_change,
     format_checkpointing,
     format_counts,
+    format_shortage,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 
@@ -36,7 +37,7 @@ def show_plans(model: str, plans: Sequence[Document]) -> None:
     screen = make_console()
     for plan in plans:
         screen.print(
-            f"{model} on {_format_gpu(plan['gpu'])}: {_format_number(plan['num_gpus'])}",
+            f"{model} on {_format_gpu(plan['gpu'])}: {_format_number(plan)}",
             soft_wrap=True,
         )
         for part in _iter_tables(plan):
@@ -50,9 +51,10 @@ def _format_gpu(gpu: str | Document) -> str:
     return gpu if isinstance(gpu, str) else f"a GPU of {show_bytes(gpu['memory_bytes'])}"
 
 
-def _format_number(num_gpus: int | None) -> str:
+def _format_number(plan: Document) -> str:
+    num_gpus = plan["num_gpus"]
     if num_gpus is None:
-        return "[bold red]no number of GPUs is enough[/]"
+        return f"[bold red]{format_shortage(plan)}[/]"
     return f"[bold green]{num_gpus}[/] {'GPU' if num_gpus == 1 else 'GPUs'}"
 
 

@@ -1,6 +1,6 @@
 """Request and answer of POST /v1/fit."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
@@ -15,6 +15,7 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.serving import ServingAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
@@ -53,7 +54,8 @@ _INCLUDE = (
     "What to work out beside the verdict, the bytes and their intervals; everything where this is "
     "not said. What is left out is empty or null: `components` are `per_gpu.components` and "
     "`checkpoint_bytes`; `instants` are `per_gpu.instants` and `per_gpu.phases`. Without "
-    "`replay` reserved bytes are a ratio of the allocated ones that was measured, as in a batch. "
+    "`replay` reserved bytes are a ratio of the allocated ones that was measured, as in a batch, "
+    "wherever no replay could turn the verdict. "
     "`remedies` come with a replay, and not at all where `remedies` is false."
 )
 
@@ -192,29 +194,6 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     total: int
 
 
-class ServingAnswer(Answer, frozen=True, kw_only=True):
-    """What a serving replica needs and has; null where an engine without a pool has no such
-    number.
-    """
-
-    kv_bytes_per_token: int
-    kv_cache_bytes: int
-    required_bytes: int
-    budget_bytes: int
-    kv_pool_bytes: int | None
-    kv_pool_tokens: int | None
-    max_num_sequences: int | None
-    max_concurrency: Annotated[
-        float | None,
-        Meta(
-            description=(
-                "Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it."
-            )
-        ),
-    ]
-    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
-
-
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
     """How long one optimizer step takes, or one decode step with the full cache, and why."""
 
@@ -240,6 +219,9 @@ class RuleAnswer(Answer, frozen=True, kw_only=True):
     why: str
 
 
+Replayed = Literal["steps", "generations"]
+
+
 class FitAnswer(Answer, frozen=True, kw_only=True):
     """The verdict, and everything it rests on."""
 
@@ -254,6 +236,18 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
         ),
     ]
     bases: Annotated[BasesAnswer, Meta(description="The same of each quantity.")]
+    replayed: Annotated[
+        Replayed | None,
+        Meta(
+            description=(
+                "What the caching allocator was replayed over: loading and two optimizer `steps`, "
+                "or loading and two `generations` of a replica. Null where reserved bytes are a "
+                "measured ratio of the allocated ones, or an engine's own budget: nothing is "
+                "replayed there, or no replay could turn the verdict of an answer that did not "
+                "ask for one."
+            )
+        ),
+    ]
     num_gpus: int
     per_gpu: PerGpuAnswer
     capacity_bytes: Annotated[int, Meta(description="NVML's total.")]

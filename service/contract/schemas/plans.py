@@ -13,7 +13,13 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference
-from service.contract.schemas.how_many import Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
+from service.contract.schemas.how_many import (
+    BeyondAnswer,
+    Constraints,
+    GpuAnswer,
+    RejectedAnswer,
+    SearchedAnswer,
+)
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
@@ -46,9 +52,15 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
     layout: Annotated[
         LayoutRequest | UnsetType, Meta(description="What of the layout is fixed.")
     ] = UNSET
-    objective: Annotated[Objective, Meta(description="What the plan is best at.")] = (
-        Objective.FEWEST_GPUS
-    )
+    objective: Annotated[
+        Objective,
+        Meta(
+            description=(
+                "What the plan is best at. Of equal ones, the one with the most tokens per second "
+                "of the whole job; of equally fast ones, the simplest."
+            )
+        ),
+    ] = Objective.FEWEST_GPUS
     confidence: SearchConfidence = 0.95
     constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = (
         UNSET
@@ -115,7 +127,9 @@ class AlternativeAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ParetoAnswer(Answer, frozen=True, kw_only=True):
-    """A plan that no other beats in memory per GPU, time per token and cost at once."""
+    """A plan that no other beats in memory per GPU, time per token and cost at once, nor, of
+    replicas, in the time of a decode step.
+    """
 
     num_gpus: int
     gpu: GpuAnswer
@@ -147,6 +161,15 @@ class PlanAnswer(Answer, frozen=True, kw_only=True):
     searched: SearchedAnswer
     reason: Annotated[
         str | None, Meta(description="Why nothing is enough, or why the best does not run today.")
+    ]
+    beyond: Annotated[
+        BeyondAnswer | None,
+        Meta(
+            description=(
+                "Where nothing is enough: what more GPUs would do; null where the request fixes "
+                "their number or a cluster has no more."
+            )
+        ),
     ]
     closest: Annotated[RejectedAnswer | None, Meta(description="The closest miss.")]
     smallest_change: Annotated[

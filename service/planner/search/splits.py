@@ -14,7 +14,7 @@ from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.pipeline import PipelineSplit
-from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.workload import Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
 from service.planner.search.pipelines import choose_split, list_pipelines
 from service.planner.search.search_rules import ALLOWED, SearchRules
@@ -128,7 +128,7 @@ class Splits:
             1, (1 if self._is_isolated else self._get_max_degree(name)) + 1
         )
         if name == "pipeline_parallel" and strategy.framework is not None:
-            values = list_pipelines(self._model.num_hidden_layers, self._base_layout, values)
+            values = self._list_pipelines(strategy, values)
         if not self._question.is_open(name) or (
             strategy.framework is None and name not in {*SERVING_DEGREES, EXPERT_DEGREE}
         ):
@@ -137,6 +137,15 @@ class Splits:
         if not degrees:
             self._refuse_degrees(strategy, {name: fixed_degree})
         return degrees
+
+    def _list_pipelines(self, strategy: Strategy, values: Sequence[int]) -> Sequence[int]:
+        """Return the numbers of stages to try.
+
+        torchtitan's gather a stage's weights for a step, so that they win no search but their own.
+        """
+        if strategy.framework is Framework.TORCHTITAN and self._question.is_open("framework"):
+            return (1,)
+        return list_pipelines(self._model.num_hidden_layers, self._base_layout, values)
 
     def _get_max_degree(self, name: str) -> int:
         """Return the largest degree that is tried.

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
+from ..models.fit_answer_replayed_type_0 import FitAnswerReplayedType0, check_fit_answer_replayed_type_0
+
 if TYPE_CHECKING:
     from ..models.bases_answer import BasesAnswer
     from ..models.checkpoint_answer import CheckpointAnswer
@@ -29,6 +31,10 @@ class FitAnswer:
         basis (str): `analytic`, `calibrated` or `measured`: of the allocated bytes.
         bases (BasesAnswer): What each quantity rests on: `analytic`, `calibrated` by measurements like it, or
             `measured` itself.
+        replayed (FitAnswerReplayedType0 | None): What the caching allocator was replayed over: loading and two
+            optimizer `steps`, or loading and two `generations` of a replica. Null where reserved bytes are a measured ratio
+            of the allocated ones, or an engine's own budget: nothing is replayed there, or no replay could turn the verdict
+            of an answer that did not ask for one.
         num_gpus (int):
         per_gpu (PerGpuAnswer): Memory of the worst rank.
         capacity_bytes (int): NVML's total.
@@ -54,6 +60,7 @@ class FitAnswer:
     verdict: str
     basis: str
     bases: BasesAnswer
+    replayed: FitAnswerReplayedType0 | None
     num_gpus: int
     per_gpu: PerGpuAnswer
     capacity_bytes: int
@@ -86,6 +93,12 @@ class FitAnswer:
         basis = self.basis
 
         bases = self.bases.to_dict()
+
+        replayed: None | str
+        if isinstance(self.replayed, str):
+            replayed = self.replayed
+        else:
+            replayed = self.replayed
 
         num_gpus = self.num_gpus
 
@@ -155,6 +168,7 @@ class FitAnswer:
                 "verdict": verdict,
                 "basis": basis,
                 "bases": bases,
+                "replayed": replayed,
                 "num_gpus": num_gpus,
                 "per_gpu": per_gpu,
                 "capacity_bytes": capacity_bytes,
@@ -196,6 +210,21 @@ class FitAnswer:
         basis = d.pop("basis")
 
         bases = BasesAnswer.from_dict(d.pop("bases"))
+
+        def _parse_replayed(data: object) -> FitAnswerReplayedType0 | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                replayed_type_0 = check_fit_answer_replayed_type_0(data)
+
+                return replayed_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(FitAnswerReplayedType0 | None, data)
+
+        replayed = _parse_replayed(d.pop("replayed"))
 
         num_gpus = d.pop("num_gpus")
 
@@ -306,6 +335,7 @@ class FitAnswer:
             verdict=verdict,
             basis=basis,
             bases=bases,
+            replayed=replayed,
             num_gpus=num_gpus,
             per_gpu=per_gpu,
             capacity_bytes=capacity_bytes,

@@ -17,17 +17,18 @@ T = TypeVar("T", bound="ParetoAnswer")
 
 @_attrs_define
 class ParetoAnswer:
-    """A plan that no other beats in memory per GPU, time per token and cost at once.
+    """A plan that no other beats in memory per GPU, time per token and cost at once, nor, of replicas, in the time of a
+    decode step.
 
-    Attributes:
-        num_gpus (int):
-        gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
-        device_bytes (int):
-        step_time_s (float | None):
-        tokens_per_second (float | None):
-        cost_per_hour (float | None):
-        layout (ParetoAnswerLayout):
-        workload (ParetoAnswerWorkload):
+        Attributes:
+            num_gpus (int):
+            gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
+            device_bytes (int):
+            step_time_s (float | None):
+            tokens_per_second (float | None):
+            cost_per_hour (float | None):
+            layout (ParetoAnswerLayout):
+            workload (ParetoAnswerWorkload):
     """
 
     num_gpus: int

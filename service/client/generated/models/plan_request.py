@@ -37,7 +37,8 @@ class PlanRequest:
 
             Cost is that of the run where its tokens are given, else of an hour.
 
-            Ties go to the faster, then to the simpler layout.
+            Of equal ones the better plan is taken: it keeps every limit, makes the most tokens per second of the whole job,
+            of all replicas where it serves, and of equally fast ones is the simplest.
         confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
             tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
         constraints (Constraints | Unset): Bounds of the search.

@@ -62,10 +62,14 @@ class Rank:
     peak_elements: tuple[int, int]
     """Elements of one token at the widest point of a layer, with xFormers and with FlashAttention.
     """
+    layer_bytes: int
+    """Bytes of the weights of its layers."""
     shared_buffers: SharedBuffers | None
     """The same with FlashAttention where experts have buffers of their own; None where there are no
     such experts.
     """
+    host_bytes: int = 0
+    """Bytes of its weights that the host holds."""
 
     def get_peak_elements(self, *, flash: bool) -> int:
         """Return the elements of one token at a layer's widest point."""
@@ -200,6 +204,7 @@ def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
             is_first=first,
             is_last=last,
             peak_elements=peak_elements,
+            layer_bytes=stage_weights.get_stage_bytes(kinds, is_first=False, is_last=False),
             shared_buffers=None
             if fuses_experts
             else find_shared_buffers(local, num_token_ranks=num_token_ranks),

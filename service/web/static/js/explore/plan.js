@@ -80,8 +80,15 @@ function words(value) {
   return value !== null && typeof value === "object" ? JSON.stringify(value) : value;
 }
 
+/** Which number would be enough, or that none is, up to the largest that was searched. */
+function shortageWords({ beyond, closest }) {
+  const tooFew = (number) => (number === 1 ? "1 GPU is not enough" : `${count(number)} GPUs are not enough`);
+  if (!beyond) return closest ? tooFew(closest.num_gpus) : "No number of GPUs is enough";
+  return beyond.num_gpus === null ? `No number of GPUs up to ${count(beyond.max_gpus)} is enough` : `${tooFew(beyond.allowed_gpus)}, ${count(beyond.num_gpus)} are`;
+}
+
 function answerElement(answer, { onUse, onApply }) {
-  const head = answer.num_gpus === null ? "No number of GPUs is enough" : `${count(answer.num_gpus)} × ${gpuWords(answer.gpu)}`;
+  const head = answer.num_gpus === null ? shortageWords(answer) : `${count(answer.num_gpus)} × ${gpuWords(answer.gpu)}`;
   return h(
     "div",
     { class: "plan-answer" },
@@ -163,6 +170,6 @@ function candidateTable({ candidates }) {
 function markdown(answer) {
   const { columns, rows } = candidateTable(answer);
   const rejected = answer.rejected.map((one) => `- ${one.num_gpus} × ${gpuWords(one.gpu)}: ${one.reason}`);
-  const best = answer.num_gpus === null ? "no number of GPUs is enough" : `${answer.num_gpus} × ${gpuWords(answer.gpu)}`;
+  const best = answer.num_gpus === null ? shortageWords(answer) : `${answer.num_gpus} × ${gpuWords(answer.gpu)}`;
   return [`**Fewest GPUs: ${best}**`, "", markdownTable(columns, rows), "", ...(rejected.length > 0 ? ["Why not fewer:", ...rejected, ""] : []), location.href].join("\n");
 }
