@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from service.planner.fit.evaluator import Evaluator
-from service.planner.search.bounds import compute_state_bytes
+from service.planner.search.bounds import compute_state_bytes, count_activation_ranks
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace
-from service.planner.search.pipelines import count_activation_ranks
 
 
 class MemoryBounds:

@@ -6,17 +6,17 @@ A framework and a model allow them, before their ranks are counted.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.megatron import spread_layers
 from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.pipeline import PipelineSplit
+from service.estimator.values.pipeline import EVEN, PipelineSplit
 from service.estimator.values.workload import Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
-from service.planner.search.pipelines import choose_split, list_pipelines
 from service.planner.search.search_rules import ALLOWED, SearchRules
 from service.planner.search.search_space import Question
 from service.planner.search.strategies import Strategy, list_strategies
@@ -27,6 +27,8 @@ SERVING_DEGREES = frozenset({"tensor_parallel", "pipeline_parallel"})
 EXPERT_DEGREE = "expert_parallel"
 """Degree by which a server spreads its experts, which takes no GPU more."""
 MAX_CONTEXT, MAX_STAGES = 64, 64
+_FEWEST_LAYERS = 2
+"""Layers of a stage below which an uneven split leaves one idle for a third of its time."""
 Degrees = tuple[int, int, int, int]
 
 
@@ -226,3 +228,31 @@ def list_varied_fields(question: Question) -> frozenset[str]:
         }
         varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}
     return frozenset((varied | question.allow) - question.fixed)
+
+
+def list_pipelines(num_layers: int, layout: Layout, values: Sequence[int]) -> Sequence[int]:
+    """Return the numbers of stages to try.
+
+    They are those that divide the layers, and powers of two, which fill nodes.
+    """
+    if layout.pipeline_split != EVEN:
+        return values
+    virtual = layout.virtual_pipeline_stages
+    return tuple(
+        stages
+        for stages in values
+        if num_layers % (stages * virtual) == 0
+        or (not stages & (stages - 1) and stages * virtual * _FEWEST_LAYERS <= num_layers)
+    )
+
+
+@lru_cache(maxsize=1024)
+def choose_split(num_layers: int, layout: Layout, stages: int) -> PipelineSplit:
+    """Return how so many stages split the layers.
+
+    It is as the question says, or as evenly as can be.
+    """
+    chunks = stages * layout.virtual_pipeline_stages
+    if layout.pipeline_split != EVEN or stages == 1 or num_layers % chunks == 0:
+        return layout.pipeline_split
+    return PipelineSplit(pipeline_layers=spread_layers(num_layers, chunks))

@@ -11,12 +11,8 @@ from service.estimator.model.pipelines.megatron import spread_layers
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.pipeline import PipelineSplit
 from service.estimator.values.workload import Checkpointing
-from service.planner.search.bounds import compute_saved_activations
-from service.planner.search.pipelines import (
-    choose_split,
-    count_activation_ranks,
-    list_pipelines,
-)
+from service.planner.search.bounds import compute_saved_activations, count_activation_ranks
+from service.planner.search.splits import choose_split, list_pipelines
 from tests.unit.estimator.backends.megatron.builders import a_gpt3, a_megatron_step, answered
 
 _SIXTEEN = (*(3,) * 2, *(4,) * 13, 3)
