@@ -1,0 +1,48 @@
+"""Questions in users' words: each is answered, or refused with what would be right."""
+
+import re
+import shlex
+
+import pytest
+
+from service.__main__ import main
+from tests.e2e.cli.questions import SERVING, TRAINING, Question
+from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
+
+QUESTIONS = (*TRAINING, *SERVING, *GPUS, *MODELS, *COMMANDS)
+
+NEXT_STEP = re.compile(
+    r"did you mean|ask by |nearest names|known: |modelled: |possible: |it has: |expected |at least |say |"
+    r"give |try `|would be right|what would help|what would fit|nothing known|are not enough",
+    re.IGNORECASE,
+)
+"""What to do now, in one of the ways in which it is said."""
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=[question.words for question in QUESTIONS])
+def test_a_question_is_answered_or_refused_with_what_would_be_right(
+    question: Question, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict is right, figures are named, and nobody is left without a next step."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("HEADROOM_URL", raising=False)
+
+    status = _run(question.command)
+
+    output = "\n".join(capsys.readouterr())
+    assert status == question.status, output
+    assert [part for part in question.says if part not in output] == []
+    if status:
+        assert NEXT_STEP.search(output), output
+
+
+def test_there_are_as_many_questions_as_were_asked() -> None:
+    """None is dropped, none is asked twice."""
+    assert len({question.command for question in QUESTIONS}) == len(QUESTIONS) >= 84
+
+
+def _run(command: str) -> int:
+    try:
+        return main(shlex.split(command))
+    except SystemExit as error:
+        return int(error.code or 0)
