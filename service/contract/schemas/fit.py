@@ -14,7 +14,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
-from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.contract.schemas.serving import ServingAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
@@ -165,10 +165,10 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):
     """Memory of the worst rank."""
 
-    allocated_bytes: Annotated[int, Meta(description="torch.cuda.max_memory_allocated.")]
-    reserved_bytes: Annotated[int, Meta(description="torch.cuda.max_memory_reserved.")]
-    device_bytes: Annotated[int, Meta(description="What NVML shows for the process.")]
-    steady_bytes: Annotated[int, Meta(description="Allocated between steps.")]
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    steady_bytes: int
     intervals: IntervalsAnswer
     peak_instant: str
     worst_rank: WorstRankAnswer
@@ -192,6 +192,13 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     weights: int
     optimizer: int
     total: int
+    save_total_limit: Annotated[
+        int | None, Meta(description="Checkpoints that are kept; null keeps all.")
+    ]
+    disk: Annotated[
+        int | None,
+        Meta(description="Bytes of those, and of the next, which is written before one goes."),
+    ]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
@@ -201,22 +208,13 @@ class ThroughputAnswer(Answer, frozen=True, kw_only=True):
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     mfu: float
-    hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
-    prefill_time_s: Annotated[float | None, Meta(description="Serving: seconds of the prompts.")]
-    host_time_s: Annotated[float, Meta(description="Seconds to launch a step's kernels.")]
-    gpu_time_s: Annotated[float, Meta(description="Seconds to run them, without waiting.")]
-    bound: Annotated[Bound, Meta(description="The side that decides the time.")]
-    bound_reason: Annotated[str, Meta(description="Why, and what would help.")]
+    hours_for_tokens: float | None
+    prefill_time_s: float | None
+    host_time_s: float
+    gpu_time_s: float
+    bound: Bound
+    bound_reason: str
     basis: str
-
-
-class RuleAnswer(Answer, frozen=True, kw_only=True):
-    """What a rule of thumb says, beside our answer; `off_by` is rule / ours - 1."""
-
-    name: Annotated[str, Meta(examples=["16 bytes per parameter"])]
-    bytes: int
-    off_by: float
-    why: str
 
 
 Replayed = Literal["steps", "generations"]
@@ -235,7 +233,7 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
             examples=["analytic"],
         ),
     ]
-    bases: Annotated[BasesAnswer, Meta(description="The same of each quantity.")]
+    bases: BasesAnswer
     replayed: Annotated[
         Replayed | None,
         Meta(
@@ -250,10 +248,10 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     ]
     num_gpus: int
     per_gpu: PerGpuAnswer
-    capacity_bytes: Annotated[int, Meta(description="NVML's total.")]
-    usable_bytes: Annotated[int, Meta(description="What a process can allocate.")]
-    headroom_bytes: Annotated[int, Meta(description="Usable less device bytes, never negative.")]
-    deficit_bytes: Annotated[int, Meta(description="Device less usable bytes, never negative.")]
+    capacity_bytes: int
+    usable_bytes: int
+    headroom_bytes: int
+    deficit_bytes: int
     host_bytes_per_node: int
     nvme_bytes_per_node: int
     checkpoint_bytes: CheckpointAnswer | None
@@ -265,11 +263,9 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
         RemedySearchAnswer | None,
         Meta(description="Null where it fits, or remedies were not looked for."),
     ]
-    assumptions: Annotated[list[str], Meta(description="Every default that was used.")]
+    assumptions: list[str]
     warnings: list[str]
-    calibration: Annotated[
-        str | None, Meta(description="The calibration that the answer rests on.")
-    ]
+    calibration: str | None
     calibration_level: Annotated[
         str,
         Meta(

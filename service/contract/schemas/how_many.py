@@ -156,12 +156,8 @@ class RejectedAnswer(Answer, frozen=True, kw_only=True):
     reason: str
     instant: str
     component: str
-    deficit_bytes: Annotated[
-        int, Meta(description="Device less usable bytes, 0 when it is only tight.")
-    ]
-    missing_bytes: Annotated[
-        int, Meta(description="What it lacks for the confidence: at the upper end of the interval.")
-    ]
+    deficit_bytes: int
+    missing_bytes: int
 
 
 class SearchedAnswer(Answer, frozen=True, kw_only=True):

@@ -64,10 +64,12 @@ class PrecisionRequest(Strict, frozen=True, kw_only=True):
         DType | UnsetType, Meta(description="Format of the reduction; default `grad_dtype`.")
     ] = UNSET
     master_dtype: Annotated[
-        DType | UnsetType | None, Meta(description="The optimizer's own copy; default none.")
+        DType | UnsetType | None,
+        Meta(description="The optimizer's own copy; null, the default, is none."),
     ] = UNSET
     main_grad_dtype: Annotated[
-        DType | UnsetType | None, Meta(description="The optimizer's gradient; default none.")
+        DType | UnsetType | None,
+        Meta(description="The optimizer's gradient; null, the default, is none."),
     ] = UNSET
     main_grad_persistent: Annotated[
         bool, Meta(description="The main gradient lives through the whole step.")
@@ -258,6 +260,19 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     num_tokens: Annotated[
         Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
         Meta(description="Tokens of the whole run, for its hours."),
+    ] = UNSET
+    num_samples: Annotated[
+        Annotated[int, Meta(ge=1, le=2**40)] | UnsetType,
+        Meta(
+            description=(
+                "Samples of the whole run in place of `num_tokens`: each is `sequence_length` "
+                "tokens, packed ones are the mean of `sequence_lengths`, pairs are twice as many."
+            )
+        ),
+    ] = UNSET
+    save_total_limit: Annotated[
+        Annotated[int, Meta(ge=1, le=10**6)] | UnsetType,
+        Meta(description="Checkpoints that transformers' Trainer keeps, for the disk they take."),
     ] = UNSET
 
 

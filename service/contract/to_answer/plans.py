@@ -117,6 +117,7 @@ def _build_alternative(offered: OfferPlan) -> AlternativeAnswer:
         pool=offered.offer.pool,
         num_gpus=offered.plan.num_gpus,
         step_time_s=None if throughput is None else throughput.step_time_s,
+        tokens_per_second=None if throughput is None else throughput.tokens_per_second,
         cost_per_hour=offered.cost_per_hour,
         cost_of_run=None if best is None else offered.compute_run_cost(best),
         device_bytes=None if best is None else best.estimate.device_bytes,

@@ -35,23 +35,26 @@ class FitAnswer:
             optimizer `steps`, or loading and two `generations` of a replica. Null where reserved bytes are a measured ratio
             of the allocated ones, or an engine's own budget: nothing is replayed there, or no replay could turn the verdict
             of an answer that did not ask for one.
-        num_gpus (int):
+        num_gpus (int): GPUs of the layout, all replicas together.
         per_gpu (PerGpuAnswer): Memory of the worst rank.
-        capacity_bytes (int): NVML's total.
-        usable_bytes (int): What a process can allocate.
+        capacity_bytes (int): NVML's total of the GPU, in bytes.
+        usable_bytes (int): Bytes that a process can allocate on the GPU.
         headroom_bytes (int): Usable less device bytes, never negative.
         deficit_bytes (int): Device less usable bytes, never negative.
-        host_bytes_per_node (int):
-        nvme_bytes_per_node (int):
-        checkpoint_bytes (CheckpointAnswer | None):
-        serving (None | ServingAnswer):
-        throughput (None | ThroughputAnswer):
-        rules_of_thumb (list[RuleAnswer]):
-        remedies (list[RemedyAnswer]):
+        host_bytes_per_node (int): Bytes that the job keeps in the memory of one node's host: what is offloaded there,
+            of all ranks of the node.
+        nvme_bytes_per_node (int): Bytes that the job keeps on the NVMe of one node.
+        checkpoint_bytes (CheckpointAnswer | None): Bytes of a checkpoint on disk; null where nothing is trained or it
+            was not asked for.
+        serving (None | ServingAnswer): What a replica needs of its cache and has; null in training.
+        throughput (None | ThroughputAnswer): Time of a step; null where it is not known or was not asked for, which
+            `warnings` says.
+        rules_of_thumb (list[RuleAnswer]): What common rules say, and by how much they are off.
+        remedies (list[RemedyAnswer]): What would help where it does not fit, what fits first; empty where it fits.
         remedy_search (None | RemedySearchAnswer): Null where it fits, or remedies were not looked for.
         assumptions (list[str]): Every default that was used.
-        warnings (list[str]):
-        calibration (None | str): The calibration that the answer rests on.
+        warnings (list[str]): What the answer does not hold for, and settings that change nothing.
+        calibration (None | str): Id of the calibration that the answer rests on; null of an analytic one.
         calibration_level (str): Whose measurements it rests on: of this `point`, of this `key` (another size of it), of
             its `family`, of every family (`global`), or `none`.
         calibration_measurements (int): How many measurements that are.

@@ -23,7 +23,7 @@ class HowManyAnswer:
     """The fewest GPUs of one kind; `num_gpus` is null when no number is enough.
 
     Attributes:
-        num_gpus (int | None):
+        num_gpus (int | None): The fewest GPUs that are enough; null where no number within the limits is.
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
         candidates (list[CandidateAnswer]): What is enough on that many GPUs, the fastest first.
         rejected (list[RejectedAnswer]): Why each smaller number fails.

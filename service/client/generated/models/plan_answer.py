@@ -25,10 +25,11 @@ class PlanAnswer:
     """The best plans; `num_gpus` is null when none is enough.
 
     Attributes:
-        num_gpus (int | None):
+        num_gpus (int | None): GPUs of the best plan; null where nothing is enough.
         gpu (MemoryAnswer | None | str): The kind of GPU of the best plan.
-        objective (str):
-        confidence (float | None):
+        objective (str): What the best plan is best at.
+        confidence (float | None): Level of the intervals at whose upper end a plan fits; null where what is tight was
+            accepted.
         candidates (list[PlanCandidate]): The best first.
         alternatives (list[AlternativeAnswer]): Per kind of GPU, in the order of the request.
         rejected (list[RejectedAnswer]): Why each smaller number fails, per kind of GPU.

@@ -28,7 +28,7 @@ class ServeCeiling:
     """One serving replica.
 
     Attributes:
-        task (ServeCeilingTask):
+        task (ServeCeilingTask): Always `serve`: by it a ServeCeiling is told from others.
         num_sequences (int | Unset): Sequences that run at once.
         prompt_tokens (int | Unset): Tokens of one prompt.
         output_tokens (int | Unset): Tokens generated per sequence.

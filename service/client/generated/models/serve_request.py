@@ -28,7 +28,7 @@ class ServeRequest:
     """One serving replica.
 
     Attributes:
-        task (ServeRequestTask):
+        task (ServeRequestTask): Always `serve`: by it a ServeRequest is told from others.
         num_sequences (int): Sequences that run at once.
         prompt_tokens (int): Tokens of one prompt.
         output_tokens (int | Unset): Tokens generated per sequence.

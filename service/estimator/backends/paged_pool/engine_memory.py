@@ -163,6 +163,9 @@ def _count_token_elements(rank: Rank) -> int:
 
 
 def _make_pool_part(pool: KvBlockPool, source: str) -> MemoryPart:
+    if not pool.groups:
+        states = f"{pool.num_blocks} sequences x {pool.block_bytes} B of states"
+        return make_exact_part("kv_cache", pool.bytes, states, source)
     tokens = pool.paging.block_tokens
     blocks = f"{pool.num_blocks} blocks x {tokens} tokens x {pool.block_bytes // tokens} B"
     return make_exact_part("kv_cache", pool.bytes, blocks, source)

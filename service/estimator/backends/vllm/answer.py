@@ -164,6 +164,7 @@ def _resolve_settings(
         ),
         batched_tokens=tokens,
         hybrid=release.frees_windows,
+        state_blocks=release.state_blocks,
         counts_requests=release.counts_requests,
     )
     return VllmSettings(
@@ -203,6 +204,7 @@ def _build_rank_memory(
         workload.kv_cache_dtype.bytes_per_element,
         settings.budget_bytes - fixed,
         settings.paging,
+        rank.states,
     )
     return RankMemory(rank=rank, fixed_bytes=fixed, parts=parts, pool=pool)
 

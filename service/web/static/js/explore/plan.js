@@ -6,6 +6,7 @@ import { bytesElement, count, gib, MISSING, seconds, short, usd } from "../forma
 import { showProblem } from "../notice.js";
 import { textTabs } from "../tabs.js";
 import { changeWords, verdictTag } from "./notes.js";
+import { planChart } from "./plan_chart.js";
 import { readPart } from "./question.js";
 
 const DEGREES = { data_parallel: "DP", tensor_parallel: "TP", pipeline_parallel: "PP", context_parallel: "CP", expert_parallel: "EP" };
@@ -95,12 +96,23 @@ function answerElement(answer, { onUse, onApply }) {
     h("p", { class: "plan-count" }, head),
     answer.reason && h("p", {}, answer.reason),
     answer.smallest_change && h("div", { class: "row" }, h("span", {}, "The smallest change that would help:"), changeWords(answer.smallest_change.change), h("button", { type: "button", onclick: () => onApply(answer.smallest_change.change) }, "Apply")),
+    planChart([...answer.candidates, ...answer.alternatives.filter(isOther(answer.candidates))], planWords),
     answer.candidates.length > 0 && candidatesElement(answer.candidates, onUse),
     answer.alternatives.length > 1 && alternativesElement(answer.alternatives),
     answer.rejected.length > 0 && rejectedElement(answer.rejected),
     answer.candidates[0]?.requests && launchElement(answer.candidates[0].requests),
     h("p", { class: "muted small" }, `${count(answer.searched.layouts)} layouts considered, ${count(answer.searched.estimated)} estimated, in ${seconds(answer.searched.elapsed_ms / 1000)}.`),
   );
+}
+
+/** Whether the best of a kind is no candidate already. */
+function isOther(candidates) {
+  const known = new Set(candidates.map((one) => gpuWords(one.gpu)));
+  return (one) => one.num_gpus !== null && !known.has(gpuWords(one.gpu));
+}
+
+function planWords(one) {
+  return [`${count(one.num_gpus)} × ${gpuWords(one.gpu)}`, one.layout && layoutWords(one.layout)].filter(Boolean).join(", ");
 }
 
 function head(...names) {
