@@ -87,7 +87,7 @@ class Headroom:
         that is none.
         """
         address = url or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
-        _check(address)
+        check_address(address)
         key = api_key or os.environ.get("HEADROOM_API_KEY")
         client = httpx.Client(
             base_url=address,
@@ -260,7 +260,8 @@ class Headroom:
         return self._transport.send(call, Repeat.ALWAYS).value
 
 
-def _check(address: str) -> None:
+def check_address(address: str) -> None:
+    """Raise ValueError for what is no address of a server."""
     try:
         parsed = urlsplit(address)
         is_valid = (

@@ -12,6 +12,8 @@ from tests.e2e.access.conftest import serving
 from tests.system import build_environment
 
 REPOSITORY = Path(__file__).parents[3]
+PATHS = f"{REPOSITORY}:{REPOSITORY}/deploy/release/native/front"
+"""What a program imports as people do is found in the repository as well."""
 
 
 @pytest.fixture
