@@ -153,7 +153,10 @@ class AsyncHeadroom:
         layout: Layout | None = None,
         constraints: Plain | None = None,
     ) -> HowManyAnswer | FamilyAnswer:
-        """Return how many GPUs a workload needs; a family name is answered once per SKU."""
+        """Return how many GPUs a workload needs.
+
+        A family name is answered once per SKU.
+        """
         named = {"gpu": gpu} if isinstance(gpu, str) else to_json(gpu)
         body = (
             build_body(model=model, workload=workload, layout=layout, constraints=constraints)
@@ -199,7 +202,10 @@ class AsyncHeadroom:
     async def measure(
         self, request: MeasurementRequest | Plain, *, idempotency_key: str | None = None
     ) -> MeasurementAnswer:
-        """Ask for a measurement; the same key asks for the same one again."""
+        """Ask for a measurement.
+
+        The same key asks for the same one again.
+        """
         answer = await self.send(
             create_measurement.call(
                 body=to_json(request) | {"dry_run": False},
@@ -291,7 +297,7 @@ class AsyncHeadroom:
         )
 
     async def _iterate(self, page: Callable[[str | Unset], Call[Page[T]]]) -> AsyncIterator[T]:
-        """Yield the items of a list, page by page as they are needed."""
+        """Yield the items of a list as they are needed."""
         cursor: str | Unset = UNSET
         while True:
             answer = await self.send(page(cursor))

@@ -142,7 +142,10 @@ def translate_errors() -> Iterator[None]:
 
 
 def read_received(call: Call[T], response: httpx.Response) -> Received[T]:
-    """Return the value of an answer; raises UnknownAnswerError for one of another form."""
+    """Return the value of an answer.
+
+    Raises UnknownAnswerError for one of another form.
+    """
     try:
         value = call.read(response)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
