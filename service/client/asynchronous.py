@@ -13,18 +13,15 @@ from uuid import uuid4
 
 import anyio
 import httpx
-from attrs import evolve
 
 from service.client.asking import Gpu, Layout, Model, Plain, Workload, build_body, to_json
 from service.client.bearer import format_bearer
-from service.client.errors import NotOverError, ProblemError, make_problem
-from service.client.flat import flatten_question
+from service.client.errors import NotOverError, ProblemError
 from service.client.generated.api.calibrations import list_calibrations, read_accuracy
 from service.client.generated.api.ceilings import ceiling
 from service.client.generated.api.clusters import list_clusters, read_cluster
 from service.client.generated.api.fit import fit, fit_batch
 from service.client.generated.api.gpus import list_gpus
-from service.client.generated.api.how_many import how_many
 from service.client.generated.api.measurements import (
     cancel_measurement,
     create_measurement,
@@ -57,7 +54,14 @@ from service.client.generated.models import (
     WorkerAnswer,
 )
 from service.client.generated.types import UNSET, Call, Unset
-from service.client.headroom import CHUNK, DEFAULT_SERVER, TIMEOUT_S, check_address
+from service.client.headroom import (
+    CHUNK,
+    DEFAULT_SERVER,
+    TIMEOUT_S,
+    build_how_many,
+    check_address,
+    read_item,
+)
 from service.client.measuring import OVER
 from service.client.naming import check_path
 from service.client.retrying import Repeat, Retries, retry_after_s
@@ -114,10 +118,6 @@ class AsyncHeadroom:
         _trace: TracebackType | None,
     ) -> None:
         """Close every connection."""
-        await self.close()
-
-    async def close(self) -> None:
-        """Close every connection."""
         await self._client.aclose()
 
     async def fit(
@@ -138,11 +138,7 @@ class AsyncHeadroom:
         while chunk := [to_json(entry) for entry in islice(pending, CHUNK)]:
             answer = await self.send(fit_batch.call(body=build_body(items=chunk, detail=detail)))
             for item in answer.items:
-                if isinstance(item, FitAnswer):
-                    yield item
-                else:
-                    problem = item.problem.to_dict()
-                    yield make_problem(problem["status"], problem)
+                yield read_item(item)
 
     async def how_many(
         self,
@@ -157,15 +153,8 @@ class AsyncHeadroom:
 
         A family name is answered once per SKU.
         """
-        named = {"gpu": gpu} if isinstance(gpu, str) else to_json(gpu)
-        body = (
-            build_body(model=model, workload=workload, layout=layout, constraints=constraints)
-            | named
-        )
-        task = str(body["workload"].get("task", ""))
-        return await self.send(
-            evolve(how_many.call(model=model, task=task), params=flatten_question(body))
-        )
+        fields = {"model": model, "workload": workload, "layout": layout}
+        return await self.send(build_how_many(fields | {"constraints": constraints}, gpu))
 
     async def plan(self, request: PlanRequest | Plain) -> PlanAnswer:
         """Return the best GPUs and the layout on them."""
