@@ -49,8 +49,7 @@ from staging import FRONT, PACKAGE, stage
 FILES = [
     "deploy/release/native/build_native.py",
     "deploy/release/native/staging.py",
-    f"{FRONT}/__init__.py",
-    f"{FRONT}/models.py",
+    *FRONT,
 ]
 """What builds the package, and belongs to none."""
 _ALLOCATOR = "estimator/memory/allocator/caching_allocator.py"
@@ -118,18 +117,18 @@ def build_editable(
 ) -> str:
     """Build an editable wheel (PEP 660), whose sources stay where they are, and return its name."""
     name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
-    add_front(Path(wheel_directory) / name, Path(FRONT))
+    add_front(Path(wheel_directory) / name)
     return name
 
 
-def add_front(wheel: Path, front: Path) -> None:
+def add_front(wheel: Path) -> None:
     """Add the front of the package to a wheel, as it lies in the repository."""
     with zipfile.ZipFile(wheel) as archive:
         members = {one.filename: archive.read(one) for one in archive.infolist()}
     (record,) = [name for name in members if name.endswith(".dist-info/RECORD")]
     lines = members.pop(record).decode().rstrip("\n").split("\n")
-    for file in sorted(front.glob("*.py")):
-        name, content = f"{PACKAGE}/{file.name}", file.read_bytes()
+    for source, file_name in FRONT.items():
+        name, content = f"{PACKAGE}/{file_name}", Path(source).read_bytes()
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         members[name] = content
         lines.append(f"{name},sha256={digest},{len(content)}")

@@ -14,8 +14,11 @@ from pathlib import Path
 PACKAGE = "headroom"
 ROOMS = {"service": PACKAGE, "worker": f"{PACKAGE}.worker", "migrations": f"{PACKAGE}.migrations"}
 """Packages of the repository by the names that they are installed under."""
-FRONT = "deploy/release/native/front/headroom"
-"""What people import: the front of the package, which lies in none of the rooms."""
+FRONT = {
+    "deploy/release/native/front/init.py": "__init__.py",
+    "deploy/release/native/front/models.py": "models.py",
+}
+"""What people import, by the names it has in the package: it lies in none of the rooms."""
 _COPIED = ("README.md", "LICENSE")
 _ROOM = "|".join(ROOMS)
 _IMPORT = re.compile(rf"^(\s*(?:from|import) )({_ROOM})(?=[. ])", re.MULTILINE)
@@ -29,7 +32,7 @@ def stage(root: Path, into: Path) -> None:
     for room, name in ROOMS.items():
         target = into.joinpath(*name.split("."))
         shutil.copytree(root / room, target, ignore=_LEFT_OUT, dirs_exist_ok=True)
-    shutil.copytree(root / FRONT, into / PACKAGE, ignore=_LEFT_OUT, dirs_exist_ok=True)
+    write_front(root, into)
     is_module = make_module_check(root)
     for file in (into / PACKAGE).rglob("*.py"):
         file.write_text(rename(file.read_text(encoding="utf-8"), is_module), encoding="utf-8")
@@ -37,6 +40,13 @@ def stage(root: Path, into: Path) -> None:
         shutil.copy(root / name, into / name)
     project = (root / "pyproject.toml").read_text(encoding="utf-8")
     (into / "pyproject.toml").write_text(rename_project(project), encoding="utf-8")
+
+
+def write_front(root: Path, into: Path) -> None:
+    """Write what people import below ``into``, over the rooms as the repository names them."""
+    (into / PACKAGE).mkdir(parents=True, exist_ok=True)
+    for source, name in FRONT.items():
+        shutil.copy(root / source, into / PACKAGE / name)
 
 
 def rename(text: str, is_module: Callable[[str], bool]) -> str:
