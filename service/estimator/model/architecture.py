@@ -209,9 +209,10 @@ class Architecture:
     def weights(self) -> Iterator[tuple[Weight, int]]:
         """Yield every parameter tensor with its number of occurrences.
 
-        A tied head is the embedding.
+        A tied head is the embedding; a stage of a pipeline has tables without rows.
         """
-        yield self.embedding, 1
+        if self.embedding.numel:
+            yield self.embedding, 1
         if self.position_embedding is not None:
             yield self.position_embedding, 1
         for block, count in self.blocks:
@@ -222,8 +223,9 @@ class Architecture:
             *(self.final_norm.weights() if self.final_norm is not None else ()),
         ):
             yield weight, 1
-        for weight in islice(self.head.weights(), 1 if self.tied else 0, None):
-            yield weight, 1
+        if self.head.out_features:
+            for weight in islice(self.head.weights(), 1 if self.tied else 0, None):
+                yield weight, 1
 
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""

@@ -24,6 +24,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.batches import SequencePacking
@@ -146,21 +147,15 @@ _RULES = (
         ),
         source="torchtitan, pull requests 755 and 1033",
     ),
-    *(
-        Rule(
-            require=is_in(degree, 1),
-            topic=Topic.ONE_STAGE,
-            refusal=unmodelled(
-                f"{name} {{{degree.path}}} in torchtitan", "1, or framework megatron"
-            ),
-            reason=f"{name} {{{degree.path}}} in torchtitan",
-        )
-        for name, degree in (
-            ("pipeline_parallel", layout.pipeline_parallel),
-            ("expert_parallel", layout.expert_parallel),
-            ("virtual_pipeline_stages", layout.virtual_pipeline_stages),
-        )
+    Rule(
+        require=is_in(layout.expert_parallel, 1),
+        topic=Topic.ONE_STAGE,
+        refusal=unmodelled(
+            "expert_parallel {layout.expert_parallel} in torchtitan", "1, or framework megatron"
+        ),
+        reason="expert_parallel {layout.expert_parallel} in torchtitan",
     ),
+    *TORCHTITAN_PIPELINES,
     Rule(
         require=is_multiple_of(
             workload.sequence_length, (2, layout.context_parallel, layout.tensor_parallel)
@@ -283,7 +278,14 @@ TRAIN_TORCHTITAN = RuleTable(
     rules=_RULES,
     beside=(*TRAINING_STEP, *AUTOCAST),
     topics=(
-        *(Topic.METHOD, Topic.ONE_STAGE, Topic.SHARDING, Topic.WORDS, Topic.REENTRANT),
+        *(
+            Topic.METHOD,
+            Topic.ONE_STAGE,
+            Topic.STAGES,
+            Topic.SHARDING,
+            Topic.WORDS,
+            Topic.REENTRANT,
+        ),
         *(Topic.ATTENTION, Topic.LOSS, Topic.SWITCHES, Topic.VOCABULARY, Topic.SLICES),
     ),
     sharding_options=(
