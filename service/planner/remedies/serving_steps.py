@@ -60,7 +60,9 @@ def shorten_sequences(model: Architecture, config: Config) -> Iterator[Config]:
     match config:
         case (ServeWorkload() as workload, layout):
             tokens = workload.prompt_tokens + workload.output_tokens
-            longest = resolve_max_model_len(model, workload)
+            longest = resolve_max_model_len(
+                model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
+            )
             if not get_backend(workload.engine).reserves_longest:
                 return
             length = longest // 2

@@ -6,8 +6,9 @@ import shlex
 import pytest
 
 from service.__main__ import main
-from tests.e2e.cli.questions import SERVING, TRAINING, Question
+from tests.e2e.cli.questions import TRAINING, Question
 from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
+from tests.e2e.cli.questions_served import SERVING
 
 QUESTIONS = (*TRAINING, *SERVING, *GPUS, *MODELS, *COMMANDS)
 

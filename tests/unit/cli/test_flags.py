@@ -98,7 +98,7 @@ def test_every_flag_can_be_said(flag: Action) -> None:
 
     assert any(
         is_taken(flag, text)
-        for text in ("1", "0.5", "0.19.0", "64000000000", *listed, "mlp", "yes")
+        for text in ("1", "4", "0.5", "0.19.0", "64000000000", *listed, "mlp", "yes")
     )
 
 

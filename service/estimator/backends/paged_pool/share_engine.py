@@ -79,7 +79,9 @@ def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -
         source=engine.source,
         budget_bytes=min(_get_budget(engine, memory.fixed_bytes, question) for memory in memories),
         usable_bytes=question.device.usable_bytes,
-        max_model_len=resolve_max_model_len(model, workload),
+        max_model_len=resolve_max_model_len(
+            model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
+        ),
     )
     return FilledPool(
         memories,

@@ -125,7 +125,9 @@ def _resolve_settings(
         # Ranks that attend for themselves read a share of a chunk each (0.5,
         # ``_handle_data_parallelism``).
         chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
-        max_model_len=resolve_max_model_len(model, workload),
+        max_model_len=resolve_max_model_len(
+            model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
+        ),
         free_bytes=device.usable_bytes
         - _get_context_bytes(device)
         - (max(_COMMUNICATOR, communicators) if ranks > 1 else 0),

@@ -91,7 +91,9 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         source=_SOURCE,
         budget_bytes=budget,
         usable_bytes=device.usable_bytes,
-        max_model_len=resolve_max_model_len(model, workload),
+        max_model_len=resolve_max_model_len(
+            model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
+        ),
     )
     return FilledPool(
         memories,
