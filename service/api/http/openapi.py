@@ -61,7 +61,8 @@ _SECURITY_SCHEMES = {
         "description": "The same key in a header of its own.",
     },
 }
-_EXACTLY_ONE = ("InlineModel", "ModelSource")
+_MAX_PROPERTIES = {"InlineModel": 3, "ModelSource": 4}
+"""Schemas of which one field says what a model is, with the fields that may go together."""
 
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
@@ -118,8 +119,8 @@ class _Schemas:
         # A problem has further members, which depend on its type; every other answer may grow
         # fields as well.
         self.components["Problem"]["additionalProperties"] = True
-        for name in _EXACTLY_ONE:
-            self.components[name] |= {"minProperties": 1, "maxProperties": 1}
+        for name, count in _MAX_PROPERTIES.items():
+            self.components[name] |= {"minProperties": 1, "maxProperties": count}
 
     def get(self, kind: object) -> Json:
         return dict(self._by_type[str(kind)])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from service.base.errors import InvalidRequestError
 from service.cli.files import read_object
+from service.cli.flags import add_head, get_head
 from service.cli.http import Document
 from service.cli.resources import add_actions, run_action
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a Hugging Face config.json, for add and replace",
     )
+    add_head(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,17 +29,17 @@ def run(options: argparse.Namespace) -> int:
     return run_action(
         options,
         "models",
-        body=lambda: _read_body(options.config),
+        body=lambda: _read_body(options),
         show_list=_show_list,
         show_one=_show_one,
     )
 
 
-def _read_body(config: Path | None) -> Document:
-    if config is None:
+def _read_body(options: argparse.Namespace) -> Document:
+    if options.config is None:
         message = "which model? name its config.json with --config FILE"
         raise InvalidRequestError(message)
-    return {"source": {"hf_config": read_object(config)}}
+    return {"source": {"hf_config": read_object(options.config), **get_head(options)}}
 
 
 def _show_list(items: list[Document]) -> None:

@@ -16,10 +16,11 @@ from service.catalog.models import (
     list_checkpoints,
     list_models,
     load_architecture,
+    load_config,
     resolve_model,
 )
-from service.contract.schemas.fit import InlineModel, ModelReference
-from service.contract.to_question.fits import ResolvedModel, read_inline
+from service.contract.schemas.fit import ModelReference
+from service.contract.to_question.fits import ResolvedModel, resolve_reference
 from service.contract.to_question.validation_errors import explain
 from service.estimator.cache import PlanCache
 from service.runtime.recording_files import make_recording_store
@@ -49,14 +50,17 @@ def decode(document: object, kind: type[T]) -> T:
 
 def resolve_offline_model(reference: ModelReference) -> ResolvedModel:
     """Return an inline model or one of the catalogue."""
-    if isinstance(reference, InlineModel):
-        return read_inline(reference)
-    entry = _find_entry(reference)
+    return resolve_reference(reference, _find_model)
+
+
+def _find_model(name: str) -> ResolvedModel:
+    entry = _find_entry(name)
     return ResolvedModel(
         architecture=load_architecture(entry),
         name=entry.name,
         revision=1,
-        checkpoints=list_checkpoints(reference),
+        hf_config=load_config(entry),
+        checkpoints=list_checkpoints(name),
     )
 
 

@@ -13,6 +13,7 @@ from service.contract.schemas.fields import (
     ModelName,
     Strict,
 )
+from service.contract.schemas.heads import HeadWord, NumLabels
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
@@ -20,7 +21,9 @@ from service.planner.fit.parts import FitPart
 
 
 class InlineModel(Strict, frozen=True, kw_only=True):
-    """A model that is not stored: exactly one of the three."""
+    """A model that is not stored, or a named one with another head: exactly one of the first four,
+    and its head where the config does not say the right one.
+    """
 
     hf_config: Annotated[
         JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")
@@ -32,6 +35,12 @@ class InlineModel(Strict, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=10**15)] | UnsetType,
         Meta(description="A number of parameters and nothing else."),
     ] = UNSET
+    name: Annotated[
+        ModelName | UnsetType,
+        Meta(description="Stored or catalogue name, for a model with another `head`."),
+    ] = UNSET
+    head: HeadWord | UnsetType = UNSET
+    num_labels: NumLabels | UnsetType = UNSET
 
 
 CUSTOM_GPU = "custom"

@@ -3,9 +3,9 @@
 Names are resolved and defaults filled; nothing is guessed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,21 +13,25 @@ from msgspec import Struct, UnsetType
 
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
+from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import (
     CUSTOM_GPU,
     FitRequest,
     GpuByMemory,
     GpuReference,
     InlineModel,
+    ModelReference,
 )
 from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.heads.config import put_head_in_config, put_head_in_spec
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
@@ -37,7 +41,7 @@ from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.stored_specs.model_sources import read_source
 
-INLINE = ("hf_config", "architecture", "num_parameters")
+INLINE = ("hf_config", "architecture", "num_parameters", "name")
 _REMEDIES = frozenset({FitPart.REMEDIES})
 
 
@@ -56,6 +60,8 @@ class ResolvedModel:
     checkpoints: tuple[str, ...] = ()
     version: str | None = None
     """Id of the revision, by which caches tell that the model has changed."""
+    has_other_head: bool = False
+    """Whether a request gave the named model another head: its files are not those of the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +206,42 @@ def prefix_error_field(prefix: str) -> Iterator[None]:
         raise
 
 
+def resolve_reference(
+    reference: ModelReference, find: Callable[[str], ResolvedModel]
+) -> ResolvedModel:
+    """Return the model that a request names or brings along, with the head it asks for."""
+    if isinstance(reference, str):
+        return find(reference)
+    named = get_or_none(reference.name)
+    if named is None:
+        return read_inline(reference)
+    require_one(reference, INLINE, "model")
+    model = find(named)
+    source = (
+        {"architecture": model.architecture.describe()}
+        if model.hf_config is None
+        else {"hf_config": model.hf_config}
+    )
+    with prefix_error_field("model"):
+        changed = put_head_in_source(source, reference.head, reference.num_labels)
+        if changed is source:
+            return model
+        architecture = read_source(changed)
+    return replace(
+        model,
+        architecture=architecture,
+        hf_config=changed.get("hf_config"),
+        checkpoints=(),
+        has_other_head=True,
+    )
+
+
 def read_inline(reference: InlineModel) -> ResolvedModel:
     """Return the model that a request brings along."""
-    sent = require_one(reference, INLINE, "model")
+    with prefix_error_field("model"):
+        sent = put_head_in_source(
+            require_one(reference, INLINE, "model"), reference.head, reference.num_labels
+        )
     ((kind, value),) = sent.items()
     if kind == "num_parameters":
         return ResolvedModel(architecture=build_synthetic_architecture(value), hf_config=None)
@@ -211,6 +250,29 @@ def read_inline(reference: InlineModel) -> ResolvedModel:
     return ResolvedModel(
         architecture=architecture, hf_config=value if kind == "hf_config" else None
     )
+
+
+def put_head_in_source(
+    source: Mapping[str, Any], head: Head | UnsetType, num_labels: int | UnsetType
+) -> Mapping[str, Any]:
+    """Return a source of a model with another head, where one is asked for.
+
+    A number of parameters becomes a specification of our own.
+    """
+    labels = get_or_none(num_labels)
+    if isinstance(head, UnsetType):
+        if labels is None:
+            return source
+        message = (
+            f"num_labels is {labels} without a head: say head sequence_classification or "
+            "token_classification, or put num_labels into the config"
+        )
+        raise InvalidInputError(message, field="num_labels")
+    ((kind, value),) = source.items()
+    if kind == "hf_config":
+        return {kind: put_head_in_config(value, head, labels)}
+    spec = value if kind == "architecture" else build_synthetic_architecture(value).describe()
+    return {"architecture": put_head_in_spec(spec, head, labels)}
 
 
 def require_one(sent: object, names: tuple[str, ...], field: str) -> dict[str, Any]:

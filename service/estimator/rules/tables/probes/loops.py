@@ -12,7 +12,6 @@ from service.estimator.rules.grammar.conditions import (
     is_in,
     is_not_in,
     is_same,
-    is_true,
     satisfies,
 )
 from service.estimator.rules.grammar.facts import Case
@@ -248,10 +247,10 @@ SERVING = (
 
 SERVED_MODELS = (
     Rule(
-        require=all_of(is_true(model.decoder), is_false(model.has_encoder)),
+        require=is_false(model.has_encoder),
         field="model",
-        obstacle="a probe serves decoder-only models, which write token by token, and "
-        "{model.family} is none: train it",
+        obstacle="a probe serves models of one stack, and {model.family} has an encoder before its "
+        "decoder: train it",
         source=_LOOP,
     ),
     Rule(

@@ -24,6 +24,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.batches import SequencePacking
@@ -61,6 +62,7 @@ def _is_date(case: Case) -> bool:
 
 
 _RULES = (
+    make_head_rule("torchtitan", field="workload.framework"),
     Rule(
         require=is_in(model.family, *FAMILIES),
         topic=Topic.MODEL,
