@@ -7,11 +7,11 @@ that a cold ``headroom fit`` loads no web framework and no database driver.
 
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
+from contextlib import suppress
 from importlib import import_module
 
-from service.base.errors import InvalidRequestError
-from service.terminal.arguments import ERROR, Parser
+from service.cli.command_table import build_parser, load_command, render_overview
+from service.terminal.arguments import ERROR, UsageError
 from service.terminal.errors import (
     PIPE_CLOSED,
     detach_broken_streams,
@@ -19,30 +19,6 @@ from service.terminal.errors import (
     report_error,
 )
 
-COMMANDS = {
-    "up": "start everything, embedded, in the foreground",
-    "serve": "run the HTTP API against DATABASE_URL and REDIS_URL",
-    "worker": "run a worker that measures",
-    "reconcile": "run the loop that re-rings and re-queues jobs",
-    "migrate": "bring the database to this version's schema",
-    "prune": "delete old progress, samples, artifacts and changes",
-    "fit": "does a workload fit on a GPU? answers offline",
-    "how-many": "how many GPUs does it need? answers offline",
-    "plan": "which GPUs, how many, in which layout? answers offline",
-    "ceilings": (
-        "how large may a batch, a sequence, a load, an adapter or a model be? answers offline"
-    ),
-    "models": "list, show, store and delete models",
-    "clusters": "list, show, store and delete clusters",
-    "reservations": "list, show, make and release reservations of GPUs",
-    "keys": "make, list and revoke keys",
-    "measure": "ask for a measurement and watch it",
-    "measurements": "list, show, export and import measurements",
-    "accuracy": "how far answers were from measurements, before and after calibration",
-    "calibrations": "list what was learnt from measurements, measure it again",
-    "version": "print the version",
-}
-"""Command → one line of help; its module is ``service.cli.commands.<name with underscores>``."""
 INTERRUPTED = 130
 """What a shell reports for a program that ended by SIGINT: 128 + 2."""
 
@@ -50,11 +26,13 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 fits or done, 1 does not fit and nothing else, 2 an error told on stderr.
+    0 fits or done, 1 does not fit and nothing else, 2 an error told on stderr, 3 a tight fit where
+    that is told apart. With ``--json`` a refusal is a problem document on stdout as well.
     """
     reopen_closed_streams()
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        code = _dispatch(words)
         # At exit, a reader that has left would be a warning of Python's and a code of its own.
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -63,43 +41,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - Python would leave with 1, which means "does not fit"
         report_error(error)
+        _print_problem(error, words)
         code = ERROR
+    except UsageError as error:
+        _print_problem(error, words)
+        raise
     detach_broken_streams()
     return code
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in {"-h", "--help"}:
-        sys.stdout.write(_render_overview())
+        sys.stdout.write(render_overview())
         return 0 if arguments else ERROR
     name = "version" if arguments[0] == "--version" else arguments[0]
-    if name not in COMMANDS:
-        raise InvalidRequestError(_describe_unknown(name))
-    module = import_module(f"service.cli.commands.{name.replace('-', '_')}")
-    parser = Parser(prog=f"headroom {name}", description=module.__doc__)
-    module.add_arguments(parser)
+    module = load_command(name)
+    parser = build_parser(name)
     code: int = module.run(parser.parse_args(arguments[1:]))
     return code
 
 
-def _render_overview() -> str:
-    lines = [f"  {name:<12} {text}" for name, text in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: headroom COMMAND …",
-            "",
-            *lines,
-            "",
-            "`headroom COMMAND --help` shows what a command takes.",
-            "",
-        ],
-    )
-
-
-def _describe_unknown(name: str) -> str:
-    near = get_close_matches(name, COMMANDS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"there is no command {name!r}.{hint} Commands: {', '.join(COMMANDS)}."
+def _print_problem(error: BaseException, words: Sequence[str]) -> None:
+    """Print a refusal as programs read it, where they asked for JSON."""
+    if "--json" not in words:
+        return
+    with suppress(OSError):
+        import_module("service.cli.refusals").print_problem(error, words[0])
 
 
 if __name__ == "__main__":

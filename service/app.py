@@ -27,6 +27,7 @@ from service.api.resources import (
     calibrations,
     ceilings,
     clusters,
+    families,
     fit,
     gpus,
     how_many,
@@ -81,6 +82,7 @@ holds no start up longer.
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
     gpus.router,
+    families.router,
     clusters.router,
     reservations.router,
     fit.router,

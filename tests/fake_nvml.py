@@ -15,6 +15,11 @@ _V2 = 0x02000028
 class FakeNvmlError(Exception):
     """The library's error, as in pynvml."""
 
+    def __init__(self, message: str, value: int = 999) -> None:
+        """Say what is wrong, in words and by NVML's number."""
+        super().__init__(message)
+        self.value = value
+
 
 class FakeMismatchError(Exception):
     """The binding's error where the driver is older than a function."""
@@ -62,13 +67,14 @@ class FakeNvml:
     NVMLLibraryMismatchError = FakeMismatchError
     nvmlMemory_v2 = _V2  # noqa: N815 - pynvml's name
 
-    def __init__(self, *gpus: FakeGpu, has_driver: bool = True) -> None:
+    def __init__(self, *gpus: FakeGpu, has_driver: bool = True, starts_driver: bool = True) -> None:
         """Play these GPUs."""
         self.gpus = list(gpus)
+        self._has_driver = has_driver
         self.calls: list[str] = []
         all_gpus = [item for gpu in gpus for item in (gpu, *gpu.instances)]
         self._plays: dict[str, Callable[..., Any]] = {
-            "nvmlInit": lambda: has_driver or None,
+            "nvmlInit": lambda: (has_driver and starts_driver) or None,
             "nvmlShutdown": lambda: True,
             "nvmlSystemGetDriverVersion": lambda: "580.159.04",
             "nvmlSystemGetCudaDriverVersion": lambda: 13000,
@@ -110,7 +116,7 @@ class FakeNvml:
             answer = self._plays[name](*args)
             if answer is None:
                 message = "Not Supported"
-                raise FakeNvmlError(message)
+                raise FakeNvmlError(message) if self._has_driver else FakeNvmlError(message, 12)
             return answer
 
         return function

@@ -68,7 +68,7 @@ def describe_gpu(nvml: Api, environ: Mapping[str, str]) -> dict[str, Any]:
         return {
             "device": ProbeDevice.CUDA.value,
             "name": gpu.name,
-            "sku": find_driver_name(gpu.name),
+            "sku": find_driver_name(gpu.name, gpu.memory_bytes),
             "uuid": gpu.uuid,
             "memory_bytes": gpu.memory_bytes,
             "compute_capability": gpu.compute_capability,

@@ -12,6 +12,10 @@ depends_on: Sequence[str] | None = None
 TABLES = ("calibrations", "residuals")
 BEFORE = "quantity IN ('allocated', 'reserved', 'device', 'step_time')"
 AFTER = "quantity IN ('allocated', 'reserved', 'device', 'step_time', 'prefill_time')"
+_FORGET = """
+UPDATE measurement_results SET calibration_id = NULL
+WHERE calibration_id IN (SELECT id FROM calibrations WHERE quantity = 'prefill_time')
+"""
 _PREDICTIONS = """
 CREATE OR REPLACE VIEW headroom_reporting.predictions AS
 SELECT job_id, quantity, kind, family, environment, device, gpu, measured_at, level, surprised,
@@ -34,6 +38,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Take back."""
     op.execute(_PREDICTIONS.format(is_time="quantity = 'step_time'"))
+    op.execute(_FORGET)
     for table in TABLES:
         op.execute(f"DELETE FROM {table} WHERE quantity = 'prefill_time'")  # noqa: S608 - our own names
     _allow(BEFORE)

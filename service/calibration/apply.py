@@ -10,6 +10,7 @@ from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredP
 from service.calibration.field import get_lower_bound
 from service.calibration.pool import Level, Pool
 from service.estimator.model.architecture import Architecture
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.corrections import NO_CORRECTION, Corrections, InstantCorrection
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload, Workload
@@ -25,7 +26,7 @@ def get_point(architecture: Architecture, workload: Workload, layout: Layout) ->
         return MeasuredPoint(
             num_layers=architecture.num_hidden_layers,
             micro_batch_size=workload.micro_batch_size,
-            sequence_length=workload.sequence_length,
+            sequence_length=_get_row_length(workload),
             num_gpus=layout.num_gpus,
         )
     return MeasuredPoint(
@@ -35,6 +36,12 @@ def get_point(architecture: Architecture, workload: Workload, layout: Layout) ->
         output_tokens=workload.output_tokens,
         num_gpus=layout.num_gpus,
     )
+
+
+def _get_row_length(workload: TrainWorkload) -> int:
+    """Return the tokens of a row, shorter where the data are."""
+    is_padded = workload.sequence_lengths and workload.packing is SequencePacking.NONE
+    return workload.rows[1] if is_padded else workload.sequence_length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

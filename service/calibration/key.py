@@ -32,8 +32,11 @@ _NOT_IN_KEY = frozenset(
         "max_num_sequences",
         "gpu_memory_fraction",
         "num_tokens",
+        "sequence_lengths",
     },
 )
+_ADDED_LATER = {"quantization_bits": 4}
+"""Fields that keys of before do not have, and no key has at these values."""
 _get_training_fields = attrgetter(
     *(item.name for item in fields(TrainWorkload) if item.name not in _NOT_IN_KEY)
 )
@@ -115,12 +118,19 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
     trains = isinstance(workload, TrainWorkload)
     described: dict[str, object] = {"task": "train" if trains else "serve"}
     described |= {
-        name: value for name, value in asdict(workload).items() if name not in _NOT_IN_KEY
+        name: value
+        for name, value in asdict(workload).items()
+        if name not in _NOT_IN_KEY and _ADDED_LATER.get(name) != value
     }
     if isinstance(workload, TrainWorkload):
         # From the second micro-batch on gradients exist during forward; a third changes nothing.
         described["accumulates"] = workload.gradient_accumulation_steps > 1
     return described
+
+
+_LATER_WORDS = ("pipeline_split", "pipeline_schedule")
+"""Fields that are in a key only where they say something: older keys have none of them."""
+_PLAIN = {name: Layout.__dataclass_fields__[name].default for name in _LATER_WORDS}
 
 
 def _describe_layout(layout: Layout) -> Mapping[str, object]:
@@ -131,6 +141,9 @@ def _describe_layout(layout: Layout) -> Mapping[str, object]:
     described = asdict(layout)
     for name in ("gpus_per_node", "network_bytes_per_second", "host_memory_bytes", "nvme_bytes"):
         del described[name]
+    for name in _LATER_WORDS:
+        if getattr(layout, name) == _PLAIN[name]:
+            del described[name]
     if not layout.zero_stage:
         del described["data_parallel"], described["sharding"], described["reshard_after_forward"]
     return described

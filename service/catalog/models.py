@@ -78,12 +78,21 @@ def resolve_model(name: str, *, field: str = "model") -> ModelEntry:
     """
     entry = find_model(name)
     if entry is None:
-        near = get_close_matches(name.casefold(), list(_index_by_folded_name()), n=3)
-        names = dict.fromkeys(_index_by_folded_name()[match].name for match in near)
+        names = list_near_names(name)
         hint = f" Did you mean {' or '.join(names)}?" if names else ""
         message = f"Model {name!r} is not in the catalogue.{hint}"
         raise UnknownModelError(message, errors=[{"field": field, "message": message}])
     return entry
+
+
+def list_near_names(name: str, *, likeness: float = 0.6) -> tuple[str, ...]:
+    """Return the names that are spelt most like this one.
+
+    ``likeness`` is difflib's, 0 to 1.
+    """
+    folded = list(_index_by_folded_name())
+    near = get_close_matches(name.casefold(), folded, n=3, cutoff=likeness)
+    return tuple(dict.fromkeys(_index_by_folded_name()[match].name for match in near))
 
 
 def list_checkpoints(name: str) -> tuple[str, ...]:

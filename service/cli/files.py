@@ -31,3 +31,15 @@ def read_object(path: Path) -> dict[str, Any]:
         message = f"{path} must hold a JSON object, and holds {type(document).__name__}"
         raise InvalidRequestError(message)
     return document
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the config.json in a file.
+
+    ModelOpt's ``hf_quant_config.json`` beside it counts where it has no quantisation of its own.
+    """
+    config = read_object(path)
+    beside = path.with_name("hf_quant_config.json")
+    if "quantization_config" not in config and beside.is_file():
+        config |= {"quantization_config": read_object(beside)}
+    return config

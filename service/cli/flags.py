@@ -17,8 +17,9 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.files import read_object
+from service.cli.files import read_config
 from service.cli.schema_flags import Flag, iter_flags
+from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
@@ -72,12 +73,31 @@ def add_head(parser: argparse._ActionsContainer) -> None:
 
 def add_gpu(parser: argparse.ArgumentParser) -> None:
     """Add a GPU by name or by memory."""
-    parser.add_argument("--gpu", help="name or alias of a GPU, such as A100-SXM4-80GB")
+    parser.add_argument(
+        "--gpu",
+        help="name or alias of a GPU, such as A100-SXM4-80GB, or of a MIG slice, such as "
+        "A100-SXM4-80GB/1g.10gb",
+    )
+    add_gpu_memory(parser)
+
+
+def add_gpu_memory(parser: argparse.ArgumentParser) -> None:
+    """Add a GPU that is known by its memory alone."""
     parser.add_argument(
         "--gpu-memory",
         metavar="BYTES",
         help="any GPU on which a process can allocate this much, such as 80Gi",
     )
+
+
+def list_choices() -> dict[str, tuple[str, ...]]:
+    """Return the words that flags take, by their names in argparse."""
+    return {
+        flag.dest: flag.choices
+        for _, prefix, schema in _GROUPS
+        for flag in iter_flags(schema, prefix)
+        if flag.choices
+    }
 
 
 def add_fields(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +121,7 @@ def get_model(options: argparse.Namespace) -> object:
         raise InvalidRequestError(message)
     other = get_head(options)
     if options.config is not None:
-        return {"hf_config": read_object(options.config), **other}
+        return {"hf_config": read_config(options.config), **other}
     return {"name": options.model, **other} if other else options.model
 
 
@@ -116,11 +136,13 @@ def get_gpu(options: argparse.Namespace) -> object:
     if (options.gpu is None) == (options.gpu_memory is None):
         message = "which GPU? give either --gpu NAME, such as A100-SXM4-80GB, or --gpu-memory 80Gi"
         raise InvalidRequestError(message)
-    return (
-        options.gpu
-        if options.gpu is not None
-        else {"memory_bytes": _parse_number_or_text(options.gpu_memory)}
-    )
+    return options.gpu if options.gpu is not None else read_gpu_memory(options)[0]
+
+
+def read_gpu_memory(options: argparse.Namespace) -> list[dict[str, int | str]]:
+    """Return the GPU that only its memory describes, if any."""
+    text = options.gpu_memory
+    return [] if text is None else [{"memory_bytes": _parse_number_or_text(text)}]
 
 
 def build_workload(options: argparse.Namespace) -> dict[str, Any]:
@@ -191,6 +213,8 @@ def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
 def _make_reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
     if flag.path[-1] == "sequence_lengths":
         return _parse_lengths
+    if flag.path[-1] == "pipeline_layers":
+        return _parse_numbers
     if list in flag.kinds:
         return partial(_parse_list, words=flag.choices)
     if flag.path[-1] == "activation_checkpointing":
@@ -237,6 +261,13 @@ def _parse_lengths(text: str) -> object:
         return [parse_number(part.strip()) for part in text.split(",")]
     pairs = (part.partition(":") for part in text.split(","))
     return {length.strip(): parse_number(count.strip()) for length, _, count in pairs}
+
+
+def _parse_numbers(text: str) -> object:
+    """Parse numbers with commas between them; ``4*15`` is fifteen times 4."""
+    parts = (part.strip().partition("*") for part in text.split(","))
+    counted = [(parse_number(number), int(count) if count else 1) for number, _, count in parts]
+    return [number for number, count in counted for _ in range(min(count, MAX_LAYERS))]
 
 
 def _parse_list(text: str, *, words: Sequence[str]) -> object:

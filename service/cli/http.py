@@ -13,7 +13,12 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from service.base.errors import InvalidRequestError, ServiceError
+from service.base.errors import (
+    InvalidRequestError,
+    ServiceError,
+    UnavailableError,
+)
+from service.base.server_refusals import ServerRefusalError
 from service.client.bearer import format_bearer
 from service.client.naming import NO_NAMES
 
@@ -52,10 +57,10 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
             f"no server answers at {url}; start one with `headroom up`, or name another with "
             "--server"
         )
-        raise ServiceError(message) from None
+        raise UnavailableError(message) from None
     except httpx.TimeoutException:
         message = f"the server at {url} does not answer in time"
-        raise ServiceError(message) from None
+        raise UnavailableError(message) from None
     except httpx.HTTPError as error:
         message = f"the connection to {url} broke: {error}"
         raise ServiceError(message) from None
@@ -103,7 +108,7 @@ def ask(
     answer = client.request(method, path, content=content, params=parameters, headers=sent)
     if answer.is_success:
         return answer
-    raise ServiceError(describe_problem(answer))
+    raise read_refusal(answer)
 
 
 def read(client: httpx.Client, path: str, **parameters: str) -> Document:
@@ -151,15 +156,16 @@ def build_path(*parts: str) -> str:
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 
-def describe_problem(answer: httpx.Response) -> str:
-    """Return the detail of a refusal, else its status."""
+def read_refusal(answer: httpx.Response) -> ServiceError:
+    """Return a refusal with its problem document, else its status."""
     try:
         document = json.loads(answer.read())
     except ValueError:
         document = None
     if isinstance(document, dict) and isinstance(document.get("detail"), str):
-        return str(document["detail"])
-    return (
+        return ServerRefusalError(document)
+    message = (
         f"the server answered {answer.status_code} {answer.reason_phrase} to "
         f"{answer.request.method} {answer.request.url}"
     )
+    return ServiceError(message)

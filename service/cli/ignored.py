@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from service.base.errors import InvalidRequestError
 
-_ALWAYS = frozenset({"action", "json", "server"})
+_ALWAYS = frozenset({"action", "json", "offline", "server"})
 
 
 def refuse_ignored(

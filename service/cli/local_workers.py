@@ -73,9 +73,11 @@ def choose_workers(options: argparse.Namespace, missing: Sequence[str], log: Log
     Raises StartupError for a GPU that is not there.
     """
     command = options.probe_command
+    gpus = () if missing else _choose_gpus(options, log)
     return LocalWorkers(
-        num_cpu=count_workers_to_start(options.workers, missing, log),
-        gpus=() if missing else _choose_gpus(options, log),
+        # Workers of GPUs measure too: without one on the CPU nothing waits for ever.
+        num_cpu=options.workers if gpus else count_workers_to_start(options.workers, missing, log),
+        gpus=gpus,
         arguments=() if command is None else ("--probe-command", command),
     )
 
@@ -86,7 +88,11 @@ def _choose_gpus(options: argparse.Namespace, log: Log) -> tuple[VisibleGpu, ...
     Where nobody named any, a driver that refuses costs a warning and no start.
     """
     if options.gpus is not None:
-        return list_worker_gpus(options.gpus)
+        gpus = list_worker_gpus(options.gpus)
+        if not gpus and options.gpus != NO_GPUS:
+            message = f"--gpus {options.gpus}: CUDA shows no GPU here; --gpus none starts without"
+            raise StartupError(message)
+        return gpus
     if not options.workers:
         return ()
     try:
@@ -126,14 +132,21 @@ def list_worker_gpus(selection: str) -> tuple[VisibleGpu, ...]:
         return ()
     command = [sys.executable, "-m", "worker.nvml", "--gpus", selection]
     # The service loads no driver: a program of the worker's asks it.
-    listed = subprocess.run(  # noqa: S603 - our own module, no shell
-        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    listing = subprocess.Popen(  # noqa: S603 - our own module, no shell
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    if listed.returncode != 0:
-        reason = listed.stderr.strip().rpartition("\n")[2]
+    try:
+        output, errors = listing.communicate(timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        # A process that hangs within the driver may not end: nobody waits for it.
+        listing.kill()
+        message = f"--gpus {selection}: the driver did not list its GPUs in {_TIMEOUT_S:g} s"
+        raise StartupError(message) from error
+    if listing.returncode != 0:
+        reason = errors.strip().rpartition("\n")[2]
         message = f"--gpus {selection}: {reason}"
         raise StartupError(message)
-    return tuple(VisibleGpu(**json.loads(line)) for line in listed.stdout.splitlines())
+    return tuple(VisibleGpu(**json.loads(line)) for line in output.splitlines())
 
 
 def describe_gpu_workers(gpus: Sequence[VisibleGpu]) -> str:

@@ -62,10 +62,7 @@ def run_action(
 
     ``body`` makes what is stored, under the name that the command line gives.
     """
-    if options.action != "list" and options.name is None:
-        message = f"{options.action} needs a name: headroom {collection} {options.action} NAME"
-        raise InvalidRequestError(message)
-    refuse_ignored(options, f"{collection} {options.action}", takes=_ACCEPTED[options.action])
+    require_name(options, collection)
     with connect(options.server) as client:
         if options.action == "list":
             items = read_all(client, build_path(collection))
@@ -78,6 +75,14 @@ def run_action(
     return 0
 
 
+def require_name(options: argparse.Namespace, collection: str) -> None:
+    """Refuse a missing name, and arguments that would be ignored."""
+    if options.action != "list" and options.name is None:
+        message = f"{options.action} needs a name: headroom {collection} {options.action} NAME"
+        raise InvalidRequestError(message)
+    refuse_ignored(options, f"{collection} {options.action}", takes=_ACCEPTED[options.action])
+
+
 def _delete(client: Client, options: argparse.Namespace, collection: str) -> None:
     query = "?end_reservations=true" if getattr(options, "end_reservations", False) else ""
     try:
@@ -85,7 +90,7 @@ def _delete(client: Client, options: argparse.Namespace, collection: str) -> Non
     except ServiceError as error:
         raise ServiceError(
             error.detail.replace("end_reservations=true", "--end-reservations")
-        ) from None
+        ) from error
 
 
 def _get_document(
@@ -103,7 +108,7 @@ def _get_document(
     except ServiceError as error:
         raise ServiceError(
             translate_to_command(error.detail, f"{collection} replace {options.name}")
-        ) from None
+        ) from error
     return stored
 
 

@@ -16,6 +16,7 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.EnumType, str),
     (inspect.LiteralType, str),
     (inspect.ListType, list),
+    (inspect.VarTupleType, list),
 )
 _NESTED: dict[str, type[Struct]] = {
     "lora": LoraRequest,

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import httpx
 
-from service.base.errors import ServiceError, UnavailableError
-from service.cli.http import Document, describe_problem
+from service.base.errors import UnavailableError
+from service.cli.http import Document, read_refusal
 from service.client.events import ServerEvent, read_events
 
 MAX_OUTAGE_S = 60.0
@@ -85,6 +85,6 @@ def _iter_events(client: httpx.Client, path: str, last_id: str) -> Iterator[Serv
 
 def _check(answer: httpx.Response) -> None:
     if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-        raise UnavailableError(describe_problem(answer))
+        raise UnavailableError(read_refusal(answer).detail)
     if not answer.is_success:
-        raise ServiceError(describe_problem(answer))
+        raise read_refusal(answer)

@@ -30,6 +30,7 @@ from service.client.generated.api.measurements import (
     import_measurements,
     read_measurement,
 )
+from service.client.generated.api.models import list_families
 from service.client.generated.api.operations import version
 from service.client.generated.api.plans import plan
 from service.client.generated.api.workers import list_workers
@@ -48,6 +49,7 @@ from service.client.generated.models import (
     ImportRequest,
     MeasurementAnswer,
     MeasurementRequest,
+    ModelFamilyAnswer,
     PlanAnswer,
     PlanRequest,
     VersionAnswer,
@@ -179,6 +181,12 @@ class Headroom:
     def gpus(self) -> Iterator[GpuAnswer]:
         """Yield the GPUs of the catalogue."""
         return iter_items(self._transport, lambda cursor: list_gpus.call(limit=PAGE, cursor=cursor))
+
+    def families(self) -> Iterator[ModelFamilyAnswer]:
+        """Yield the families of models, and what is modelled of each."""
+        return iter_items(
+            self._transport, lambda cursor: list_families.call(limit=PAGE, cursor=cursor)
+        )
 
     def reservations(self, cluster: str) -> Reservations:
         """Return the reservations of a cluster."""

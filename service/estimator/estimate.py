@@ -13,11 +13,13 @@ from service.estimator.memory.question import Question, resolve_question
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.rules.warnings import list_effect_warnings
+from service.estimator.values.backend import Backend
 from service.estimator.values.corrections import Corrections, ImplausibleCorrectionError
 from service.estimator.values.device import Device
+from service.estimator.values.engine_versions import parse_version
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Detail, Estimate
-from service.estimator.values.workload import Workload
+from service.estimator.values.workload import ServeWorkload, Workload
 
 Answer = Callable[[Question, PassCache], Estimate]
 
@@ -63,7 +65,21 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         # A wrong measurement must not take the analytic answer away.
         answer = answer_question(replace(question, corrections=None), plans)
         warnings = (*warnings, str(error))
-    return replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
+    answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
+    return answer if detail is Detail.NUMBERS else _name_release(answer, workload, backend)
+
+
+def _name_release(answer: Estimate, workload: Workload, backend: Backend) -> Estimate:
+    """Return an answer of serving with the release that it is of.
+
+    It is the newest that was read where a later one, or none, is requested.
+    """
+    newest = backend.newest_release
+    if answer.serving is None or newest is None or not isinstance(workload, ServeWorkload):
+        return answer
+    requested = workload.engine_version
+    release = newest if requested is None else min(parse_version(requested), newest)
+    return replace(answer, serving=replace(answer.serving, engine_version=str(release)))
 
 
 @cache

@@ -6,13 +6,24 @@ twice.
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 FITS = 0
 DOES_NOT_FIT = 1
 ERROR = 2
+TIGHT = 3
+"""It fits at the point and not at the upper end, told apart where that was asked for."""
+
+
+class UsageError(SystemExit):
+    """Wrong arguments, told on stderr by who raises this."""
+
+    def __init__(self, message: str) -> None:
+        """Leave with the code of an error."""
+        super().__init__(ERROR)
+        self.message = message
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,6 +52,10 @@ class Parser(argparse.ArgumentParser):
             message = f"said more than once; say it once{hint}"
             raise argparse.ArgumentError(action, message)
         self._seen_flags.add(action.dest)
+
+    def list_actions(self) -> list[argparse.Action]:
+        """Return every argument, in the order of the help."""
+        return self._actions
 
     def parse_args(  # type: ignore[override]  # we pass no namespace
         self, args: Sequence[str] | None = None, namespace: None = None
@@ -88,8 +103,9 @@ class Parser(argparse.ArgumentParser):
         sys.stdout.flush()
 
     def error(self, message: str) -> NoReturn:
-        """Exit with a one-line error and a hint at ``--help``."""
-        self.exit(ERROR, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
+        """Raise UsageError, with one line on stderr and a hint at ``--help``."""
+        self._print_message(f"{self.prog}: {message}\nTry `{self.prog} --help`.\n", sys.stderr)
+        raise UsageError(message)
 
 
 class _StoreOnce(argparse._StoreAction):  # noqa: SLF001 - what argparse stores with, and names nowhere else
@@ -130,21 +146,29 @@ def _record_flag(parser: argparse.ArgumentParser, action: argparse.Action) -> No
     parser.record_flag(action)
 
 
-def make_choice_reader(choices: Sequence[str]) -> Callable[[str], str]:
-    """Return a reader that takes one of these choices.
+class ChoiceReader:
+    """Reader that takes one of some choices.
 
     argparse's own choices would not say which was meant.
     """
 
-    def read(text: str) -> str:
-        if text in choices:
+    def __init__(self, choices: Sequence[str]) -> None:
+        """Keep the choices, which a shell's completion offers as well."""
+        self.choices = tuple(choices)
+
+    def __call__(self, text: str) -> str:
+        """Return the text, or refuse it with the nearest choice."""
+        if text in self.choices:
             return text
-        near = get_close_matches(text, choices, n=1)
+        near = get_close_matches(text, self.choices, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        message = f"unknown value {text!r}.{hint} Known: {', '.join(choices)}."
+        message = f"unknown value {text!r}.{hint} Known: {', '.join(self.choices)}."
         raise argparse.ArgumentTypeError(message)
 
-    return read
+
+def make_choice_reader(choices: Sequence[str]) -> ChoiceReader:
+    """Return a reader that takes one of these choices."""
+    return ChoiceReader(choices)
 
 
 def format_choices(choices: Sequence[str]) -> str:

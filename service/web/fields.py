@@ -110,7 +110,7 @@ def _describe_scalar(kinds: list[inspect.Type]) -> dict[str, Any] | None:
 
     Of a choice or an object, the choice.
     """
-    if any(isinstance(kind, inspect.ListType) for kind in kinds):
+    if any(isinstance(kind, inspect.ListType | inspect.VarTupleType) for kind in kinds):
         literals = (kind for kind in kinds if isinstance(kind, inspect.LiteralType))
         return {
             "kind": "words",

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from worker.nvml.gpus import Gpu, list_gpus
-from worker.nvml.library import Api, NvmlUnavailableError, open_nvml
+from worker.nvml.library import Api, NoDriverError, NvmlUnavailableError, open_nvml
 from worker.nvml.visible import ALL, UnknownGpuError, list_visible_gpus, select_gpus
 
 EXIT_UNKNOWN = 2
@@ -21,7 +21,10 @@ def main(
     api: Api = None,
     environ: Mapping[str, str] | None = None,
 ) -> int:
-    """Print the selected GPUs; 2 where the selection names something else."""
+    """Print the selected GPUs.
+
+    The status is 2 for a name that no GPU has, and for a driver that refuses.
+    """
     parser = argparse.ArgumentParser(prog="python -m worker.nvml", description=__doc__)
     parser.add_argument("--gpus", default=ALL, metavar="all|0,1|UUID,…")
     selection = parser.parse_args(arguments).gpus
@@ -40,9 +43,11 @@ def _select(selection: str, api: Api, environ: Mapping[str, str]) -> Sequence[Gp
     try:
         with open_nvml(api) as nvml:
             gpus = list_gpus(nvml)
-    except NvmlUnavailableError as error:
+    except NoDriverError as error:
         if selection == ALL:
             return ()
+        raise UnknownGpuError(str(error)) from error
+    except NvmlUnavailableError as error:
         raise UnknownGpuError(str(error)) from error
     if selection == ALL:
         return list_visible_gpus(gpus, environ)

@@ -11,22 +11,32 @@ from typing import Any, TypeVar
 Api = Any
 Handle = Any
 T = TypeVar("T")
+_LIBRARY_NOT_FOUND = 12
+"""NVML_ERROR_LIBRARY_NOT_FOUND of nvml.h: libnvidia-ml.so comes with the driver."""
 
 
 class NvmlUnavailableError(RuntimeError):
     """NVML cannot be used: the driver or the binding is missing."""
 
 
+class NoDriverError(NvmlUnavailableError):
+    """There is no NVIDIA driver on this machine."""
+
+
 @contextmanager
 def open_nvml(api: Api = None) -> Iterator[Api]:
     """Initialise the library for the length of a block.
 
-    Raises NvmlUnavailableError where there is no driver or binding, or where the driver refuses.
+    Raises NvmlUnavailableError where there is no binding or the driver refuses, NoDriverError where
+    there is no driver.
     """
     library = _load_pynvml() if api is None else api
     try:
         library.nvmlInit()
     except library.NVMLError as error:
+        if getattr(error, "value", None) == _LIBRARY_NOT_FOUND:
+            message = f"there is no NVIDIA driver: {error}"
+            raise NoDriverError(message) from error
         message = f"the NVIDIA driver does not answer: {error}"
         raise NvmlUnavailableError(message) from error
     try:

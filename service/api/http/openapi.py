@@ -61,8 +61,11 @@ _SECURITY_SCHEMES = {
         "description": "The same key in a header of its own.",
     },
 }
-_MAX_PROPERTIES = {"InlineModel": 3, "ModelSource": 4}
-"""Schemas of which one field says what a model is, with the fields that may go together."""
+_SOURCES = {"InlineModel": ("hf_config", "architecture", "num_parameters", "name")}
+"""Fields that say what a model is, of which a body has exactly one."""
+_ONE_OF_TWO = {"ModelSource": ("hf_config", "architecture")}
+"""What a body must have exactly one of, beside what else it may have."""
+_NOT_BOTH = {"ModelSource": ("safetensors_index", "safetensors_header")}
 
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
@@ -119,8 +122,19 @@ class _Schemas:
         # A problem has further members, which depend on its type; every other answer may grow
         # fields as well.
         self.components["Problem"]["additionalProperties"] = True
-        for name, count in _MAX_PROPERTIES.items():
-            self.components[name] |= {"minProperties": 1, "maxProperties": count}
+        for name, fields in _SOURCES.items():
+            self.components[name] |= {
+                "minProperties": 1,
+                "maxProperties": len(self.components[name]["properties"]) - len(fields) + 1,
+            }
+        for name, (first, second) in _ONE_OF_TWO.items():
+            self.components[name] |= {
+                "if": {"required": [first]},
+                "then": {"not": {"required": [second]}},
+                "else": {"required": [second]},
+            }
+        for name, rivals in _NOT_BOTH.items():
+            self.components[name]["not"] = {"required": list(rivals)}
 
     def get(self, kind: object) -> Json:
         return dict(self._by_type[str(kind)])

@@ -13,54 +13,16 @@ from litestar.types import ASGIApp, ExceptionHandlersMap
 
 from service.api.http.routing import list_allowed_methods
 from service.base.errors import BodyTooLargeError, ServiceError
-from service.base.typed import convert
-from service.contract.schemas.operations import FieldError, Problem
-from service.estimator.values.errors import (
-    EstimatorError,
-    InvalidConfigError,
-    NotModelledError,
-    UnknownModelTypeError,
-)
+from service.contract.to_answer.problems import build_problem, build_refusal, to_document
+from service.estimator.values.errors import EstimatorError
 from service.runtime.logs import get_logger
 
 MEDIA_TYPE = "application/problem+json"
-ESTIMATOR_TYPES: Mapping[type[EstimatorError], tuple[str, str]] = {
-    EstimatorError: ("invalid-request", "The request breaks a rule"),
-    InvalidConfigError: (
-        "invalid-model-config",
-        "The model's configuration is incomplete or contradicts itself",
-    ),
-    UnknownModelTypeError: ("unknown-model-type", "Unknown model_type"),
-    NotModelledError: ("not-modelled", "Legal, but not modelled yet"),
-}
-UNPROCESSABLE = 422
 TOO_LARGE = 413
 
 AnyRequest = Request[Any, Any, Any]
 
 log = get_logger(__name__)
-
-
-def build_refusal(error: ServiceError | EstimatorError, *, instance: str) -> dict[str, object]:
-    """Return the problem document of an expected refusal.
-
-    ``instance`` is the path of what was refused.
-    """
-    if isinstance(error, ServiceError):
-        extra = dict(error.extra)
-        errors = tuple(convert(extra.pop("errors", ()), tuple[FieldError, ...]))
-        kind, status, detail = (error.type, error.title), error.status, error.detail
-    else:
-        extra = _collect_facts(error)
-        errors = (FieldError(field=error.field, message=error.message),) if error.field else ()
-        kind = next(
-            ESTIMATOR_TYPES[base] for base in type(error).__mro__ if base in ESTIMATOR_TYPES
-        )
-        status, detail = UNPROCESSABLE, error.message
-    return (
-        _to_document(_build_problem(instance, kind, status=status, detail=detail, errors=errors))
-        | extra
-    )
 
 
 def report_fault(
@@ -75,8 +37,8 @@ def report_fault(
         "this is a fault of the service, not of the request; its log says more under request "
         f"{request_id}"
     )
-    return _to_document(
-        _build_problem(instance, ("internal-error", "Internal error"), status=500, detail=detail)
+    return to_document(
+        build_problem(instance, ("internal-error", "Internal error"), status=500, detail=detail)
     )
 
 
@@ -114,8 +76,8 @@ def on_not_found(request: AnyRequest, _error: NotFoundException) -> Response[byt
     """Answer for a path that no resource has."""
     detail = f"nothing lives at {request.url.path}; /docs lists every path"
     return _build_response(
-        _to_document(
-            _build_problem(
+        to_document(
+            build_problem(
                 request.scope["path"], ("not-found", "Not found"), status=404, detail=detail
             ),
         ),
@@ -128,13 +90,13 @@ def on_method_not_allowed(
     """Answer 405 with the methods of the path."""
     allowed = ", ".join(list_allowed_methods(request.app, request.scope["path"]))
     detail = f"{request.method} is not allowed here; allowed: {allowed}"
-    problem = _build_problem(
+    problem = build_problem(
         request.scope["path"],
         ("method-not-allowed", "Method not allowed"),
         status=405,
         detail=detail,
     )
-    return _build_response(_to_document(problem), headers={"allow": allowed})
+    return _build_response(to_document(problem), headers={"allow": allowed})
 
 
 def on_http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
@@ -145,10 +107,10 @@ def on_http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
             request, BodyTooLargeError(f"the body is larger than {max_bytes:,} bytes")
         )
     kind = (f"http-{error.status_code}", "The request could not be served")
-    problem = _build_problem(
+    problem = build_problem(
         request.scope["path"], kind, status=error.status_code, detail=error.detail
     )
-    return _build_response(_to_document(problem), headers=error.headers or {})
+    return _build_response(to_document(problem), headers=error.headers or {})
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
@@ -165,34 +127,6 @@ def build_error_response(request: AnyRequest, error: Exception) -> ASGIApp:
     """Answer an error as the framework would."""
     handler = next(HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS)
     return handler(request, error).to_asgi_response(app=None, request=request)
-
-
-def _build_problem(
-    instance: str,
-    kind: tuple[str, str],
-    *,
-    status: int,
-    detail: str,
-    errors: tuple[FieldError, ...] = (),
-) -> Problem:
-    slug, title = kind
-    return Problem(
-        type=slug, title=title, status=status, detail=detail, instance=instance, errors=errors
-    )
-
-
-def _to_document(problem: Problem) -> dict[str, object]:
-    return dict(msgspec.to_builtins(problem))
-
-
-def _collect_facts(error: EstimatorError) -> dict[str, object]:
-    match error:
-        case UnknownModelTypeError():
-            return {"model_type": error.model_type, "known": error.known_types}
-        case NotModelledError():
-            return {"modelled": error.modelled}
-        case _:
-            return {}
 
 
 def _build_response(

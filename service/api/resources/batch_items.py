@@ -10,19 +10,21 @@ import msgspec
 
 from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
-from service.api.http.problems import build_refusal, report_fault
+from service.api.http.problems import report_fault
 from service.api.http.responses import encode
 from service.api.resources.resolving import resolve_model
 from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
+from service.contract.to_answer.problems import build_refusal
 from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
 from service.contract.to_question.pieces import UNREADABLE, decode_model, decode_pieces
 from service.estimator.values.errors import EstimatorError
-from service.planner.fit.fit import add_remedies, assess_fit
-from service.planner.fit.parts import NO_PARTS, FitPart
+from service.planner.fit.fit import assess_fit
+from service.planner.fit.parts import NO_PARTS
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import FitQuestion
+from service.usecases.questions.remedies import add_fit_remedies
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,7 @@ class BatchItems:
             answer = build_fit_answer(report, assumptions=question.assumptions)
             return _Fit(report.verdict.value, encode(answer))
         report = assess_fit(evaluator, workload, layout, parts)
-        if FitPart.REMEDIES in parts:
-            report = add_remedies(report, evaluator, workload, layout)
+        report = add_fit_remedies(report, question, self._deps.plans, self._deps.corrections.find)
         answer = build_fit_answer(report, assumptions=question.assumptions, parts=parts)
         return _Fit(report.verdict.value, encode(answer))
 

@@ -40,10 +40,10 @@ from service.usecases.preconditions import is_not_modified
 from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
 from service.usecases.questions.fit import (
     FitQuestion,
-    add_fit_remedies,
     judge_fit,
     judge_with,
 )
+from service.usecases.questions.remedies import add_fit_remedies
 
 
 async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:
@@ -140,7 +140,9 @@ class _Job:
             model=self.model.name,
             model_version=self.model.version,
         )
-        deps.answers.store(self.body, answer, calibrations=self.calibrations)
+        # A name that is read as another's is free: a model may be stored under it at any time.
+        if not self.model.notes:
+            deps.answers.store(self.body, answer, calibrations=self.calibrations)
         deps.metrics.set_answer_cache_bytes(deps.answers.num_bytes)
         return _respond(self.scope, answer)
 

@@ -9,9 +9,10 @@ from service.api.http.decoding import read_query
 from service.api.http.operation import Operation, Reply
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
-from service.catalog.gpus import GpuEntry, list_gpus
+from service.catalog.gpus import list_gpus
 from service.contract.schemas.fields import PageQuery
-from service.contract.schemas.gpus import GpuAnswer, GpuPage, MigAnswer
+from service.contract.schemas.gpus import GpuPage
+from service.contract.to_answer.gpus import build_gpu
 from service.usecases.stored import make_page_by_name
 
 
@@ -35,35 +36,7 @@ def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
         list_gpus(), page_query, list_name="gpus", name=lambda entry: entry.name
     )
     return json_response(
-        GpuPage(items=[_build_answer(entry) for entry in page.items], next_cursor=page.next_cursor)
-    )
-
-
-def _build_answer(entry: GpuEntry) -> GpuAnswer:
-    return GpuAnswer(
-        name=entry.name,
-        vendor=entry.vendor,
-        family=entry.family,
-        aliases=entry.aliases,
-        capacity_bytes=entry.capacity_bytes,
-        usable_bytes=entry.usable_bytes,
-        bandwidth_bytes_per_second=entry.bandwidth_bytes_per_second,
-        peak_flops=entry.peak_flops,
-        link_bytes_per_second=entry.link_bytes_per_second,
-        nvlink_bytes_per_second=entry.nvlink_bytes_per_second,
-        pcie_bytes_per_second=entry.pcie_bytes_per_second,
-        mig_profiles=[
-            MigAnswer(
-                name=profile.name,
-                max_instances=profile.max_instances,
-                memory_eighths=profile.memory_eighths,
-                usable_bytes=entry.slice_usable_bytes(profile),
-            )
-            for profile in entry.mig_profiles
-        ],
-        compute_capability=entry.compute_capability,
-        gfx_target=entry.gfx_target,
-        sources=entry.sources,
+        GpuPage(items=[build_gpu(entry) for entry in page.items], next_cursor=page.next_cursor)
     )
 
 

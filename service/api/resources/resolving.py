@@ -6,6 +6,7 @@ What a request means in this process, with its database behind it.
 from dataclasses import dataclass
 
 from service.api.http.dependencies import Dependencies
+from service.api.http.names import is_storable_name
 from service.base.errors import InvalidRequestError
 from service.calibration.key import build_calibration_key
 from service.catalog.gpus import resolve_device
@@ -18,6 +19,7 @@ from service.contract.to_question.fits import (
     ResolvedModel,
     prefix_error_field,
     put_head_in_source,
+    read_spelled,
     require_one,
     resolve_reference,
 )
@@ -29,7 +31,7 @@ from service.usecases.jobs.waiting import choose_probe_device
 from service.usecases.stored import ModelContent
 from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
 from service.usecases.stored_specs.model_sources import make_content
-from service.usecases.stored_specs.spec_cache import SpecCache
+from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,13 @@ def resolve_model(specs: SpecCache, reference: ModelReference) -> ResolvedModel:
 
 
 def _find_model(specs: SpecCache, name: str) -> ResolvedModel:
-    spec = specs.require(name)
+    spec = specs.load(name) if is_storable_name(name) else specs.get_cached(name)
+    if spec is None:
+        return read_spelled(name, lambda known: _show(specs.require(known)))
+    return _show(spec)
+
+
+def _show(spec: NamedModel) -> ResolvedModel:
     return ResolvedModel(
         architecture=spec.architecture,
         name=spec.name,

@@ -11,7 +11,7 @@ from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
 from service.contract.schemas.fields import PageQuery
-from service.contract.schemas.workers import WorkerAnswer, WorkerPage
+from service.contract.schemas.operations import WorkerAnswer, WorkerPage
 from service.contract.to_answer.timestamps import format_timestamp
 from service.usecases.jobs import workers
 from service.usecases.jobs.workers import WorkerSummary

@@ -6,7 +6,7 @@ import argparse
 from importlib import import_module
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import answer_question
+from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import (
     add_gpu,
@@ -43,11 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/ceilings sends it"
     )
-    parser.add_argument(
-        "--server",
-        metavar="URL",
-        help="ask this server, which knows its stored models and measurements",
-    )
+    add_source(parser, "stored models and measurements")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,13 +51,15 @@ def run(options: argparse.Namespace) -> int:
 
     The code is 0 when there is a value that fits, 1 when not even the smallest does.
     """
-    result = answer_question("ceiling", _build_document(options), server=options.server)
+    source = get_source(options)
+    result = answer_question("ceiling", _build_document(options), source)
     if options.json:
         print_json(result)
     else:
         # As for a fit: who reads JSON does not wait for tables.
         view = import_module("service.cli.views.ceilings")
         view.show_ceiling(str(options.model or options.config or "a model of its own size"), result)
+    tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if result["value"] is None else FITS
 
 

@@ -5,11 +5,11 @@ unless a server is named.
 import argparse
 from importlib import import_module
 
-from service.cli.answer_source import answer_question
+from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
 from service.cli.printing import print_json
-from service.terminal.arguments import DOES_NOT_FIT, FITS
+from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,19 +18,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_gpu(parser)
     add_confidence(parser)
     parser.add_argument(
-        "--json", action="store_true", help="print the answer as POST /v1/fit sends it"
+        "--strict",
+        action="store_true",
+        help="leave with 3 in place of 0 where it is tight: it fits at the point of the interval "
+        "and not at its upper end",
     )
     parser.add_argument(
-        "--server",
-        metavar="URL",
-        help="ask this server, which knows its stored models and measurements",
+        "--json", action="store_true", help="print the answer as POST /v1/fit sends it"
     )
+    add_source(parser, "stored models and measurements")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the answer.
 
-    The code is 0 when it fits, tightly included, 1 when it does not.
+    The code is 0 when it fits, 1 when it does not; where it is tight 0, or 3 if that is told apart.
     """
     document = {
         "model": get_model(options),
@@ -38,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
         **build_workload(options),
         "confidence": options.confidence,
     }
-    result = answer_question("fit", document, server=options.server)
+    source = get_source(options)
+    result = answer_question("fit", document, source)
     if options.json:
         print_json(result)
     else:
@@ -48,4 +51,6 @@ def run(options: argparse.Namespace) -> int:
         # answer.
         view = import_module("service.cli.views.fit")
         view.show_fit(f"{subject}, {num_gpus} {'GPU' if num_gpus == 1 else 'GPUs'}", result)
-    return DOES_NOT_FIT if result["verdict"] == "does_not_fit" else FITS
+    tell_source(source, is_json=options.json)
+    codes = {"does_not_fit": DOES_NOT_FIT, "tight": TIGHT if options.strict else FITS}
+    return codes.get(result["verdict"], FITS)

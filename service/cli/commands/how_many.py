@@ -6,7 +6,7 @@ import argparse
 from importlib import import_module
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import answer_question
+from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import (
     add_gpu,
@@ -41,11 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the answer as GET /v1/how-many sends it"
     )
-    parser.add_argument(
-        "--server",
-        metavar="URL",
-        help="ask this server, which knows its stored models and measurements",
-    )
+    add_source(parser, "stored models and measurements")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
 
     The code is 0 when every GPU that the name means has a number, 1 when one has none.
     """
-    result = answer_question("how_many", _build_document(options), server=options.server)
+    source = _choose_source(options)
+    result = answer_question("how_many", _build_document(options), source)
     answers = result.get("answers", [result])
     if options.json:
         print_json(result)
@@ -61,16 +58,24 @@ def run(options: argparse.Namespace) -> int:
         # As for a fit: who reads JSON does not wait for tables.
         view = import_module("service.cli.views.how_many")
         view.show_plans(str(options.model or options.config), answers)
+    tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if any(plan["num_gpus"] is None for plan in answers) else FITS
 
 
-def _build_document(options: argparse.Namespace) -> dict[str, object]:
-    if options.server and options.config:
+def _choose_source(options: argparse.Namespace) -> Source:
+    """Return who answers; a config in a file is answered here, unless a server is insisted on."""
+    if options.config is None:
+        return get_source(options)
+    if options.server is not None:
         message = (
             "a server answers how-many by the model's name; store the config with `headroom models "
             "add NAME --config FILE`"
         )
         raise InvalidRequestError(message)
+    return Source()
+
+
+def _build_document(options: argparse.Namespace) -> dict[str, object]:
     constraints = {"max_gpus": options.max_gpus, "global_batch_size": options.global_batch_size}
     return {
         "model": get_model(options),

@@ -187,7 +187,11 @@ def _is_stranded(client: httpx.Client, measurement: Document, *, keeps: bool) ->
         sys.stderr.write(f"measurement {measurement['id']} {warning}\n")
     if keeps:
         return False
-    ask(client, "DELETE", path)
+    try:
+        ask(client, "DELETE", path)
+    except ServiceError:
+        # A worker came between the look and the request, and has ended it: there is a result.
+        return False
     sys.stderr.write("it was cancelled; --wait waits for such a worker\n")
     return True
 
@@ -203,7 +207,7 @@ def _post(client: httpx.Client, body: object) -> Document:
             headers={"idempotency-key": str(uuid.uuid4())},
         )
     except ServiceError as error:
-        raise InvalidRequestError(translate_to_flags(error.detail)) from None
+        raise InvalidRequestError(translate_to_flags(error.detail)) from error
     document: Document = answer.json()
     return document
 

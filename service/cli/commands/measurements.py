@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from httpx import Client
 
-from service.base.errors import InvalidRequestError, ServiceError
+from service.base.errors import InvalidRequestError
 from service.cli.flags import add_fields
-from service.cli.http import Document, add_server, ask, build_path, connect, describe_problem, read
+from service.cli.http import Document, add_server, ask, build_path, connect, read, read_refusal
 from service.cli.ignored import refuse_ignored
 from service.cli.imports import STDIN, add_import, build_question, send_file
 from service.cli.printing import print_json
@@ -200,7 +200,7 @@ def _export(client: Client, options: argparse.Namespace) -> None:
         "GET", build_path("measurements"), params={"format": "csv", **filters}
     ) as stream:
         if not stream.is_success:
-            raise ServiceError(describe_problem(stream))
+            raise read_refusal(stream)
         for part in stream.iter_text():
             sys.stdout.write(part)
 

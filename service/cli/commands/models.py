@@ -1,15 +1,27 @@
-"""List, show, store and delete the models of a server."""
+"""List, show, store and delete the models of a server; without one the catalogue of this
+installation is listed and shown.
+"""
 
 import argparse
+import os
+import sys
 from pathlib import Path
 
-from service.base.errors import InvalidRequestError
-from service.cli.files import read_object
+from msgspec import to_builtins
+
+from service.base.errors import InvalidRequestError, UnavailableError
+from service.catalog.models import find_model, list_models
+from service.catalog.spellings import read_spelling
+from service.cli.files import read_config
 from service.cli.flags import add_head, get_head
 from service.cli.http import Document
-from service.cli.resources import add_actions, run_action
+from service.cli.printing import print_json
+from service.cli.resources import add_actions, require_name, run_action
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
+from service.contract.to_answer.models import build_catalogue_model, build_model_item
 from service.estimator.values.units import format_count
+
+_READING = frozenset({"list", "show"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +34,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a Hugging Face config.json, for add and replace",
     )
     add_head(parser)
+    parser.add_argument(
+        "--offline",
+        action="store_true",
+        help="list or show the catalogue of this installation, and ask no server",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the action and print its result."""
+    is_own = options.action in _READING and options.server is None
+    if options.offline:
+        if not is_own:
+            message = f"{options.action} is a server's matter: leave out --offline"
+            raise InvalidRequestError(message)
+        return _run_offline(options)
+    try:
+        return _run_on_server(options)
+    except UnavailableError as error:
+        # Nobody named a server, and none runs here: what needs none is answered all the same.
+        if not is_own or os.environ.get("HEADROOM_URL"):
+            raise
+        code = _run_offline(options)
+        sys.stderr.write(f"headroom: the catalogue of this installation; {error.detail}\n")
+        return code
+
+
+def _run_on_server(options: argparse.Namespace) -> int:
     return run_action(
         options,
         "models",
@@ -35,11 +70,27 @@ def run(options: argparse.Namespace) -> int:
     )
 
 
+def _run_offline(options: argparse.Namespace) -> int:
+    """List or show the models of the catalogue."""
+    require_name(options, "models")
+    if options.action == "list":
+        items = [to_builtins(build_model_item(entry.name)) for entry in list_models()]
+        print_json(items) if options.json else _show_list(items)
+        return 0
+    entry = find_model(options.name) or read_spelling(options.name).entry
+    if entry is None:
+        message = f"{options.name!r} is a size, and no model; `headroom models` lists every name"
+        raise InvalidRequestError(message)
+    model = to_builtins(build_catalogue_model(entry))
+    print_json(model) if options.json else _show_one(model)
+    return 0
+
+
 def _read_body(options: argparse.Namespace) -> Document:
     if options.config is None:
         message = "which model? name its config.json with --config FILE"
         raise InvalidRequestError(message)
-    return {"source": {"hf_config": read_object(options.config), **get_head(options)}}
+    return {"source": {"hf_config": read_config(options.config), **get_head(options)}}
 
 
 def _show_list(items: list[Document]) -> None:

@@ -6,9 +6,15 @@ import argparse
 from importlib import import_module
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import answer_question
+from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
-from service.cli.flags import add_question, build_workload, get_model
+from service.cli.flags import (
+    add_gpu_memory,
+    add_question,
+    build_workload,
+    get_model,
+    read_gpu_memory,
+)
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
@@ -45,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GPU,…",
         help="names, aliases or families, in the order in which you would like them",
     )
+    add_gpu_memory(parser)
     parser.add_argument(
         "--cluster", metavar="NAME", help="in place of --gpus: a cluster of the server"
     )
@@ -74,11 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/plans sends it"
     )
-    parser.add_argument(
-        "--server",
-        metavar="URL",
-        help="ask this server, which knows its stored models and clusters",
-    )
+    add_source(parser, "stored models and clusters")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,7 +89,8 @@ def run(options: argparse.Namespace) -> int:
 
     The code is 0 when there is a plan, 1 when nothing is enough.
     """
-    result = answer_question("plan", _build_document(options), server=options.server)
+    source = get_source(options)
+    result = answer_question("plan", _build_document(options, source), source)
     if options.json:
         print_json(result)
     else:
@@ -94,16 +98,17 @@ def run(options: argparse.Namespace) -> int:
         import_module("service.cli.views.plan").show_plan(
             str(options.model or options.config), result
         )
+    tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if result["num_gpus"] is None else FITS
 
 
-def _build_document(options: argparse.Namespace) -> dict[str, object]:
+def _build_document(options: argparse.Namespace, source: Source) -> dict[str, object]:
     constraints = {name: getattr(options, name) for name in (*_COUNTS, *_AMOUNTS)}
     constraints |= {name: _split(getattr(options, name)) for name in _LISTS}
     document = {
         "model": get_model(options),
         **build_workload(options),
-        **_read_gpus(options),
+        **_read_gpus(options, source),
         "constraints": {name: value for name, value in constraints.items() if value is not None},
         "confidence": get_confidence(options),
         "pareto": options.pareto,
@@ -113,14 +118,17 @@ def _build_document(options: argparse.Namespace) -> dict[str, object]:
     return document | ({"prices": dict(map(_parse_price, options.price))} if options.price else {})
 
 
-def _read_gpus(options: argparse.Namespace) -> dict[str, object]:
-    if (options.gpus is None) == (options.cluster is None):
-        message = "which GPUs? give either --gpus NAME,NAME or --cluster NAME"
+def _read_gpus(options: argparse.Namespace, source: Source) -> dict[str, object]:
+    named = [*(_split(options.gpus) or ()), *read_gpu_memory(options)]
+    if bool(named) == (options.cluster is not None):
+        message = (
+            "which GPUs? give either --gpus NAME,NAME, --gpu-memory 80Gi or both, or --cluster NAME"
+        )
         raise InvalidRequestError(message)
     if options.cluster is None:
-        return {"gpus": _split(options.gpus)}
-    if options.server is None:
-        message = "clusters are stored on a server; say which with --server URL"
+        return {"gpus": named}
+    if source.url is None:
+        message = "clusters are stored on a server; say which with --server URL or HEADROOM_URL"
         raise InvalidRequestError(message)
     return {"cluster": options.cluster}
 

@@ -9,7 +9,8 @@ from service.cli.offline.inline import Document, decode, make_plan_cache, resolv
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.fits import read_fit
-from service.usecases.questions.fit import answer_fit, judge_fit
+from service.usecases.questions.fit import judge_fit
+from service.usecases.questions.remedies import answer_fit
 
 
 def fit(document: Document, _server: None) -> Document:

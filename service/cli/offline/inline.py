@@ -4,7 +4,6 @@ Decoded by the contract's schemas; models come from the catalogue or a file.
 """
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,15 +11,14 @@ from msgspec import ValidationError, convert
 
 from service.base.errors import UnknownModelError
 from service.catalog.models import (
-    ModelEntry,
+    find_model,
     list_checkpoints,
-    list_models,
     load_architecture,
     load_config,
     resolve_model,
 )
 from service.contract.schemas.fit import ModelReference
-from service.contract.to_question.fits import ResolvedModel, resolve_reference
+from service.contract.to_question.fits import ResolvedModel, read_spelled, resolve_reference
 from service.contract.to_question.validation_errors import explain
 from service.estimator.cache import PlanCache
 from service.runtime.recording_files import make_recording_store
@@ -54,7 +52,11 @@ def resolve_offline_model(reference: ModelReference) -> ResolvedModel:
 
 
 def _find_model(name: str) -> ResolvedModel:
-    entry = _find_entry(name)
+    return _resolve_entry(name) if find_model(name) is not None else _read_spelled(name)
+
+
+def _resolve_entry(name: str) -> ResolvedModel:
+    entry = resolve_model(name)
     return ResolvedModel(
         architecture=load_architecture(entry),
         name=entry.name,
@@ -64,17 +66,10 @@ def _find_model(name: str) -> ResolvedModel:
     )
 
 
-def _find_entry(name: str) -> ModelEntry:
+def _read_spelled(text: str) -> ResolvedModel:
     try:
-        return resolve_model(name)
+        return read_spelled(text, _resolve_entry)
     except UnknownModelError as error:
-        nearest = get_close_matches(
-            name.casefold(), [entry.name for entry in list_models()], n=3, cutoff=0.0
-        )
-        detail = (
-            error.detail
-            if "Did you mean" in error.detail
-            else f"{error.detail} Nearest names: {', '.join(nearest)}."
-        )
-        message = f"{detail} What is stored on a server is found with --server URL."
-        raise UnknownModelError(message) from None
+        message = f"{error.detail} What is stored on a server is found with --server URL."
+        errors = [{"field": "model", "message": message}]
+        raise UnknownModelError(message, **(error.extra | {"errors": errors})) from None

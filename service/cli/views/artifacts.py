@@ -14,7 +14,7 @@ from typing import IO
 from httpx import Client
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.http import Document, build_path, describe_problem, read
+from service.cli.http import Document, build_path, read, read_refusal
 from service.cli.views.tables import show_bytes
 from service.jobs.artifacts import FILE_NAMES
 
@@ -96,7 +96,7 @@ def _fetch(client: Client, path: str, listed: Document | None, file: IO[bytes]) 
     digest, num_bytes = hashlib.sha256(), 0
     with client.stream("GET", path, headers={"accept": "application/octet-stream"}) as answer:
         if not answer.is_success:
-            raise ServiceError(describe_problem(answer))
+            raise read_refusal(answer)
         for piece in answer.iter_bytes():
             digest.update(piece)
             num_bytes += len(piece)

@@ -65,10 +65,17 @@ def describe_balance(answer: Document) -> str:
             f"{answer['basis']})"
         )
     required = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
+    required += _describe_stage(per_gpu)
     return (
         f"{required}, of {show_bytes(answer['usable_bytes'])} usable: {balance} ({level:.0%} "
         f"between {show_bytes(low)} and {show_bytes(high)}; {answer['basis']})"
     )
+
+
+def _describe_stage(per_gpu: Document) -> str:
+    """Return which of several pipeline stages decides."""
+    stages = len(per_gpu["stages"])
+    return f" on stage {per_gpu['worst_rank']['pipeline_stage']} of {stages}" if stages > 1 else ""
 
 
 def _iter_tables(answer: Document) -> Iterator[RenderableType]:
@@ -79,6 +86,8 @@ def _iter_tables(answer: Document) -> Iterator[RenderableType]:
     ]
     rows.append(("between steps", show_bytes(per_gpu["steady_bytes"])))
     yield make_table(("instant", "allocated"), rows, right=("allocated",))
+    if any(stage["layers"] for stage in per_gpu["stages"][1:]):
+        yield _build_stages(per_gpu)
     if answer["remedies"]:
         yield _build_remedies(answer)
     if answer["rules_of_thumb"]:
@@ -107,23 +116,71 @@ def _build_components(per_gpu: Document) -> Table:
     return components
 
 
+def _build_stages(per_gpu: Document) -> Table:
+    """Return every stage of a pipeline."""
+    rows: list[tuple[str, ...]] = []
+    for stage in per_gpu["stages"]:
+        row = (
+            " + ".join(str(count) for count in stage["layers"]),
+            " + ".join(str(count) for count in stage["micro_batches_in_flight"]),
+            show_bytes(stage["allocated_bytes"]),
+            show_bytes(stage["steady_bytes"]),
+        )
+        rows.append((str(stage["pipeline_stage"]), *row))
+    columns = ("stage", "layers", "in flight", "allocated", "between steps")
+    return make_table(columns, rows, right=("allocated", "between steps"))
+
+
 def _build_remedies(answer: Document) -> Group:
     rows = [
         (
-            format_change(remedy["change"]),
+            _format_remedy(remedy),
             str(remedy["num_gpus"]),
             show_bytes(remedy["saves_bytes"]),
             VERDICTS[remedy["verdict"]],
-            f"x{remedy['slowdown']:.2f}",
+            *_format_speed(remedy),
+            _format_cost(remedy),
         )
         for remedy in answer["remedies"]
     ]
-    return add_title(
-        "what would help",
-        make_table(
-            ("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time")
-        ),
+    if answer["throughput"] is not None:
+        rows.insert(
+            0,
+            (
+                "(as asked)",
+                str(answer["num_gpus"]),
+                "",
+                "",
+                *_format_speed(answer["throughput"]),
+                "x1.00",
+            ),
+        )
+    columns = ("change", "GPUs", "saves", "then it", "step", "tokens/s", "cost a token")
+    right = ("GPUs", "saves", "step", "tokens/s", "cost a token")
+    return add_title("what would help, the cheapest first", make_table(columns, rows, right=right))
+
+
+def _format_remedy(remedy: Document) -> str:
+    """Return a change, and below it what it alters in the result."""
+    return "\n".join(
+        (format_change(remedy["change"]), *(f"  ({text})" for text in remedy["effects"]))
     )
+
+
+def _format_speed(timed: Document) -> tuple[str, str]:
+    seconds, rate = timed["step_time_s"], timed["tokens_per_second"]
+    return (
+        "-" if seconds is None else f"{seconds:.3g} s",
+        "-" if rate is None else f"{rate:,.0f}",
+    )
+
+
+def _format_cost(remedy: Document) -> str:
+    """Return what a token costs against before, and USD per million tokens."""
+    ratio, usd = remedy["cost_ratio"], remedy["usd_per_million_tokens"]
+    if ratio is None:
+        return "-"
+    return f"x{ratio:.2f}" if usd is None else f"x{ratio:.2f} ${usd:,.2f}/M"
 
 
 def _build_rules(answer: Document) -> Group:
@@ -155,7 +212,11 @@ def _describe_calibration(answer: Document) -> str:
 
 
 def _iter_lines(answer: Document) -> Iterator[str]:
+    if (search := answer["remedy_search"]) is not None:
+        yield f"remedies: {search['conclusion']}"
     if (serving := answer["serving"]) is not None:
+        if serving["engine_version"] is not None:
+            yield f"engine version: {serving['engine_version']}"
         yield (
             f"cache: {serving['kv_bytes_per_token']:,} bytes per token, "
             f"{show_bytes(serving['kv_cache_bytes'])} in all"

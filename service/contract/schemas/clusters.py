@@ -74,7 +74,16 @@ class PoolRequest(Strict, frozen=True, kw_only=True):
     """Nodes of one kind: either `nodes` by name or `num_nodes`."""
 
     name: Name
-    gpu: GpuName
+    gpu: Annotated[
+        GpuName,
+        Meta(
+            description=(
+                "Name or alias of a GPU of the catalogue, or of a MIG slice of one: then all GPUs "
+                "of the nodes are cut into it, and `gpus_per_node` and `allocated_gpus` count "
+                "slices."
+            )
+        ),
+    ]
     gpus_per_node: Annotated[int, Meta(ge=1, le=256, description="GPUs of one node.")]
     nvlink_island_size: Annotated[
         Annotated[int, Meta(ge=1, le=100_000)] | UnsetType,

@@ -33,6 +33,19 @@ ModelName = Annotated[
         examples=["llama-2-7b"],
     ),
 ]
+ModelText = Annotated[
+    str,
+    Meta(
+        pattern=rf"^[!-~]([ -~]{{0,254}}[!-~])?{_END}",
+        description=(
+            "Name of a stored model; name, Hugging Face id or address on the hub of a catalogue "
+            "model; its name in words (`llama 3.1 8b`); or a size (`13B`). How anything but a name "
+            "or an id was read is the first of the answer's `assumptions`, and what may mean "
+            "several models is refused with their names."
+        ),
+        examples=["llama-2-7b"],
+    ),
+]
 HubName = Annotated[
     str,
     Meta(
@@ -48,7 +61,10 @@ GpuName = Annotated[
     str,
     Meta(
         pattern=rf"^[!-~]([ -~]{{0,78}}[!-~])?{_END}",
-        description="Name or alias of a GPU of the catalogue.",
+        description=(
+            "Name or alias of a GPU of the catalogue, with a MIG profile after a slash where a "
+            "slice of it is meant: `A100-SXM4-80GB/1g.10gb`."
+        ),
         examples=["A100-SXM4-80GB"],
     ),
 ]
@@ -170,6 +186,11 @@ GpuMemory = Annotated[
     ),
 ]
 
+MAX_LAYERS = 4096
+LayerCount = Annotated[int, Meta(ge=0, le=MAX_LAYERS)]
+LayerCounts = Annotated[tuple[LayerCount, ...], Meta(min_length=1, max_length=MAX_LAYERS)]
+PipelineLayout = Annotated[str, Meta(pattern=rf"^[EtmL|,()*0-9 ]{{1,1024}}{_END}")]
+PartitionMethod = Annotated[str, Meta(pattern=rf"^(type:)?[A-Za-z0-9_|]{{1,64}}{_END}")]
 Degree = Annotated[int, Meta(ge=1, le=MAX_DEGREE, description="Ranks along this axis.")]
 Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
 Batch = Annotated[int, Meta(ge=1, le=MAX_BATCH)]

@@ -10,11 +10,12 @@ from service.contract.schemas.fields import (
     GpuMemory,
     GpuName,
     JsonObject,
-    ModelName,
+    ModelText,
     Strict,
 )
 from service.contract.schemas.heads import HeadWord, NumLabels
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
@@ -36,7 +37,7 @@ class InlineModel(Strict, frozen=True, kw_only=True):
         Meta(description="A number of parameters and nothing else."),
     ] = UNSET
     name: Annotated[
-        ModelName | UnsetType,
+        ModelText | UnsetType,
         Meta(description="Stored or catalogue name, for a model with another `head`."),
     ] = UNSET
     head: HeadWord | UnsetType = UNSET
@@ -53,7 +54,7 @@ class GpuByMemory(Strict, frozen=True, kw_only=True):
     memory_bytes: GpuMemory
 
 
-ModelReference = ModelName | InlineModel
+ModelReference = ModelText | InlineModel
 GpuReference = GpuName | GpuByMemory
 
 
@@ -146,6 +147,8 @@ class StageAnswer(Answer, frozen=True, kw_only=True):
     pipeline_stage: int
     allocated_bytes: int
     steady_bytes: int
+    layers: Annotated[list[int], Meta(description="Layers of each chunk, where it trains some.")]
+    micro_batches_in_flight: Annotated[list[int], Meta(description="Micro-batches of each chunk.")]
 
 
 class BasesAnswer(Answer, frozen=True, kw_only=True):
@@ -218,6 +221,7 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
             )
         ),
     ]
+    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
@@ -243,23 +247,6 @@ class RuleAnswer(Answer, frozen=True, kw_only=True):
     bytes: int
     off_by: float
     why: str
-
-
-class RemedyAnswer(Answer, frozen=True, kw_only=True):
-    """A change that was tried: what it saves, what comes of it, and what it costs in time (1.33 is
-    a third slower).
-
-    Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU
-    first.
-    """
-
-    change: JsonObject
-    saves_bytes: int
-    verdict: str
-    slowdown: Annotated[
-        float, Meta(description="GPU time per token with this change over that without it.")
-    ]
-    num_gpus: Annotated[int, Meta(description="GPUs with this change.")]
 
 
 class FitAnswer(Answer, frozen=True, kw_only=True):
@@ -289,6 +276,10 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     throughput: ThroughputAnswer | None
     rules_of_thumb: list[RuleAnswer]
     remedies: list[RemedyAnswer]
+    remedy_search: Annotated[
+        RemedySearchAnswer | None,
+        Meta(description="Null where it fits, or remedies were not looked for."),
+    ]
     assumptions: Annotated[list[str], Meta(description="Every default that was used.")]
     warnings: list[str]
     calibration: Annotated[

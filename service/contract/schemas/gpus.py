@@ -17,6 +17,15 @@ class MigAnswer(Answer, frozen=True, kw_only=True):
     max_instances: int
     memory_eighths: int
     usable_bytes: Annotated[int, Meta(description="What a process in one can allocate.")]
+    multiprocessors: Annotated[
+        int | None,
+        Meta(
+            description=(
+                "Streaming multiprocessors of one, as `nvidia-smi mig -lgip` lists them; `null` "
+                "where no list was read, and its share of the GPU's is taken from its name."
+            )
+        ),
+    ]
 
 
 class GpuAnswer(Answer, frozen=True, kw_only=True):
@@ -25,11 +34,24 @@ class GpuAnswer(Answer, frozen=True, kw_only=True):
     name: Annotated[str, Meta(examples=["A100-SXM4-80GB"])]
     vendor: str
     family: Annotated[str, Meta(description="What several SKUs share.", examples=["A100"])]
+    form: Annotated[
+        str,
+        Meta(
+            description=(
+                "What it is built into: `server`, `workstation`, `desktop`, `laptop` or `module`."
+            ),
+            examples=["server"],
+        ),
+    ]
     aliases: Annotated[
         Mapping[str, tuple[str, ...]], Meta(description="Names that others use, by who uses them.")
     ]
     capacity_bytes: Annotated[int, Meta(description="NVML's total.")]
     usable_bytes: Annotated[int, Meta(description="What a process can allocate.")]
+    has_unified_memory: Annotated[
+        bool,
+        Meta(description="Whether the CPU has no other memory: what the host keeps counts too."),
+    ]
     bandwidth_bytes_per_second: int
     peak_flops: Annotated[Mapping[str, int], Meta(description="Dense FLOP/s by number format.")]
     link_bytes_per_second: Annotated[

@@ -13,12 +13,13 @@ from service.contract.schemas.fields import (
     GpuMemory,
     GpuName,
     JsonObject,
-    ModelName,
+    ModelText,
     SearchConfidence,
     Strict,
 )
-from service.contract.schemas.fit import GpuReference, ModelReference, RemedyAnswer
+from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import LoraRequest, TrainRequest, WorkloadRequest
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
@@ -245,7 +246,7 @@ spelt word by word.
 HowManyQuery = defstruct(
     "HowManyQuery",
     [
-        ("model", Annotated[ModelName, Meta(description="Stored or catalogue name.")]),
+        ("model", ModelText),
         (
             "task",
             Annotated[

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Answer, GpuName, ModelName, Strict
-from service.contract.schemas.fit import InlineModel
+from service.contract.schemas.fields import Answer, GpuName, Strict
+from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.formats.measured.reading import Format
@@ -17,7 +17,7 @@ _LINE = r"^[ -~]{1,200}$(?!\n)"
 
 Json = Mapping[str, Any]
 Words = Annotated[str, Meta(pattern=_LINE)]
-Model = Annotated[ModelName | InlineModel | UnsetType, Meta(description="The model that ran.")]
+Model = Annotated[ModelReference | UnsetType, Meta(description="The model that ran.")]
 Workload = Annotated[WorkloadRequest | UnsetType, Meta(description="What ran.")]
 Layout = Annotated[
     LayoutRequest | UnsetType, Meta(description="How it was spread; default one GPU.")

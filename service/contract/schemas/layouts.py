@@ -4,8 +4,17 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Degree, Memory, Strict
+from service.contract.schemas.fields import (
+    Degree,
+    LayerCount,
+    LayerCounts,
+    Memory,
+    PartitionMethod,
+    PipelineLayout,
+    Strict,
+)
 from service.estimator.values.layout import Sharding
+from service.estimator.values.pipeline import PipelineSchedule
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
 
@@ -20,7 +29,68 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     context_parallel: Degree | UnsetType = UNSET
     expert_parallel: Degree | UnsetType = UNSET
     expert_tensor_parallel: Degree | UnsetType = UNSET
-    virtual_pipeline_stages: Degree | UnsetType = UNSET
+    virtual_pipeline_stages: Annotated[
+        Degree | UnsetType, Meta(description="Chunks of layers on one stage, which alternate.")
+    ] = UNSET
+    pipeline_layers: Annotated[
+        LayerCounts | UnsetType,
+        Meta(
+            description="Layers of each pipeline stage (of each chunk, in the order of the model, "
+            "where stages interleave), in any framework; default as many on each.",
+            examples=[[16, 16, 16, 13]],
+        ),
+    ] = UNSET
+    num_layers_in_first_pipeline_stage: Annotated[
+        Degree | UnsetType,
+        Meta(description="Megatron-LM: layers of the first stage; the others share the rest."),
+    ] = UNSET
+    num_layers_in_last_pipeline_stage: Annotated[
+        Degree | UnsetType,
+        Meta(description="Megatron-LM: layers of the last stage; the others share the rest."),
+    ] = UNSET
+    account_for_embedding_in_pipeline_split: Annotated[
+        bool | UnsetType,
+        Meta(description="Megatron-LM: the embedding takes the place of one layer."),
+    ] = UNSET
+    account_for_loss_in_pipeline_split: Annotated[
+        bool | UnsetType, Meta(description="Megatron-LM: the loss takes the place of one layer.")
+    ] = UNSET
+    pipeline_model_parallel_layout: Annotated[
+        PipelineLayout | UnsetType,
+        Meta(
+            description="Megatron-LM: chunks between bars, E the embedding, t a layer, m a "
+            "multi-token prediction layer, L the loss, ()*n repeats.",
+            examples=["Et*3|(tt|)*28,mL"],
+        ),
+    ] = UNSET
+    partition_method: Annotated[
+        PartitionMethod | UnsetType,
+        Meta(
+            description="DeepSpeed: `uniform`, `parameters`, or `type:` and part of the name of a "
+            "layer of Megatron-DeepSpeed's GPTModelPipe; the memory of a stage is framework "
+            "megatron's.",
+            examples=["type:transformer"],
+        ),
+    ] = UNSET
+    pipeline_parallel_layers_per_stage: Annotated[
+        Degree | UnsetType,
+        Meta(description="torchtitan: layers of one chunk, embedding and head counted as layers."),
+    ] = UNSET
+    pipeline_parallel_first_stage_less_layers: Annotated[
+        LayerCount | UnsetType,
+        Meta(description="torchtitan: layers that the embedding counts for; default 1."),
+    ] = UNSET
+    pipeline_parallel_last_stage_less_layers: Annotated[
+        LayerCount | UnsetType,
+        Meta(description="torchtitan: layers that norm and head count for; default 1."),
+    ] = UNSET
+    pipeline_schedule: Annotated[
+        PipelineSchedule | UnsetType,
+        Meta(
+            description="Order of a pipeline's passes; default 1F1B, interleaved where stages have "
+            "several chunks."
+        ),
+    ] = UNSET
     zero_stage: Annotated[
         Annotated[int, Meta(ge=0, le=3)] | UnsetType,
         Meta(description="What is sharded over ranks."),

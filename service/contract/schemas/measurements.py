@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import Answer, Cursor, GpuName, ModelName, PageLimit, Strict
-from service.contract.schemas.fit import InlineModel
+from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.jobs.artifacts import ArtifactName
@@ -37,7 +37,7 @@ class MeasurementRequest(Strict, frozen=True, kw_only=True):
     """A probe to be run."""
 
     model: Annotated[
-        ModelName | InlineModel, Meta(description="Stored or catalogue name, or an inline model.")
+        ModelReference, Meta(description="Stored or catalogue name, or an inline model.")
     ]
     workload: Annotated[WorkloadRequest, Meta(description="What runs.")]
     device: Annotated[

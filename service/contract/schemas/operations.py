@@ -1,9 +1,9 @@
-"""Answers of the operational endpoints, and the body of every refusal.
+"""Answers of the operational endpoints and of /v1/workers, and every refusal.
 
 A refusal is a problem document (RFC 9457), exactly as it is sent.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -62,3 +62,43 @@ class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: Annotated[str, Meta(description="What happened in this case and what would be right.")]
     instance: Annotated[str, Meta(description="Path of the request.", examples=["/v1/fit"])]
     errors: Annotated[tuple[FieldError, ...], Meta(description="The offending values.")] = ()
+
+
+class WorkerAnswer(Answer, frozen=True, kw_only=True):
+    """One worker that was seen."""
+
+    name: str
+    host: str
+    pid: int
+    state: Annotated[
+        str, Meta(description="`idle`, `busy`, `stopped` or `gone`.", examples=["idle"])
+    ]
+    devices: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description=(
+                "What it measures on. Of a GPU `sku` is the catalogue's name, and "
+                "`mig_parent_uuid` names the GPU of a slice."
+            )
+        ),
+    ]
+    observed: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description=(
+                "`used_bytes` and `foreign_processes` of its GPU when it was last idle: what "
+                "others hold there. Null without a GPU."
+            )
+        ),
+    ]
+    versions: dict[str, Any]
+    current_job: str | None
+    started_at: str
+    last_heartbeat: str
+
+
+class WorkerPage(Answer, frozen=True, kw_only=True):
+    """Workers, the most recently started first."""
+
+    items: list[WorkerAnswer]
+    next_cursor: str | None

@@ -12,9 +12,10 @@ from service.contract.schemas.fields import (
     SearchConfidence,
     Strict,
 )
-from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference, RemedyAnswer
+from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference
 from service.contract.schemas.how_many import Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.planner.plans.objectives import Objective

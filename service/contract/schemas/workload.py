@@ -214,6 +214,15 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     double_quantization: Annotated[
         bool | UnsetType, Meta(description="nf4 scales are quantised too.")
     ] = UNSET
+    quantization_bits: Annotated[
+        Annotated[int, Meta(ge=2, le=8)] | UnsetType,
+        Meta(
+            description=(
+                "Bits of a weight under the adapters of method `qlora`: 4 is bitsandbytes' nf4, 8 "
+                "its LLM.int8(), 2 GPTQ with groups of 128."
+            )
+        ),
+    ] = UNSET
     optimizer_in_backward: Annotated[
         bool | UnsetType, Meta(description="The optimizer steps inside backward.")
     ] = UNSET

@@ -11,13 +11,13 @@ from service.contract.schemas.fit import (
     InstantAnswer,
     IntervalsAnswer,
     PerGpuAnswer,
-    RemedyAnswer,
     RuleAnswer,
     ServingAnswer,
     StageAnswer,
     ThroughputAnswer,
     WorstRankAnswer,
 )
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,
@@ -28,7 +28,7 @@ from service.estimator.values.result import (
 )
 from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import ALL_PARTS, FitPart
-from service.planner.fit.remedies import Remedy
+from service.planner.fit.remedy import Remedy, RemedySearch
 
 ANALYTIC = "analytic"
 MAX_EXACT_BYTES = 2**53
@@ -71,6 +71,7 @@ def build_fit_answer(
             for rule in report.rules_of_thumb
         ],
         remedies=[build_remedy_answer(remedy) for remedy in report.remedies],
+        remedy_search=_build_remedy_search(report.remedy_search),
         assumptions=[*assumptions, *estimate.assumptions],
         warnings=list(report.warnings),
         calibration=estimate.calibration,
@@ -92,12 +93,32 @@ def _build_bases(estimate: Estimate) -> BasesAnswer:
 
 def build_remedy_answer(remedy: Remedy) -> RemedyAnswer:
     """Return a remedy as the contract's answer."""
+    cost = remedy.cost
     return RemedyAnswer(
         change=dict(remedy.change),
         saves_bytes=remedy.saves_bytes,
         verdict=remedy.verdict.value,
-        slowdown=_require_finite(remedy.slowdown),
+        effects=list(remedy.effects),
+        step_time_s=_require_finite_or_none(cost.step_time_s),
+        tokens_per_second=_require_finite_or_none(cost.tokens_per_second),
+        time_ratio=_require_finite_or_none(cost.time_ratio),
+        slowdown=_require_finite_or_none(cost.gpu_time_ratio),
+        cost_ratio=_require_finite_or_none(cost.cost_ratio),
+        usd_per_million_tokens=_require_finite_or_none(cost.usd_per_million_tokens),
+        gpu=remedy.gpu,
         num_gpus=remedy.num_gpus,
+    )
+
+
+def _build_remedy_search(search: RemedySearch | None) -> RemedySearchAnswer | None:
+    if search is None:
+        return None
+    return RemedySearchAnswer(
+        num_estimates=search.num_estimates,
+        max_estimates=search.max_estimates,
+        num_changes=search.num_changes,
+        is_complete=search.is_complete,
+        conclusion=search.conclusion,
     )
 
 
@@ -152,6 +173,8 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
                 pipeline_stage=stage.pipeline_stage,
                 allocated_bytes=stage.allocated_bytes,
                 steady_bytes=stage.steady_bytes,
+                layers=list(stage.layers),
+                micro_batches_in_flight=list(stage.micro_batches_in_flight),
             )
             for stage in estimate.stages
         ],
@@ -187,6 +210,7 @@ def _build_serving(serving: Serving | None) -> ServingAnswer | None:
         kv_pool_tokens=serving.kv_pool_tokens,
         max_num_sequences=serving.max_num_sequences,
         max_concurrency=serving.max_concurrency,
+        engine_version=serving.engine_version,
     )
 
 
@@ -198,12 +222,8 @@ def _build_throughput(throughput: Throughput | None, bound_reason: str) -> Throu
         tokens_per_second=_require_finite(throughput.tokens_per_second),
         tokens_per_second_per_gpu=_require_finite(throughput.tokens_per_second_per_gpu),
         mfu=_require_finite(throughput.mfu),
-        hours_for_tokens=None
-        if throughput.hours_for_tokens is None
-        else _require_finite(throughput.hours_for_tokens),
-        prefill_time_s=None
-        if throughput.prefill_time_s is None
-        else _require_finite(throughput.prefill_time_s),
+        hours_for_tokens=_require_finite_or_none(throughput.hours_for_tokens),
+        prefill_time_s=_require_finite_or_none(throughput.prefill_time_s),
         host_time_s=_require_finite(throughput.host_time_s),
         gpu_time_s=_require_finite(throughput.gpu_time_s),
         bound=throughput.bound,
@@ -221,3 +241,7 @@ def _require_finite(value: float) -> float:
         message = "the answer is not a finite number; ask for less"
         raise InvalidRequestError(message)
     return value
+
+
+def _require_finite_or_none(value: float | None) -> float | None:
+    return None if value is None else _require_finite(value)

@@ -14,7 +14,7 @@ from service.contract.to_answer.fits import build_remedy_answer, require_exact
 from service.contract.to_answer.requests import render_gpu, render_layout, render_workload
 from service.estimator.values.device import Device
 from service.planner.fit.candidates import Candidate, Rejection
-from service.planner.fit.remedies import Remedy
+from service.planner.fit.remedy import Remedy
 from service.planner.plans.no_layout_reasons import NoLayoutReason
 from service.planner.plans.offered import Plan
 

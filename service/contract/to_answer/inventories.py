@@ -2,7 +2,8 @@
 
 from msgspec import UnsetType
 
-from service.catalog.gpus import GpuEntry, resolve_gpu
+from service.catalog.gpu_entries import GpuEntry
+from service.catalog.gpus import resolve_device, resolve_gpu
 from service.contract.schemas.clusters import (
     AllocationAnswer,
     AllocationRequest,
@@ -14,8 +15,10 @@ from service.contract.schemas.clusters import (
     PoolRequest,
 )
 from service.contract.schemas.fields import Memory, get_or_none
+from service.contract.to_answer.sliced_pools import cut_pool
 from service.contract.to_answer.timestamps import format_timestamp
 from service.contract.to_question.fits import prefix_error_field
+from service.estimator.values.device import parse_slice
 from service.estimator.values.errors import InvalidInputError
 from service.formats.quantities import parse_bytes
 from service.planner.cluster.broken_reservations import list_broken_reservations
@@ -91,9 +94,15 @@ def build_cluster_answer(stored: StoredCluster, *, has_nodes: bool = True) -> Cl
 
 
 def _read_pool(pool: PoolRequest, field: str) -> Pool:
-    entry = resolve_gpu(pool.gpu, field=f"{field}.gpu")
+    parts = parse_slice(pool.gpu)
+    if parts is None:
+        entry = resolve_gpu(pool.gpu, field=f"{field}.gpu")
+        with prefix_error_field(field):
+            return _build_pool(pool, entry)
+    device = resolve_device(pool.gpu, field=f"{field}.gpu")
+    entry = resolve_gpu(parts[0], field=f"{field}.gpu")
     with prefix_error_field(field):
-        return _build_pool(pool, entry)
+        return cut_pool(_build_pool(pool, entry), device.mig_profile or "", entry)
 
 
 def _build_pool(pool: PoolRequest, entry: GpuEntry) -> Pool:

@@ -38,7 +38,10 @@ def _render_serving(workload: ServeWorkload) -> JsonObject:
 
 def render_layout(layout: Layout) -> JsonObject:
     """Return a layout with every field of the contract."""
-    return _render_fields(layout)
+    members = _render_fields(layout)
+    del members["pipeline_split"]
+    split = {name: getattr(layout.pipeline_split, name) for name in layout.pipeline_split.names}
+    return members | {name: _render_value(value) for name, value in split.items()}
 
 
 def render_gpu(device: Device) -> str | MemoryAnswer:

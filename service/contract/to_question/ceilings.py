@@ -23,8 +23,10 @@ from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.searches import CLIENT_FIELDS, list_search_notes
 from service.contract.to_question.validation_errors import explain
 from service.contract.to_question.workloads import read_workload
-from service.estimator.model.architecture import Architecture
-from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
+from service.estimator.values.batches import SequencePacking
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.planner.fit.confidence import list_confidence_notes
 from service.planner.fit.hardware import select_format
 from service.planner.plans.ceiling_values import Maximized
@@ -73,16 +75,22 @@ def read_ceiling(
         | (frozenset({"data_parallel"}) if num_gpus is None else frozenset())
     )
     notes = list_confidence_notes(request.confidence, workload)
+    if maximized is Maximized.SEQUENCE_LENGTH:
+        _require_free_length(workload)
     if maximized is Maximized.GLOBAL_BATCH_SIZE:
         _require_open(set_fields, "micro_batch_size")
         fixed, notes = fixed | {"gradient_accumulation_steps"}, (*notes, _ACCUMULATION_NOTE)
     limits = Limits(max_gpus=num_gpus or layout.num_gpus, confidence=request.confidence)
     question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
     searched = list_varied_fields(question) - set_fields
-    model, device = _resolve_model(request, resolve), read_device(request.gpu)
+    resolved, device = _resolve_model(request, resolve), read_device(request.gpu)
+    model = None if resolved is None else resolved.architecture
     notes = (*notes, *list_search_notes(request.workload, searched - starts))
     if model is not None:
-        workload = select_format(device, model, question.workload, layout, fixed=set_fields)
+        workload = question.workload
+        if "kv_cache_dtype" not in set_fields:
+            workload = adopt_cache_format(model, workload)
+        workload = select_format(device, model, workload, layout, fixed=set_fields)
         workload_defaults = restate_defaults(workload_defaults, workload)
     lines = (*workload_defaults, *layout_defaults, *notes)
     return CeilingQuestion(
@@ -91,6 +99,7 @@ def read_ceiling(
         device=device,
         maximized=maximized,
         assumptions=(
+            *(() if resolved is None else resolved.notes),
             *(
                 line
                 for line in lines
@@ -111,6 +120,18 @@ def _require_open(set_fields: frozenset[str], name: str) -> None:
         )
 
 
+def _require_free_length(workload: Workload) -> None:
+    """Refuse lengths of the data: no sequence outgrows the longest."""
+    if not isinstance(workload, TrainWorkload) or not workload.sequence_lengths:
+        return
+    if workload.packing is not SequencePacking.PACKED:
+        message = (
+            "sequence_lengths say how long the sequences are, so that none grows with "
+            "sequence_length: leave sequence_lengths out, or maximize another word"
+        )
+        raise InvalidInputError(message, field="workload.sequence_lengths")
+
+
 def _complete_workload(request: CeilingRequest) -> WorkloadRequest:
     """Return the workload with the maximised field at its smallest."""
     document = msgspec.to_builtins(request.workload)
@@ -129,7 +150,7 @@ def _complete_workload(request: CeilingRequest) -> WorkloadRequest:
 
 def _resolve_model(
     request: CeilingRequest, resolve: Callable[[ModelReference], ResolvedModel]
-) -> Architecture | None:
+) -> ResolvedModel | None:
     """Return the model, or none where its size is maximised.
 
     Then it is none whatever the request says of it.
@@ -143,4 +164,4 @@ def _resolve_model(
         raise InvalidRequestError(
             message, errors=[{"field": "model", "message": "required and missing"}]
         )
-    return resolve(request.model).architecture
+    return resolve(request.model)

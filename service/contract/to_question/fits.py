@@ -13,6 +13,7 @@ from msgspec import Struct, UnsetType
 
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
+from service.catalog.spellings import read_spelling
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import (
     CUSTOM_GPU,
@@ -28,8 +29,8 @@ from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.heads.config import put_head_in_config, put_head_in_spec
 from service.estimator.model.families.synthetic import build_synthetic_architecture
-from service.estimator.model.quantization.loading import as_loaded
-from service.estimator.values.device import Device
+from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
+from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout
@@ -62,6 +63,8 @@ class ResolvedModel:
     """Id of the revision, by which caches tell that the model has changed."""
     has_other_head: bool = False
     """Whether a request gave the named model another head: its files are not those of the name."""
+    notes: tuple[str, ...] = ()
+    """How the request's text was read, where it is no name of a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +123,15 @@ def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
     On a GPU without bfloat16 the workload gets another number format.
     """
     workload, defaults = pieces.workload.workload, pieces.workload.defaults
+    fixed = pieces.workload.set_fields
+    if "kv_cache_dtype" not in fixed:
+        workload = adopt_cache_format(model.architecture, workload)
     if lacks_bf16(pieces.device):
-        fixed = pieces.workload.set_fields
         workload = select_format(
             pieces.device, model.architecture, workload, pieces.layout, fixed=fixed
         )
-        if workload is not pieces.workload.workload:
-            defaults = tuple(restate_defaults(defaults, workload))
+    if workload is not pieces.workload.workload:
+        defaults = tuple(restate_defaults(defaults, workload))
     return FitQuestion(
         architecture=as_loaded(model.architecture, workload),
         workload=workload,
@@ -134,6 +139,7 @@ def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
         device=pieces.device,
         level=pieces.confidence,
         assumptions=(
+            *model.notes,
             *defaults,
             *pieces.layout_defaults,
             *list_confidence_notes(pieces.confidence, workload),
@@ -183,7 +189,7 @@ def read_device(reference: GpuReference) -> Device:
             message = f"memory_bytes is {num_bytes}; a GPU has 1 byte or more"
             raise InvalidInputError(message, field="gpu.memory_bytes")
         return Device(
-            name=CUSTOM_GPU, vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes
+            name=CUSTOM_GPU, vendor=UNKNOWN_VENDOR, capacity_bytes=num_bytes, usable_bytes=num_bytes
         )
     return _get_catalogue_device(reference)
 
@@ -273,6 +279,22 @@ def put_head_in_source(
         return {kind: put_head_in_config(value, head, labels)}
     spec = value if kind == "architecture" else build_synthetic_architecture(value).describe()
     return {"architecture": put_head_in_spec(spec, head, labels)}
+
+
+def read_spelled(
+    text: str, find: Callable[[str], ResolvedModel], *, field: str = "model"
+) -> ResolvedModel:
+    """Return the model that a text means which is no name.
+
+    ``find`` resolves a name of the catalogue. Raises UnknownModelError with what would be right.
+    """
+    spelling = read_spelling(text, field=field)
+    if spelling.entry is not None:
+        return replace(find(spelling.entry.name), notes=(spelling.note,))
+    assert spelling.num_parameters is not None  # noqa: S101 - a spelling is one or the other
+    return ResolvedModel(
+        architecture=build_synthetic_architecture(spelling.num_parameters), notes=(spelling.note,)
+    )
 
 
 def require_one(sent: object, names: tuple[str, ...], field: str) -> dict[str, Any]:

@@ -8,10 +8,13 @@ from msgspec import UnsetType
 
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
+from service.estimator.model.pipelines.megatron import read_layout_string
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding
+from service.estimator.values.pipeline import ONE_CHUNK, PipelineSplit
 from service.formats.quantities import parse_bytes
 
+_SPLIT_WORDS = tuple(PipelineSplit.__dataclass_fields__)
 LAYOUT_DEFAULTS: dict[str, Any] = {
     "data_parallel": 1,
     "tensor_parallel": 1,
@@ -26,6 +29,7 @@ _LAYOUT_OPTIONAL = (
     "reshard_after_forward",
     "expert_tensor_parallel",
     "virtual_pipeline_stages",
+    "pipeline_schedule",
     "shard_embeddings_separately",
     "shard_size",
     "network_bytes_per_second",
@@ -61,11 +65,35 @@ def read_layout(
         if not isinstance(text := getattr(request, name), UnsetType):
             values[name] = parse_bytes(text, field=f"layout.{name}")
     values |= copy_set_fields(request, _LAYOUT_OPTIONAL)
+    values |= _read_pipeline(request, values)
     if serves and values["expert_parallel"] > 1 and "expert_tensor_parallel" not in values:
         values["expert_tensor_parallel"] = _count_expert_ranks(values)
     if values.get("expert_tensor_parallel") == values["tensor_parallel"]:
         del values["expert_tensor_parallel"]
     return Layout(**values), tuple(assumptions)
+
+
+def _read_pipeline(request: LayoutRequest, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the split of the pipeline, and the chunks it implies."""
+    split_fields = copy_set_fields(request, _SPLIT_WORDS)
+    implied = {} if "virtual_pipeline_stages" in values else _count_chunks(split_fields, values)
+    return implied | ({"pipeline_split": PipelineSplit(**split_fields)} if split_fields else {})
+
+
+def _count_chunks(split_fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the chunks a stage has by its split or schedule.
+
+    A schedule of several has two.
+    """
+    stages, chunks = values["pipeline_parallel"], 1
+    if "pipeline_model_parallel_layout" in split_fields:
+        chunks = len(read_layout_string(split_fields["pipeline_model_parallel_layout"]))
+    elif "pipeline_layers" in split_fields:
+        chunks = len(split_fields["pipeline_layers"])
+    elif values.get("pipeline_schedule") not in {None, *ONE_CHUNK}:
+        chunks = 2 * stages
+    per_stage, remainder = divmod(chunks, stages)
+    return {"virtual_pipeline_stages": per_stage} if per_stage > 1 and not remainder else {}
 
 
 def _count_expert_ranks(values: Mapping[str, int]) -> int:

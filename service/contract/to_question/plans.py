@@ -11,7 +11,7 @@ from service.catalog.prices import Price, list_prices
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.plans import PlanRequest
 from service.contract.to_question.fits import ResolvedModel
-from service.contract.to_question.searches import read_devices, read_search
+from service.contract.to_question.searches import adopt_cache, read_devices, read_search
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device
 from service.planner.cluster.inventory import Pool
@@ -71,18 +71,18 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
 
     What a cluster offers is not in the request; it is added when the plan is placed.
     """
-    search = read_search(request)
+    search = adopt_cache(read_search(request), model)
     return PlanQuestion(
         architecture=as_loaded(model.architecture, search.question.workload),
         model_name=request.model.rpartition("/")[2]
-        if isinstance(request.model, str)
-        else model.architecture.family,
+        if isinstance(request.model, str) and not model.notes
+        else model.name or model.architecture.family,
         checkpoints=model.checkpoints,
         question=search.question,
         offers=_build_offers(request, prices),
         objective=request.objective,
         pareto=request.pareto,
-        assumptions=search.assumptions,
+        assumptions=(*model.notes, *search.assumptions),
     )
 
 

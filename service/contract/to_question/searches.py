@@ -15,10 +15,15 @@ from service.contract.schemas.how_many import Constraints, HowManyRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.fits import ResolvedModel, list_set_fields, read_device
+from service.contract.to_question.fits import (
+    ResolvedModel,
+    list_set_fields,
+    read_device,
+    restate_defaults,
+)
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
-from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -63,12 +68,25 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
 
     What it says is kept to the letter, what it leaves open is searched.
     """
-    search = read_search(request)
+    search = adopt_cache(read_search(request), model)
     return HowManyQuestion(
         architecture=as_loaded(model.architecture, search.question.workload),
         question=search.question,
         devices=read_devices(request.gpu),
-        assumptions=search.assumptions,
+        assumptions=(*model.notes, *search.assumptions),
+    )
+
+
+def adopt_cache(search: SearchQuestion, model: ResolvedModel) -> SearchQuestion:
+    """Return a search with the cache of the model's checkpoint."""
+    question = search.question
+    workload = adopt_cache_format(model.architecture, question.workload)
+    if workload is question.workload or "kv_cache_dtype" in question.fixed:
+        return search
+    return replace(
+        search,
+        question=replace(question, workload=workload),
+        assumptions=tuple(restate_defaults(search.assumptions, workload)),
     )
 
 

@@ -3,13 +3,12 @@
 Every default is named, nothing unknown is dropped.
 """
 
-import json
+import re
 from typing import Any
 
 from msgspec import UnsetType
 
-from service.catalog.models import load_config, resolve_model
-from service.contract.schemas.serving import DraftModel, ServeRequest, SpeculativeRequest
+from service.contract.schemas.fields import MAX_TOKENS
 from service.contract.schemas.workload import (
     LoraRequest,
     OffloadRequest,
@@ -19,12 +18,10 @@ from service.contract.schemas.workload import (
     WorkloadRequest,
 )
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
-from service.estimator.backends.registry import get_backend
-from service.estimator.values.backend import Backend
+from service.contract.to_question.serving import read_serving
 from service.estimator.values.batches import Lengths, count_lengths
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.losses import (
     DEFAULT_LOSSES,
     Kernels,
@@ -33,22 +30,18 @@ from service.estimator.values.losses import (
     Trainer,
 )
 from service.estimator.values.precision import POLICIES, Precision
-from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
-    Cache,
     Checkpointing,
-    Engine,
     Framework,
     Lora,
     Method,
     Offload,
-    Quantization,
-    ServeWorkload,
     TrainWorkload,
     Workload,
 )
 
+_LENGTH = re.compile("[1-9][0-9]{0,8}", re.ASCII)
 ADAPTER_METHODS = frozenset({Method.LORA, Method.QLORA})
 
 TRAIN_DEFAULTS: dict[str, Any] = {
@@ -68,26 +61,12 @@ _PREPARED = (
     "workload.fp32_norms_and_head = true, by PEFT's prepare_model_for_kbit_training, which TRL "
     "does not call; false where FSDP or ZeRO-3 shards the weights"
 )
-SERVE_DEFAULTS: dict[str, Any] = {
-    "engine": Engine.TRANSFORMERS,
-    "weight_dtype": DType.BF16,
-    "output_tokens": 0,
-    "num_beams": 1,
-    "attention": Attention.SDPA,
-    "cache": Cache.DYNAMIC,
-    "client": Client.GENERATE,
-    "sampling": Sampling.GREEDY,
-}
-_CACHE_LINE, _ATTENTION_LINE = "workload.cache = ", "workload.attention = "
-_CLIENT_LINES = ("workload.client = ", "workload.sampling = ")
 LORA_DEFAULTS: dict[str, Any] = {
     "rank": 16,
     "target_modules": "all-linear",
     "dtype": DType.FP32,
     "variant": "lora",
 }
-
-_WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
 _WORST_BATCH = (
     "worst batch = the longest of workload.sequence_lengths together: padded to the longest, or "
@@ -107,6 +86,7 @@ _TRAIN_OPTIONAL = (
     "allocator",
     "fp32_norms_and_head",
     "double_quantization",
+    "quantization_bits",
     "optimizer_in_backward",
     "compile",
     "deterministic",
@@ -118,17 +98,6 @@ _TRAIN_OPTIONAL = (
     "audio_frames",
     "num_tokens",
 )
-_SERVE_OPTIONAL = (
-    "num_images",
-    "image_tokens",
-    "engine_version",
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_sequences",
-    "gpu_memory_fraction",
-    "enforce_eager",
-    "allocator",
-)
 
 
 def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
@@ -136,7 +105,7 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 
     Each default is a line.
     """
-    return _read_train(request) if isinstance(request, TrainRequest) else _read_serve(request)
+    return _read_train(request) if isinstance(request, TrainRequest) else read_serving(request)
 
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
@@ -161,6 +130,8 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     if not isinstance(request.frozen, UnsetType):
         values["frozen"] = tuple(request.frozen)
     values |= copy_set_fields(request, _TRAIN_OPTIONAL)
+    if not values["precision"].autocast:
+        values.pop("fp32_outputs", None)  # Without autocast it says nothing, and names no curve.
     if not isinstance(request.sequence_lengths, UnsetType):
         values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
         assumptions.append(_WORST_BATCH)
@@ -173,8 +144,12 @@ def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:
     if isinstance(lengths, list):
         return count_lengths(lengths)
     for length in lengths:
-        if not length.isdecimal() or int(length) < 1:
-            message = f"{length!r} is no number of tokens; say {{'512': 10, '2048': 3}}"
+        # What is too long for a number is not made one.
+        if _LENGTH.fullmatch(length) is None or int(length) > MAX_TOKENS:
+            message = (
+                f"{length[:20]!r} is no number of tokens from 1 to {MAX_TOKENS}; say "
+                "{'512': 10, '2048': 3}"
+            )
             raise InvalidInputError(message, field="workload.sequence_lengths")
     return tuple(sorted(((int(key), count) for key, count in lengths.items()), reverse=True))
 
@@ -192,60 +167,6 @@ def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
     adapts = request.method in ADAPTER_METHODS
     reference = Reference.ADAPTERS_OFF if adapts else Reference.MODEL
     return {"loss": Loss.CHUNKED_NLL, "reference": reference}
-
-
-def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
-    weights = request.weight_dtype if request.weight_dtype in _WEIGHT_DTYPES else DType.BF16
-    # An engine that is told nothing about its cache keeps it in the dtype of the weights.
-    values, assumptions = apply_defaults(
-        request, SERVE_DEFAULTS | {"kv_cache_dtype": weights}, "workload"
-    )
-    unused_lines = _list_unused_lines(get_backend(values["engine"]))
-    assumptions = [line for line in assumptions if not line.startswith(unused_lines)]
-    values["quantization"] = (
-        Quantization.NONE if isinstance(request.quantization, UnsetType) else request.quantization
-    )
-    if request.weight_dtype is DType.FP8:
-        if values["quantization"] not in {Quantization.NONE, Quantization.FP8}:
-            message = (
-                "weight_dtype fp8 is an alias of quantization fp8, but quantization is "
-                f"{values['quantization'].value}"
-            )
-            raise InvalidInputError(message, field="workload.weight_dtype")
-        values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
-    values["unquantised"] = request.quantization is Quantization.NONE
-    values |= copy_set_fields(request, _SERVE_OPTIONAL)
-    values["speculative"] = _read_speculative(request.speculative)
-    return ServeWorkload(
-        num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values
-    ), assumptions
-
-
-def _list_unused_lines(backend: Backend) -> tuple[str, ...]:
-    """Return the beginnings of defaults that a backend ignores."""
-    cache, attention = (
-        (_CACHE_LINE,) * backend.owns_cache,
-        (_ATTENTION_LINE,) * backend.owns_kernels,
-    )
-    return (*cache, *attention, *(_CLIENT_LINES * backend.owns_cache))
-
-
-def _read_speculative(request: SpeculativeRequest | UnsetType) -> Speculative | None:
-    if isinstance(request, UnsetType):
-        return None
-    if isinstance(request.draft, UnsetType):
-        return Speculative(num_tokens=request.num_tokens)
-    if isinstance(request.draft, DraftModel):
-        return Speculative(
-            num_tokens=request.num_tokens,
-            config=json.dumps(request.draft.hf_config, sort_keys=True),
-        )
-    entry = resolve_model(request.draft, field="workload.speculative.draft")
-    return Speculative(
-        num_tokens=request.num_tokens,
-        config=json.dumps(load_config(entry), sort_keys=True),
-        name=entry.name,
-    )
 
 
 def _read_precision(precision: str | PrecisionRequest, assumptions: list[str]) -> Precision:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from service.estimator.memory.optimizers.tensors import count_row_elements
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import adapt_to_release
-from service.estimator.model.quantization.weights import NF4, NF4_SINGLE, weight_bytes
+from service.estimator.model.quantization.weights import (
+    GPTQ_INT2,
+    INT8,
+    NF4,
+    NF4_SINGLE,
+    weight_bytes,
+)
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import MAX_ZERO_STAGE, Layout
@@ -40,11 +46,11 @@ def resolve_base_weights(
 ) -> BaseWeights:
     """Return the storage of a training run's base weights.
 
-    ``qlora`` quantises them to nf4 unless the config did already.
+    ``qlora`` quantises them to as many bits as it says unless the config did already.
     """
     scheme = model.quantization
     if workload.method is Method.QLORA and scheme is None:
-        scheme = NF4 if workload.double_quantization else NF4_SINGLE
+        scheme = _select_scheme(workload)
     scheme = adapt_to_release(scheme, workload.framework_version)
     prepared = workload.fp32_norms_and_head
     if prepared is None:
@@ -53,6 +59,12 @@ def resolve_base_weights(
     return BaseWeights(
         scheme=scheme, dtype=DType.FP32 if upcast else workload.precision.param_dtype, upcast=upcast
     )
+
+
+def _select_scheme(workload: TrainWorkload) -> Scheme:
+    if workload.quantization_bits == NF4.bits:
+        return NF4 if workload.double_quantization else NF4_SINGLE
+    return INT8 if workload.quantization_bits == INT8.bits else GPTQ_INT2
 
 
 def _shards_weights(layout: Layout) -> bool:

@@ -103,6 +103,13 @@ def count_engine_cache_elements(block: BlockModule) -> int:
     return block.cache_elements_per_token if projected is None else projected
 
 
+def is_latent(model: Architecture) -> bool:
+    """Return whether a model caches one latent vector for all heads (arXiv:2405.04434)."""
+    return any(
+        hasattr(getattr(block, "attention", None), "latent_size") for block, _ in model.blocks
+    )
+
+
 def get_cache_window(block: BlockModule) -> int | None:
     """Return the most tokens that a layer's cache keeps; None is all."""
     window: int | None = getattr(block, "cache_window", None)

@@ -52,12 +52,12 @@ class BatchShape(NamedTuple):
 
 def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchShape:
     """Return the part of a pass that depends on batch and sequence."""
-    window = model.spec.sliding_window
+    window, (num_rows, length) = model.spec.sliding_window, workload.rows
     return BatchShape(
-        workload.rows[0] > 1
+        num_rows > 1
         and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
-        window is not None and workload.sequence_length >= window,
-        workload.sequence_length if model.chunked else None,
+        window is not None and length >= window,
+        length if model.chunked else None,
         build_loss_pass(model, workload),
         resolve_decoder_length(model, workload),
         resolve_images(model, workload),

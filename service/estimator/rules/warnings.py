@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
+from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unquantised_experts
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
@@ -15,6 +16,7 @@ from service.estimator.values.workload import (
     Attention,
     Engine,
     Framework,
+    Lora,
     Offload,
     ServeWorkload,
     TrainWorkload,
@@ -98,8 +100,7 @@ def _list_training_options(layout: Layout) -> tuple[tuple[str, bool], ...]:
 def _iter_training_warnings(
     model: Architecture, workload: TrainWorkload, layout: Layout
 ) -> Iterator[str]:
-    if has_unquantised_experts(model, resolve_base_weights(model, workload).scheme):
-        yield LEFT_EXPERTS
+    yield from _iter_expert_warnings(model, workload)
     gathers = (
         layout.shards > 1
         and layout.zero_stage == MAX_ZERO_STAGE
@@ -133,6 +134,22 @@ def _iter_training_warnings(
         )
     if workload.framework is Framework.TRANSFORMERS and workload.framework_version is not None:
         yield from _iter_release_warnings(workload.framework_version)
+
+
+def _iter_expert_warnings(model: Architecture, workload: TrainWorkload) -> Iterator[str]:
+    if workload.lora is not None and adapts_experts(model, workload.lora):
+        yield (
+            f"all-linear adapts the {model.spec.num_experts} experts of each layer as well; "
+            "target_modules can name attention's layers alone"
+        )
+    if has_unquantised_experts(model, resolve_base_weights(model, workload).scheme):
+        yield LEFT_EXPERTS
+
+
+def adapts_experts(model: Architecture, lora: Lora) -> bool:
+    """Return whether adapters are ``all-linear``, and that has stacks of experts."""
+    stacks = build_stack_adapters(model.family, lora)
+    return lora.targets is None and stacks is not None and stacks.down > 0
 
 
 def _iter_release_warnings(version: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from service.estimator.memory.trained import PARAMETER_STAGE, TrainedParameters
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.shares import get_layers_divisor
 from service.estimator.speed.links import Links
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import PassTimes
@@ -83,7 +84,7 @@ def _estimate_tensor_parallel_s(
     """
     if layout.tensor_parallel == 1:
         return 0.0
-    layers = model.num_hidden_layers / layout.pipeline_parallel
+    layers = model.num_hidden_layers / get_layers_divisor(model, layout)
     hidden = _hidden_bytes(model, workload, layout)
     return 2 * _count_layer_runs(workload) * layers * links.reduce(hidden, layout.tensor_parallel)
 
@@ -97,10 +98,9 @@ def _estimate_all_to_all_s(
     """
     if layout.expert_parallel == 1:
         return 0.0
-    layers = (
-        sum(count for block, count in model.blocks if block.idle_parameters())
-        / layout.pipeline_parallel
-    )
+    layers = sum(
+        count for block, count in model.blocks if block.idle_parameters()
+    ) / get_layers_divisor(model, layout)
     routed = _hidden_bytes(model, workload, layout) * model.spec.num_experts_per_token
     return (
         2
@@ -117,7 +117,7 @@ def _estimate_activation_offload_s(
 
     The inputs go to the host and back.
     """
-    layers = model.num_hidden_layers / layout.pipeline_parallel
+    layers = model.num_hidden_layers / get_layers_divisor(model, layout)
     return (
         2
         * layers

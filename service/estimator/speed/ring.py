@@ -9,6 +9,7 @@ on, the last of them beside nothing (torch 2.13 ``_context_parallel/_attention.p
 """
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.shares import get_layers_divisor
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import PassTimes
 from service.estimator.speed.rates import PRODUCT_OVERHEAD_S
@@ -33,10 +34,9 @@ def estimate_ring_s(
     ranks = layout.context_parallel
     if ranks == 1:
         return 0.0
-    layers = (
-        sum(count for block, count in model.blocks if block.cache_elements_per_token)
-        / layout.pipeline_parallel
-    )
+    layers = sum(
+        count for block, count in model.blocks if block.cache_elements_per_token
+    ) / get_layers_divisor(model, layout)
     ring_s = (
         layers
         * _key_value_bytes(model, workload, layout)

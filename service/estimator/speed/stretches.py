@@ -5,9 +5,11 @@ takes the longer of both.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.shares import list_stage_shares
 from service.estimator.speed.counting import Counts
 from service.estimator.speed.host import (
     FORWARD_KERNELS,
@@ -49,9 +51,34 @@ def time_passes(
     work: ForwardWork,
     machine: Machine,
 ) -> PassTimes:
-    """Return the times of both passes, host and GPU together."""
-    gpu = _time_kernels(model, workload, layout, trained, work, machine)
-    host = _time_launches(model, workload, layout, work, machine.rates)
+    """Return the times of both passes on the slowest stage.
+
+    Host and GPU are together.
+    """
+    split = layout.tensor_parallel * layout.context_parallel
+    ranks = (_Rank(split, *share) for share in list_stage_shares(model, layout))
+    times = (_time_rank(model, workload, trained, work, machine, rank) for rank in ranks)
+    return max(times, key=lambda passes: passes.total)
+
+
+class _Rank(NamedTuple):
+    """Share of a rank: one of ``split`` parts of a stage's products."""
+
+    split: int
+    divisor: float
+    num_heads: int
+
+
+def _time_rank(
+    model: Architecture,
+    workload: TrainWorkload,
+    trained: TrainedParameters,
+    work: ForwardWork,
+    machine: Machine,
+    rank: _Rank,
+) -> PassTimes:
+    gpu = _time_kernels(model, workload, trained, work, machine, rank)
+    host = _time_launches(model, workload, work, machine.rates, rank)
     queue = LaunchQueue()
     queue.run(host.forward, gpu.forward)
     forward = queue.run(host.loss, gpu.loss)
@@ -83,18 +110,18 @@ class _Stretches:
 def _time_kernels(
     model: Architecture,
     workload: TrainWorkload,
-    layout: Layout,
     trained: TrainedParameters,
     work: ForwardWork,
     machine: Machine,
+    rank: _Rank,
 ) -> _Stretches:
     batch, length = workload.num_sequences, workload.sequence_length
-    split = layout.tensor_parallel * layout.context_parallel
+    split = rank.split
     tokens, rates = batch * length, machine.rates
-    stages = split * layout.pipeline_parallel
+    stages = split * rank.divisor
     values = sizes.evaluate_monomials(batch, length)
 
-    def move(section: Section, ranks: int) -> float:
+    def move(section: Section, ranks: float) -> float:
         counts = work.sections.get(section)
         if counts is None:
             return 0.0
@@ -107,10 +134,11 @@ def _time_kernels(
 
     rate = machine.get_rate(DType.FP8) if workload.float8 else machine.flops * rates.products
     products = tokens * FLOPS_PER_PRODUCT * work.block_weights / stages / rate
-    products += work.num_products * PRODUCT_OVERHEAD_S / layout.pipeline_parallel
+    products += work.num_products * PRODUCT_OVERHEAD_S / rank.divisor
     products += _time_idle_weights(work, workload.precision.compute_dtype, machine) / stages
     head = (
-        tokens
+        rank.num_heads
+        * tokens
         * FLOPS_PER_PRODUCT
         * work.head_weights
         / split
@@ -126,8 +154,9 @@ def _time_kernels(
     backward = BACKWARD_PRODUCTS[full] * products + move(Section.BACKWARD, stages) + unpacked
     return _Stretches(
         forward=blocks,
-        loss=head + move(Section.LOSS_FORWARD, split),
-        loss_backward=BACKWARD_PRODUCTS[full] * head + move(Section.LOSS_BACKWARD, split),
+        loss=head + rank.num_heads * move(Section.LOSS_FORWARD, split),
+        loss_backward=BACKWARD_PRODUCTS[full] * head
+        + rank.num_heads * move(Section.LOSS_BACKWARD, split),
         backward=backward + attention[1] + 2 * adapters + recomputed,
         attention_forward=attention[0],
         attention_backward=attention[1],
@@ -143,7 +172,7 @@ _PASSES = {Section.FORWARD: 1, Section.BACKWARD: 2}
 
 
 def _time_attention(
-    workload: TrainWorkload, work: ForwardWork, machine: Machine, stages: int
+    workload: TrainWorkload, work: ForwardWork, machine: Machine, stages: float
 ) -> tuple[float, float]:
     """Return the seconds of attention's products in forward and in backward.
 
@@ -168,7 +197,7 @@ _WHOLE_SCORES = 2
 
 
 def _time_adapters(
-    workload: TrainWorkload, trained: TrainedParameters, machine: Machine, stages: int
+    workload: TrainWorkload, trained: TrainedParameters, machine: Machine, stages: float
 ) -> float:
     """Return the seconds of the adapters' products in forward.
 
@@ -186,7 +215,7 @@ def _time_adapters(
 
 
 def _time_launches(
-    model: Architecture, workload: TrainWorkload, layout: Layout, work: ForwardWork, rates: Rates
+    model: Architecture, workload: TrainWorkload, work: ForwardWork, rates: Rates, rank: _Rank
 ) -> _Stretches:
     """Return the host's seconds for each stretch."""
 
@@ -201,13 +230,13 @@ def _time_launches(
 
     packed = workload.method is Method.QLORA or model.quantization is not None
     unpacking = estimate_unpacking_s(work.num_products, rates) if packed else 0.0
-    forward = (launch(Section.FORWARD) + unpacking) / layout.pipeline_parallel
-    hooks = estimate_hooks_s(work.forward, rates) / layout.pipeline_parallel
-    backward = (launch(Section.BACKWARD) + unpacking) / layout.pipeline_parallel
+    forward = (launch(Section.FORWARD) + unpacking) / rank.divisor
+    hooks = estimate_hooks_s(work.forward, rates) / rank.divisor
+    backward = (launch(Section.BACKWARD) + unpacking) / rank.divisor
     return _Stretches(
         forward=forward + FORWARD_KERNELS * rates.launch_s,
-        loss=launch(Section.LOSS_FORWARD),
-        loss_backward=launch(Section.LOSS_BACKWARD),
+        loss=rank.num_heads * launch(Section.LOSS_FORWARD),
+        loss_backward=rank.num_heads * launch(Section.LOSS_BACKWARD),
         backward=backward + _get_recomputed_s(workload, forward + hooks, 0.0, 0.0),
     )
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.model.architecture import Architecture
+from service.estimator.speed.bubbles import get_bubble_share
 from service.estimator.speed.exposure import estimate_update, estimate_waiting_s
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import PassTimes
@@ -83,7 +84,7 @@ class StepTimer:
         micro_batch_s = passes.total + estimate_waiting_s(
             self.model, workload, layout, passes, machine
         )
-        bubble_share = (layout.pipeline_parallel - 1) / layout.virtual_pipeline_stages
+        bubble_share = get_bubble_share(layout)
         states = (
             _state_bytes(workload, layout, self.trained) if state_bytes is None else state_bytes
         )
@@ -105,6 +106,7 @@ class StepTimer:
             workload.selective_every,
             layout.tensor_parallel * layout.context_parallel,
             layout.pipeline_parallel,
+            layout.pipeline_split,
         )
         times = self._passes.get(key)
         if times is None:

@@ -1,5 +1,6 @@
 """Rows that the sequences of a micro batch make."""
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -21,7 +22,7 @@ Lengths = tuple[tuple[int, int], ...]
 
 def count_lengths(lengths: Sequence[int]) -> Lengths:
     """Return how many sequences have each length."""
-    return tuple((length, lengths.count(length)) for length in sorted(set(lengths), reverse=True))
+    return tuple(sorted(Counter(lengths).items(), reverse=True))
 
 
 def get_row_length(

@@ -1,5 +1,6 @@
 """One GPU, and its memory that a process can use."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,6 +9,11 @@ from service.estimator.values.errors import InvalidInputError
 
 _SLICE = "-MIG-"
 """Between a GPU and a profile, as GPU feature discovery labels nodes whose slices are all alike."""
+_SPELLED = re.compile(
+    r"(.+?)\s*(?:[-_ ]mig[-_ ]|/\s*(?:mig[-_ ])?(?=[0-9]))\s*(.*?)", re.IGNORECASE
+)
+_EXTRAS = re.compile(r"[+.-](?:me(?:\.all)?|gfx|all)$")
+"""Media and graphics engines of a slice, which change neither its memory nor its processors."""
 
 
 def format_slice(gpu: str, profile: str) -> str:
@@ -18,10 +24,25 @@ def format_slice(gpu: str, profile: str) -> str:
 def parse_slice(name: str) -> tuple[str, str] | None:
     """Return the GPU and the profile of a slice's name.
 
-    None where it names no slice.
+    It is spelled as feature discovery does, as drivers do (``NVIDIA A100-SXM4-80GB MIG 1g.10gb``),
+    or with a slash: ``A100-SXM4-80GB/1g.10gb``. None where it names no slice.
     """
-    at = name.casefold().replace("_", "-").find(_SLICE.casefold())
-    return None if at < 0 else (name[:at], name[at + len(_SLICE) :])
+    match = _SPELLED.fullmatch(name)
+    return None if match is None else (match[1], _EXTRAS.sub("", match[2].casefold()))
+
+
+UNKNOWN_VENDOR = "unknown"
+"""Of a GPU that a request describes by its memory."""
+_UNKNOWN = (
+    "only the memory of this GPU is known: nothing is refused that its compute capability may lack "
+    "(bf16 and flash attention need 8.0, fp8 arithmetic 8.9), reserved bytes and the context are "
+    "those of the middle of other GPUs; memory_bytes is what a process can allocate, 0.3 to 0.6 "
+    "GiB less than nvidia-smi shows of a whole card"
+)
+_SHARED = (
+    "{name} shares its memory with the CPU: the system, other programs and what this job keeps on "
+    "the host take of the same bytes, so that offloading to the host saves none"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +66,10 @@ class Device:
     """Of an NVIDIA GPU, as NVIDIA writes it: ``8.0``; None where it is unknown."""
     gfx_target: str | None = None
     """Of an AMD GPU, as LLVM names it: ``gfx942``."""
+    num_processors: int | None = None
+    """Of a slice: the streaming multiprocessors that it has of its GPU's."""
+    has_unified_memory: bool = False
+    """Whether the host's memory is the same: what is kept on the host leaves less for tensors."""
 
     def __post_init__(self) -> None:
         """Refuse a device that offers more than it has, or nothing."""
@@ -60,7 +85,11 @@ class Device:
 
         A format without a peak rate has no hardware.
         """
-        return self._list_format_warnings(dtype) + self._list_vendor_warnings()
+        return (
+            *self._list_format_warnings(dtype),
+            *self._list_vendor_warnings(),
+            *self._list_memory_warnings(),
+        )
 
     def _list_format_warnings(self, dtype: DType) -> tuple[str, ...]:
         if not self.peak_flops or dtype.value in self.peak_flops:
@@ -75,6 +104,14 @@ class Device:
                 f"{emulated}"
             ),
         )
+
+    def _list_memory_warnings(self) -> tuple[str, ...]:
+        """Return warnings about what is unknown or shared."""
+        if self.vendor == UNKNOWN_VENDOR:
+            return (_UNKNOWN,)
+        if self.has_unified_memory:
+            return (_SHARED.format(name=self.name),)
+        return ()
 
     def _list_vendor_warnings(self) -> tuple[str, ...]:
         """Return warnings about GPUs of other vendors.

@@ -2,8 +2,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from sys import maxsize
 
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.pipeline import (
+    EVEN,
+    ONE_CHUNK,
+    V_SHAPED,
+    PipelineSchedule,
+    PipelineSplit,
+)
 
 MAX_ZERO_STAGE = 3
 
@@ -46,6 +54,9 @@ class Layout:
     tensor x data ranks.
     """
     virtual_pipeline_stages: int = 1
+    pipeline_split: PipelineSplit = EVEN
+    pipeline_schedule: PipelineSchedule | None = None
+    """None is 1F1B, interleaved where stages have several chunks."""
     shard_embeddings_separately: bool = False
     shard_size: int | None = None
     """Ranks that share one copy of the states (hybrid sharding); None is all of them."""
@@ -91,7 +102,33 @@ class Layout:
                 "'deepspeed' or 'fsdp2'"
             )
             raise InvalidInputError(message, field="layout.sharding")
+        self._check_pipeline()
         self._check_regrouping()
+
+    def _check_pipeline(self) -> None:
+        """Refuse splits and schedules of other stages than the layout's."""
+        split, virtual = self.pipeline_split, self.virtual_pipeline_stages
+        if self.pipeline_parallel == 1 and (split != EVEN or self.pipeline_schedule is not None):
+            field = split.field if split != EVEN else "layout.pipeline_schedule"
+            message = (
+                f"{field.removeprefix('layout.')} is of a pipeline, but pipeline_parallel is 1"
+            )
+            raise InvalidInputError(message, field=field)
+        counts, chunks = split.pipeline_layers, self.pipeline_parallel * virtual
+        if counts is not None and len(counts) != chunks:
+            message = (
+                f"pipeline_layers has {len(counts)} numbers, but pipeline_parallel "
+                f"{self.pipeline_parallel} x virtual_pipeline_stages {virtual} is {chunks} chunks"
+            )
+            raise InvalidInputError(message, field="layout.pipeline_layers")
+        wanted = _list_chunks_per_stage(self.schedule)
+        if virtual not in wanted:
+            some = f"{wanted[0]}" if len(wanted) == 1 else f"{wanted[0]} or more"
+            message = (
+                f"pipeline_schedule {self.schedule.value} has virtual_pipeline_stages {some}, not "
+                f"{virtual}"
+            )
+            raise InvalidInputError(message, field="layout.pipeline_schedule")
 
     def _check_regrouping(self) -> None:
         if self.sequence_parallel and self.tensor_parallel == 1:
@@ -128,6 +165,24 @@ class Layout:
         )
 
     @property
+    def schedule(self) -> PipelineSchedule:
+        """Schedule of the pipeline: that of the question, or 1F1B."""
+        if self.pipeline_schedule is not None:
+            return self.pipeline_schedule
+        return (
+            PipelineSchedule.ONE_F_ONE_B
+            if self.virtual_pipeline_stages == 1
+            else PipelineSchedule.INTERLEAVED
+        )
+
+    @property
     def shards(self) -> int:
         """Ranks that ZeRO spreads the states over."""
         return self.shard_size or self.data_parallel * self.context_parallel
+
+
+def _list_chunks_per_stage(schedule: PipelineSchedule) -> range:
+    """Return the numbers of chunks that a stage may have."""
+    if schedule in ONE_CHUNK:
+        return range(1, 2)
+    return range(2, 3 if schedule in V_SHAPED else maxsize)

@@ -69,6 +69,10 @@ class Stage:
     pipeline_stage: int
     allocated_bytes: int
     steady_bytes: int
+    layers: tuple[int, ...] = ()
+    """Layers of each of its chunks, where a split of the pipeline decides them."""
+    micro_batches_in_flight: tuple[int, ...] = ()
+    """Micro-batches of each chunk whose tensors are kept at the highest point of both passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ class Serving:
     """
     required_high_bytes: int | None = None
     """Upper end of ``required_bytes``, where its parts are measured ones."""
+    engine_version: str | None = None
+    """Release that the answer is of; None where releases are not told apart."""
 
 
 class Bound(StrEnum):

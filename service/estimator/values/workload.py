@@ -88,6 +88,7 @@ class Quantization(StrEnum):
     AWQ_INT4 = "awq_int4"
     FP8 = "fp8"
     MXFP4 = "mxfp4"
+    NVFP4 = "nvfp4"
     Q8_0 = "q8_0"
     Q6_K = "q6_k"
     Q5_K_M = "q5_k_m"
@@ -176,6 +177,8 @@ class TrainWorkload:
     fp32_norms_and_head: bool | None = False
     """PEFT's ``prepare_model_for_kbit_training``; None: where no weights are sharded (axolotl)."""
     double_quantization: bool = True
+    quantization_bits: int = 4
+    """With method ``qlora``: 4 is nf4, 8 LLM.int8(), both bitsandbytes'; 2 is GPTQ's."""
     peft: str | None = None
     """With method ``peft``: PEFT's name of the method."""
     frozen: tuple[str, ...] = ()
@@ -217,6 +220,9 @@ class TrainWorkload:
         return number if kind is SequencePacking.NONE else 1, length
 
     def _check_options(self) -> None:
+        if (bits := self.quantization_bits) not in {2, 4, 8}:
+            message = f"quantization_bits is {bits}; qlora has 4 (nf4), 8 (LLM.int8()), 2 (GPTQ)"
+            raise InvalidInputError(message, field="workload.quantization_bits")
         if (self.reference is not None) != (self.trainer is Trainer.DPO):
             message = f"reference {self.reference} with trainer {self.trainer}: dpo has one"
             raise InvalidInputError(message, field="workload.reference")

@@ -3,10 +3,18 @@
 ``megatron/training/arguments.py``, Core 0.14.
 """
 
+from collections.abc import Sequence
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.moe.deepseek import LatentSpec
+from service.estimator.model.families.moe.tree import MoeSpec
+from service.estimator.model.pipelines.chunks import Chunk
+from service.estimator.model.pipelines.split import split_model
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Loss
+from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 from service.formats.renderings.text import Scalar, render_flags, select_enabled
 
@@ -14,20 +22,21 @@ _BACKENDS = {Attention.FLASH: "flash", Attention.EAGER: "unfused", Attention.SDP
 
 
 def render_megatron_arguments(
-    spec: DecoderSpec, workload: TrainWorkload, layout: Layout
+    model: Architecture, workload: TrainWorkload, layout: Layout
 ) -> tuple[str, ...]:
     """Return the arguments of ``pretrain_gpt.py``."""
-    return (*_render_shape(spec), *_render_layout(spec, layout), *_render_step(workload, layout))
+    return (
+        *_render_shape(model.spec),
+        *_render_layout(model.spec, layout),
+        *(_render_pipeline(model, layout) if layout.pipeline_parallel > 1 else ()),
+        *_render_step(workload, layout),
+    )
 
 
 def _render_layout(spec: DecoderSpec, layout: Layout) -> tuple[str, ...]:
-    parts = layout.pipeline_parallel * layout.virtual_pipeline_stages
     values: dict[str, Scalar | None] = {
         "tensor-model-parallel-size": layout.tensor_parallel,
         "pipeline-model-parallel-size": layout.pipeline_parallel,
-        "num-layers-per-virtual-pipeline-stage": (
-            spec.num_hidden_layers // parts if layout.virtual_pipeline_stages > 1 else None
-        ),
         "context-parallel-size": layout.context_parallel,
         "expert-model-parallel-size": layout.expert_parallel if spec.num_experts else None,
         "expert-tensor-parallel-size": layout.expert_tensor_parallel if spec.num_experts else None,
@@ -38,6 +47,45 @@ def _render_layout(spec: DecoderSpec, layout: Layout) -> tuple[str, ...]:
         switches=select_enabled(
             {"sequence-parallel": sequence, "use-distributed-optimizer": layout.zero_stage == 1}
         ),
+    )
+
+
+def _render_pipeline(model: Architecture, layout: Layout) -> tuple[str, ...]:
+    """Return how layers are spread over stages.
+
+    What Megatron-LM has no word for is a layout of its own, ``|`` between chunks.
+    """
+    split, virtual, spec = layout.pipeline_split, layout.virtual_pipeline_stages, model.spec
+    chunks = split_model(model, layout)
+    parts, interleaves = layout.pipeline_parallel * virtual, virtual > 1
+    by_hand = split.pipeline_layers or split.partition_method
+    text = _format_layout(chunks) if by_hand else split.pipeline_model_parallel_layout
+    even, named = split == EVEN, text is None
+    values: dict[str, Scalar | None] = {
+        "num-layers-per-virtual-pipeline-stage": (
+            spec.num_hidden_layers // parts if interleaves and even else None
+        ),
+        "num-virtual-stages-per-pipeline-rank": (
+            virtual if interleaves and named and not even else None
+        ),
+        "decoder-first-pipeline-num-layers": split.num_layers_in_first_pipeline_stage,
+        "decoder-last-pipeline-num-layers": split.num_layers_in_last_pipeline_stage,
+        "pipeline-model-parallel-layout": text,
+        "mtp-num-layers": sum(chunk.num_predictors for chunk in chunks) or None,
+    }
+    places = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
+    switches = {name.replace("_", "-"): bool(getattr(split, name)) for name in places}
+    return render_flags(values, switches=select_enabled(switches))
+
+
+def _format_layout(chunks: Sequence[Chunk]) -> str:
+    """Return chunks as Megatron-LM's letters, such as ``Etttt|tttt|tttL``."""
+    return "|".join(
+        "E" * chunk.has_embedding
+        + "t" * chunk.num_layers
+        + "m" * chunk.num_predictors
+        + "L" * chunk.has_loss
+        for chunk in chunks
     )
 
 
@@ -87,6 +135,8 @@ def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
         "num-experts": spec.num_experts or None,
         "moe-router-topk": spec.num_experts_per_token or None,
         "transformer-impl": "transformer_engine",
+        **_list_expert_sizes(spec),
+        **_list_latent_sizes(spec),
     }
     return render_flags(
         values,
@@ -98,6 +148,32 @@ def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
                 "add-qkv-bias": spec.attention_bias and not spec.attention_output_bias,
                 "disable-bias-linear": not spec.mlp_bias and not spec.attention_output_bias,
                 "qk-layernorm": spec.query_key_norm,
+                "multi-latent-attention": isinstance(spec, LatentSpec),
+                "moe-grouped-gemm": bool(spec.num_experts),
             },
         ),
     )
+
+
+def _list_expert_sizes(spec: DecoderSpec) -> dict[str, Scalar | None]:
+    if not isinstance(spec, MoeSpec) or not spec.num_experts:
+        return {}
+    dense, sparse = spec.first_dense_layers, spec.num_hidden_layers - spec.first_dense_layers
+    return {
+        "moe-ffn-hidden-size": spec.expert_intermediate_size,
+        "moe-shared-expert-intermediate-size": spec.shared_intermediate_size or None,
+        "moe-layer-freq": f"([0]*{dense}+[1]*{sparse})" if dense else None,
+        "moe-token-dispatcher-type": "alltoall",
+    }
+
+
+def _list_latent_sizes(spec: DecoderSpec) -> dict[str, Scalar | None]:
+    if not isinstance(spec, LatentSpec):
+        return {}
+    return {
+        "q-lora-rank": spec.query_latent or None,
+        "kv-lora-rank": spec.key_value_latent,
+        "qk-head-dim": spec.passed_dim,
+        "qk-pos-emb-head-dim": spec.rotary_dim,
+        "v-head-dim": spec.value_dim,
+    }

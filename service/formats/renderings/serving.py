@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from service.estimator.backends.llama_cpp import answer as llama_cpp
 from service.estimator.backends.tensorrt_llm import answer as tensorrt_llm
-from service.estimator.backends.vllm.release import FRACTION_PER_MILLE, resolve_release
+from service.estimator.backends.vllm.release import resolve_release
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.values.dtypes import DType
@@ -39,6 +39,7 @@ _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
         Quantization.AWQ_INT4: "awq",
         Quantization.FP8: "fp8",
         Quantization.MXFP4: "mxfp4",
+        Quantization.NVFP4: "modelopt_fp4",
     },
 )
 """Names of weight formats in vLLM and SGLang."""
@@ -64,12 +65,15 @@ def launch_serving(job: Job, workload: ServeWorkload) -> Launch:
 
 
 def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
-    """Return vLLM's command (0.19.0, ``vllm/engine/arg_utils.py``)."""
+    """Return vLLM's command (0.33.0, ``vllm/engine/arg_utils.py``)."""
     release, longest = (
         resolve_release(workload.engine_version, get_gpu_properties(job.device)),
         resolve_max_model_len(job.model, workload),
     )
     has_expert_parallel = job.layout.expert_parallel > 1
+    sequences = workload.max_num_sequences or max(
+        release.get_max_num_sequences(job.device), workload.num_sequences
+    )
     values: dict[str, Scalar | None] = {
         **_make_degrees(job, "tensor-parallel-size", "pipeline-parallel-size"),
         "data-parallel-size": job.layout.data_parallel
@@ -79,11 +83,10 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto",
         "max-model-len": longest,
-        "max-num-seqs": workload.max_num_sequences
-        or max(release.get_max_num_sequences(job.device), workload.num_sequences),
+        "max-num-seqs": sequences,
         "max-num-batched-tokens": workload.max_num_batched_tokens
-        or release.get_batched_tokens(job.device, longest),
-        "gpu-memory-utilization": _get_fraction(workload, FRACTION_PER_MILLE / 1000),
+        or release.get_batched_tokens(job.device, longest, sequences),
+        "gpu-memory-utilization": _get_fraction(workload, release.memory_fraction),
         "speculative-config": _render_speculative(job, workload),
     }
     switches = select_enabled(

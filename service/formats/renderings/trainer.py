@@ -97,13 +97,22 @@ def render_model_keywords(workload: TrainWorkload) -> dict[str, object]:
         "attn_implementation": _ATTENTION.get(workload.attention, "sdpa"),
     }
     if workload.method is Method.QLORA:
-        keywords["quantization_config"] = {
-            "load_in_4bit": True,
-            "bnb_4bit_quant_type": "nf4",
-            "bnb_4bit_use_double_quant": workload.double_quantization,
-            "bnb_4bit_compute_dtype": TORCH_NAMES[workload.precision.compute_dtype],
-        }
+        keywords["quantization_config"] = _render_quantization(workload)
     return keywords
+
+
+def _render_quantization(workload: TrainWorkload) -> dict[str, object]:
+    """Return the arguments of ``BitsAndBytesConfig``, or of ``GPTQConfig`` for 2 bits."""
+    if workload.quantization_bits == 8:  # noqa: PLR2004 - bits of a byte
+        return {"load_in_8bit": True}
+    if workload.quantization_bits == 2:  # noqa: PLR2004 - as the request says
+        return {"quant_method": "gptq", "bits": 2, "group_size": 128}
+    return {
+        "load_in_4bit": True,
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_use_double_quant": workload.double_quantization,
+        "bnb_4bit_compute_dtype": TORCH_NAMES[workload.precision.compute_dtype],
+    }
 
 
 def render_adapter_keywords(lora: Lora, task_type: str) -> dict[str, object]:

@@ -38,7 +38,7 @@ def launch_training(job: Job, workload: TrainWorkload) -> Launch:
     """Return the launch of a training job on each of its nodes."""
     allocator = _render_environment(workload)
     if workload.framework is Framework.MEGATRON:
-        arguments = render_megatron_arguments(job.model.spec, workload, job.layout)
+        arguments = render_megatron_arguments(job.model, workload, job.layout)
         return Launch(
             command=render_torchrun(job, ("pretrain_gpt.py", *arguments)), environment=allocator
         )

@@ -6,7 +6,9 @@ They are published ones of the requested model, or those that only the user know
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import CHECKPOINT, DRAFT, Job
 
-_PACKED = frozenset({Quantization.GPTQ_INT4, Quantization.AWQ_INT4, Quantization.MXFP4})
+_PACKED = frozenset(
+    {Quantization.GPTQ_INT4, Quantization.AWQ_INT4, Quantization.MXFP4, Quantization.NVFP4}
+)
 """Formats that no engine makes at load time of published 16-bit weights."""
 _NO_SPECULATION = (
     (

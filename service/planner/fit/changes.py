@@ -30,13 +30,15 @@ def _collect_differences(before: Config, after: Config) -> dict[str, object]:
         for field in fields(before)
         if getattr(before, field.name) != getattr(after, field.name)
     }
-    if (
-        isinstance(after, TrainWorkload) and "selective_every" in changed_fields
-    ):  # the contract says both fields in one word
-        every = changed_fields.pop("selective_every")
-        changed_fields["activation_checkpointing"] = (
-            {"selective": every} if every else after.activation_checkpointing.value
-        )
+    if isinstance(after, TrainWorkload):
+        if "selective_every" in changed_fields:  # the contract says both fields in one word
+            every = changed_fields.pop("selective_every")
+            changed_fields["activation_checkpointing"] = (
+                {"selective": every} if every else after.activation_checkpointing.value
+            )
+        # A request that leaves the reference out has another one with adapters than without.
+        if "method" in changed_fields and after.reference is not None:
+            changed_fields["reference"] = after.reference.value
     return changed_fields
 
 

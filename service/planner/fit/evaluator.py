@@ -22,6 +22,7 @@ from service.planner.fit.hardware import (
 )
 from service.planner.fit.unmet_needs import UnmetNeeds
 
+Config = tuple[Workload, Layout]
 Evaluate = Callable[[Workload, Layout], Estimate]
 LowerBound = Callable[[Workload, Layout], Estimate | None]
 CorrectionsFor = Callable[[Workload, Layout], Corrections | None]

@@ -1,6 +1,6 @@
-"""Fit question: estimate, verdict, rules of thumb and remedies."""
+"""Fit question: estimate, verdict and rules of thumb."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.estimator.memory.answer.corrections import correct_throughput
 from service.estimator.speed.bounds import describe_bound
@@ -11,7 +11,7 @@ from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import Workload
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.parts import ALL_PARTS, EXPLAINED, REPLAYED, FitPart
-from service.planner.fit.remedies import Remedy, find_remedies
+from service.planner.fit.remedy import Remedy, RemedySearch
 from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
 from service.planner.fit.verdict import Verdict, judge
 
@@ -36,26 +36,8 @@ class FitReport:
     throughput: Throughput | None = None
     bound_reason: str = ""
     """Which side decides the throughput's time, and what would help."""
-
-
-def fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
-    """Answer a fit question for one workload in one layout.
-
-    Raises EstimatorError for what cannot run or has no term yet.
-    """
-    return add_remedies(assess_fit(evaluator, workload, layout), evaluator, workload, layout)
-
-
-def add_remedies(
-    report: FitReport, evaluator: Evaluator, workload: Workload, layout: Layout
-) -> FitReport:
-    """Add remedies to a report that does not fit.
-
-    They are dozens of questions, which take up to half a second.
-    """
-    if report.verdict is Verdict.FITS:
-        return report
-    return replace(report, remedies=find_remedies(evaluator, workload, layout, report.estimate))
+    remedy_search: RemedySearch | None = None
+    """How far remedies were looked for; None where they were not."""
 
 
 def assess_fit(
@@ -77,7 +59,7 @@ def assess_fit(
             evaluator.get_throughput(workload, layout, estimate),
             estimate.step_time_ratio,
             prefill_ratio=estimate.prefill_time_ratio,
-            basis=estimate.bases.get("step_time", "calibrated"),
+            basis=estimate.bases.get("step_time", "analytic"),
         )
     rules: tuple[RuleOfThumb, ...] = ()
     if FitPart.RULES_OF_THUMB in parts:

@@ -20,7 +20,10 @@ from service.estimator.values.workload import (
     Workload,
 )
 from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.llama_factory import SIZES_B, find_column, find_row
 
+BITS = 8
+"""Of a byte."""
 HALF_BYTES = 2
 """Bytes of a parameter in 16 bits."""
 OPTIMIZER_BYTES = 12
@@ -31,16 +34,6 @@ POLICIES = (
     (20, "a 16-bit gradient and an fp32 one beside it (DeepSpeed with bf16)"),
 )
 INFERENCE_TENTHS = 12
-_PURE_BYTES = 8
-_LLAMA_FACTORY = {
-    "full, bf16 or fp16": 36,
-    "full, pure_bf16": 16,
-    "LoRA, 16 bit": 4,
-    "QLoRA, 4 bit": 1,
-}
-"""Half bytes per parameter: 18x, 8x, 2x and x/2 GB for x billion parameters (hiyouga/LLaMA-Factory,
-README, hardware).
-"""
 DENSE, QUADRATIC, CHECKPOINTED, REPLICATED = 34, 5, 2, 10
 """Bytes per token and hidden unit, per attention score and head, and per token and hidden unit when
 layers are recomputed; of the 34, 10 are norms and dropouts that tensor parallelism alone does not
@@ -75,8 +68,8 @@ def list_rules_of_thumb(
             states = _iter_bytes_per_parameter(evaluator, workload.precision, layout, estimate)
         case _:
             states = iter((_estimate_frozen(evaluator, workload, estimate),))
-    spread = _estimate_llama_factory(evaluator, workload, estimate)
-    return (*states, spread, *_iter_activations(evaluator, workload, layout, estimate))
+    table = _iter_llama_factory(evaluator, workload, estimate)
+    return (*states, *table, *_iter_activations(evaluator, workload, layout, estimate))
 
 
 def _estimate_inference(
@@ -106,39 +99,35 @@ def _estimate_frozen(
         "decide the peak"
     )
     if workload.method is Method.QLORA:
-        return _compare_to_device("0.5 bytes per parameter (QLoRA)", total // 2, why, estimate)
+        rule_bytes = total * workload.quantization_bits // BITS
+        name = f"{workload.quantization_bits / BITS:g} bytes per parameter (QLoRA)"
+        return _compare_to_device(name, rule_bytes, why, estimate)
     return _compare_to_device("2 bytes per parameter (LoRA)", total * HALF_BYTES, why, estimate)
 
 
-def _estimate_llama_factory(
+def _iter_llama_factory(
     evaluator: Evaluator, workload: TrainWorkload, estimate: Estimate
-) -> RuleOfThumb:
-    """Return the estimate of LLaMA-Factory's hardware table.
-
-    Its last column: so many GB for x billion parameters.
-    """
-    halves = _LLAMA_FACTORY[_get_table_row(workload)]
-    rule_bytes = evaluator.architecture.parameter_counts().total * halves // 2 // estimate.num_gpus
+) -> Iterator[RuleOfThumb]:
+    """Yield the estimate of LLaMA-Factory's hardware table, where it has a row."""
+    model = evaluator.architecture
+    counts = model.parameter_counts()
+    frozen = sum(counts.by_module.get(kind, 0) for kind in workload.frozen)
+    row = find_row(
+        workload,
+        trained=1 - frozen / counts.total,
+        packed_bits=None if model.quantization is None else model.quantization.bits,
+    )
+    if row is None:
+        return
+    column = find_column(counts.total)
+    read = "the last column" if column is None else f"the column of {SIZES_B[column]}B"
     where = "" if estimate.num_gpus == 1 else f", spread over {estimate.num_gpus} GPUs"
     why = (
-        f"its README's estimate for {_get_table_row(workload)}{where}, whatever the batch, the "
-        "sequence or the vocabulary"
+        f"{read}{where}; its README's row, estimated whatever the batch, the sequence or the "
+        f"vocabulary: {row.quote()}"
     )
-    return _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate)
-
-
-def _get_table_row(workload: TrainWorkload) -> str:
-    match workload.method:
-        case Method.FULL:
-            return (
-                "full, pure_bf16"
-                if workload.precision.bytes_per_param <= _PURE_BYTES
-                else "full, bf16 or fp16"
-            )
-        case Method.QLORA:
-            return "QLoRA, 4 bit"
-        case _:
-            return "LoRA, 16 bit"
+    rule_bytes = row.estimate_bytes(counts.total) // estimate.num_gpus
+    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate)
 
 
 def _iter_bytes_per_parameter(

@@ -8,8 +8,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Framework, ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config, Evaluator
 from service.planner.fit.time_lower_bound import seconds_per_token
 from service.planner.fit.verdict import Judgement, Verdict, judge, missing_bytes
 from service.planner.plans.ceiling_values import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config
 
 
 class Maximized(StrEnum):

@@ -9,7 +9,7 @@ ones may fit again.
 from dataclasses import replace
 
 from service.estimator.values.workload import TrainWorkload
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config
 from service.planner.plans.ceiling_search import MAX_ANSWERED, Ceiling, CeilingSearch, EvaluatorFor
 from service.planner.plans.ceiling_values import Maximized, check_maximized
 from service.planner.search.layout_options import Batch

@@ -10,7 +10,7 @@ from math import inf
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.planner.fit.candidates import Candidate, Rejection
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.remedies import Remedy
+from service.planner.fit.remedy import Remedy
 from service.planner.plans.no_layout_reasons import NoLayoutReason
 from service.planner.search.offer import Offer
 

@@ -7,18 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from service.estimator.values.device import Device
-from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.remedies import Remedy, build_remedy, find_remedies
-from service.planner.fit.verdict import Verdict
-from service.planner.search.layouts import SearchSpace
+from service.planner.fit.remedy import Remedy
+from service.planner.fit.verdict import Verdict, needed_bytes
+from service.planner.remedies.costs import compare_costs, time_config
+from service.planner.remedies.effects import describe_effects
+from service.planner.remedies.find import find_changes
+from service.planner.remedies.other_gpus import find_fewest, iter_counts
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
-from service.planner.search.search_space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING, Question
+from service.planner.search.search_space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING
 
+_MAX_ESTIMATES = 60
+"""Estimates of changes, beside those of the search."""
 LargerGpus = Callable[[Device], Iterable[Evaluator]]
 """Gives the same model on known GPUs of more memory, the smallest first."""
 
@@ -33,15 +37,19 @@ def find_smallest_change(
 ) -> Remedy | None:
     """Return the smallest change that helps.
 
-    The same job on no more GPUs; what the request may allow; the next larger GPU; more GPUs;
-    adapters in place of the model.
+    The same job on no more GPUs; what the request may allow; the next larger GPU; more GPUs; at
+    last what alters its result, as adapters in place of the model.
     """
-    max_gpus = max(_iter_counts(search, offer))
-    remedies = find_remedies(
-        search.evaluator, nearest.workload, nearest.layout, nearest.estimate, max_gpus=max_gpus
+    max_gpus = max(iter_counts(search, offer))
+    remedies = find_changes(
+        search.evaluator,
+        nearest.workload,
+        nearest.layout,
+        max_gpus=max_gpus,
+        max_estimates=_MAX_ESTIMATES,
     )
     fitting = [remedy for remedy in remedies if remedy.verdict is Verdict.FITS]
-    same_job = next((remedy for remedy in fitting if "method" not in remedy.change), None)
+    same_job = next((remedy for remedy in fitting if not remedy.effects), None)
     # A time is no matter of memory: what else is searched would be held to it with every layout
     # that fits.
     widened = (
@@ -58,7 +66,7 @@ def _iter_relaxed_remedies(
     before, question = (search.evaluator, nearest), search.question
     allowance = QUANTIZING if isinstance(question.workload, ServeWorkload) else OFFLOADING
     if allowance not in question.allow:
-        candidate = _find_fewest(
+        candidate = find_fewest(
             search.evaluator, replace(question, allow=question.allow | {allowance}), offer
         )
         if candidate is not None:
@@ -70,7 +78,7 @@ def _iter_relaxed_remedies(
     # What a larger GPU costs, and whether a cluster has it, nobody said.
     if offer.pool is None and question.limits.max_cost_per_hour is None:
         for evaluator in larger_gpus(offer.device):
-            candidate = _find_fewest(
+            candidate = find_fewest(
                 evaluator,
                 question,
                 replace(offer, device=evaluator.device, price_per_gpu_hour=None),
@@ -85,7 +93,7 @@ def _iter_relaxed_remedies(
     candidate = (
         None
         if limits == question.limits
-        else _find_fewest(search.evaluator, replace(question, limits=limits), offer)
+        else find_fewest(search.evaluator, replace(question, limits=limits), offer)
     )
     if candidate is not None:
         yield build_remedy(
@@ -93,29 +101,31 @@ def _iter_relaxed_remedies(
         )
 
 
-def _find_fewest(evaluator: Evaluator, question: Question, offer: Offer) -> Candidate | None:
-    """Return the fastest candidate on the fewest sufficient GPUs."""
-    try:
-        search = Search(evaluator, SearchSpace(evaluator.architecture, question, offer))
-        for count in _iter_counts(search, offer):
-            if (
-                search.suffices(count)
-                and (candidate := next(search.iter_best(count), None)) is not None
-            ):
-                return candidate
-    except EstimatorError:
-        return None
-    return None
+def build_remedy(
+    change: Mapping[str, object],
+    before: tuple[Evaluator, Candidate],
+    after: tuple[Evaluator, Candidate],
+) -> Remedy:
+    """Build the remedy of a changed question.
 
-
-def _iter_counts(search: Search, offer: Offer) -> Iterator[int]:
-    """Yield the GPU counts that are offered and within the budget."""
-    budget, price = search.question.limits.max_cost_per_hour, offer.price_per_gpu_hour
-    for count in search.space.counts:
-        if (offer.counts is None or count in offer.counts) and (
-            budget is None or price is None or count * price <= budget
-        ):
-            yield count
+    It compares the result with what came nearest without the change.
+    """
+    (evaluator, candidate), (base_evaluator, base) = after, before
+    config, base_config = (candidate.workload, candidate.layout), (base.workload, base.layout)
+    return Remedy(
+        change=change,
+        saves_bytes=max(needed_bytes(base.estimate) - needed_bytes(candidate.estimate), 0),
+        verdict=candidate.judgement.verdict,
+        cost=compare_costs(
+            time_config(evaluator, config, candidate.estimate),
+            time_config(base_evaluator, base_config, base.estimate),
+        ),
+        effects=describe_effects(evaluator.architecture, base_config, config),
+        gpu=evaluator.device.name,
+        num_gpus=candidate.num_gpus,
+        workload=candidate.workload,
+        layout=candidate.layout,
+    )
 
 
 def _collect_raised_limits(

@@ -12,7 +12,7 @@ from itertools import chain
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config
 from service.planner.search.bounds import compute_saved_activations
 from service.planner.search.counts import list_gpu_counts
 from service.planner.search.layout_options import CHECKPOINTING_BY_INDEX, Batch, LayoutOption

@@ -11,8 +11,7 @@ from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from service.planner.fit.candidates import Candidate, Rejection, make_rejection
-from service.planner.fit.evaluator import Evaluator, memoize_evaluator
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config, Evaluator, memoize_evaluator
 from service.planner.fit.verdict import judge
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace

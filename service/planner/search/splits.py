@@ -14,7 +14,7 @@ from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config
 from service.planner.search.search_rules import ALLOWED, SearchRules
 from service.planner.search.search_space import Question
 from service.planner.search.strategies import Strategy, list_strategies

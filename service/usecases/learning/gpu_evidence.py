@@ -35,13 +35,13 @@ def collect_gpu_evidence(
     yield from _collect_memory_evidence(reading, analytic, make)
     if analytic.device is ANY_DEVICE:
         return
-    throughput = _estimate_throughput(analytic)
+    throughput = _estimate_throughput(analytic, plans)
     if throughput is None:
         return
     readings = [
         (part.reading, timed)
         for part in slices
-        if (timed := _estimate_throughput(part.analytic)) is not None
+        if (timed := _estimate_throughput(part.analytic, plans)) is not None
     ] or [(reading, throughput)]
     yield from _collect_time_evidence(
         Quantity.STEP_TIME,
@@ -121,7 +121,7 @@ def _compute_outside_interval(predicted: Estimate) -> Interval:
     return Interval(max(0, device.low - reserved.low), device.high - reserved.high)
 
 
-def _estimate_throughput(analytic: AnalyticAnswer) -> Throughput | None:
+def _estimate_throughput(analytic: AnalyticAnswer, plans: PlanCache) -> Throughput | None:
     request = analytic.request
     return estimate_throughput(
         analytic.architecture,
@@ -129,5 +129,5 @@ def _estimate_throughput(analytic: AnalyticAnswer) -> Throughput | None:
         request.layout,
         analytic.device,
         analytic.estimate,
-        PlanCache().works,
+        plans.works,
     )

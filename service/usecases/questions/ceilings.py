@@ -9,10 +9,11 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.device import Device
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.fit import FitReport, fit
+from service.planner.fit.fit import FitReport
 from service.planner.plans.ceiling_search import Ceiling
 from service.planner.plans.ceiling_values import Maximized
 from service.planner.plans.ceilings import find_ceiling
+from service.planner.remedies.find import fit
 from service.planner.search.search_space import Question
 from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
 

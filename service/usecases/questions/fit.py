@@ -14,9 +14,9 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import ServeWorkload, Workload
+from service.estimator.values.workload import Engine, ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
-from service.planner.fit.fit import FitReport, add_remedies, assess_fit
+from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.fit.parts import ALL_PARTS, REPLAYED, FitPart
 
 FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
@@ -46,8 +46,8 @@ class AnsweredQuestions:
     """The latest ``capacity`` configurations that this process answered.
 
     Their recorded models and replays are cached. A first answer records the model and replays the
-    allocator, which takes up to a tenth of a second; later ones take less than a millisecond, on
-    every GPU and whatever was learnt meanwhile.
+    allocator, which takes up to a tenth of a second; later ones take less than a millisecond,
+    whatever was learnt meanwhile.
     """
 
     def __init__(self, capacity: int = MAX_ANSWERED) -> None:
@@ -76,30 +76,14 @@ class AnsweredQuestions:
 def _get_configuration(question: FitQuestion) -> object:
     """Return the part of a question that determines a first answer.
 
-    Serving is recorded once for all sizes, and training is replayed for each.
+    An engine's server is recorded once for all sizes. What runs on transformers is replayed for
+    each, with the kernels of its GPU, and once more where that is full.
     """
-    workload = question.workload
-    shape = (
-        (workload.engine, workload.weight_dtype)
-        if isinstance(workload, ServeWorkload)
-        else workload
-    )
-    return question.architecture.spec, question.architecture.quantization, shape, question.layout
-
-
-def answer_fit(
-    question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
-) -> FitReport:
-    """Return the fit with its remedies.
-
-    Raises EstimatorError for what cannot run or has no term yet.
-    """
-    return add_fit_remedies(
-        judge_fit(question, plans=plans, find_corrections=find_corrections),
-        question,
-        plans,
-        find_corrections,
-    )
+    workload, architecture, device = question.workload, question.architecture, question.device
+    model = architecture.spec, architecture.quantization
+    if isinstance(workload, ServeWorkload) and workload.engine is not Engine.TRANSFORMERS:
+        return model, workload.engine, workload.weight_dtype, question.layout
+    return model, workload, question.layout, device.name, device.usable_bytes
 
 
 def judge_fit(
@@ -115,19 +99,6 @@ def judge_fit(
 def judge_with(evaluator: Evaluator, question: FitQuestion) -> FitReport:
     """Return the fit without remedies, by an evaluator that was made before."""
     return assess_fit(evaluator, question.workload, question.layout, question.parts)
-
-
-def add_fit_remedies(
-    report: FitReport,
-    question: FitQuestion,
-    plans: PlanCache,
-    find_corrections: FindCorrections | None = None,
-) -> FitReport:
-    """Add the requested remedies to a report."""
-    if FitPart.REMEDIES not in question.parts:
-        return report
-    evaluator = make_question_evaluator(question, plans, find_corrections)
-    return add_remedies(report, evaluator, question.workload, question.layout)
 
 
 def make_question_evaluator(

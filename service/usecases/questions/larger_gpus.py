@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator
 
+from service.catalog.gpu_entries import GpuEntry
 from service.catalog.gpus import list_gpus
 from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
+from service.estimator.rules.grammar.hardware import has_capability
 from service.estimator.values.device import Device
+from service.estimator.values.units import GIB
 from service.planner.fit.evaluator import Evaluator
 from service.planner.plans.relaxations import LargerGpus
 from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
+
+_PREFERRED = "server"
+_CARDS = {_PREFERRED, "workstation", "desktop"}
 
 
 def make_larger_gpus(
@@ -20,16 +26,16 @@ def make_larger_gpus(
 ) -> LargerGpus:
     """Return a function that yields evaluators on larger GPUs.
 
-    They are GPUs of the same maker with more memory than one, the smallest first, one of each size.
+    They are cards of the same maker with more memory than one, the smallest first, one of each size
+    as it is sold.
     """
 
     def iter_larger(device: Device) -> Iterator[Evaluator]:
-        devices = [entry.to_device() for entry in list_gpus() if entry.vendor == device.vendor]
-        sizes = {
-            larger_device.usable_bytes: larger_device
-            for larger_device in reversed(devices)
-            if larger_device.usable_bytes > device.usable_bytes
-        }
+        sizes: dict[int, Device] = {}
+        for entry in sorted(list_gpus(), key=lambda entry: entry.form != _PREFERRED):
+            size = round(entry.capacity_bytes / GIB)
+            if size > round(device.capacity_bytes / GIB) and _can_replace(device, entry):
+                sizes.setdefault(size, entry.to_device())
         for _, larger_device in sorted(sizes.items()):
             yield make_calibrated_evaluator(
                 architecture,
@@ -40,3 +46,16 @@ def make_larger_gpus(
             )
 
     return iter_larger
+
+
+def _can_replace(device: Device, entry: GpuEntry) -> bool:
+    """Return whether a card runs all that the GPU runs.
+
+    Nobody puts a laptop's GPU or a robot's module in the place of a card.
+    """
+    needed = device.compute_capability
+    return (
+        entry.form in _CARDS
+        and entry.vendor == device.vendor
+        and (needed is None or has_capability(entry.compute_capability, needed))
+    )

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.planner.fit.candidates import Candidate
-from service.planner.fit.fit import FitReport, fit
+from service.planner.fit.fit import FitReport
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plans
 from service.planner.plans.pareto import ParetoPoint, find_pareto_front
 from service.planner.plans.plans import find_plans
+from service.planner.remedies.find import fit
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Question
 from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator

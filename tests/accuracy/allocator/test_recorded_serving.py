@@ -4,7 +4,6 @@ import pytest
 
 from service.catalog.gpus import find_gpus
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client
@@ -12,6 +11,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import ServeWorkload
 from tests.accuracy.allocator.recorded import GPU, RecordedLoop, list_loops, load_loop
+from tests.accuracy.real.rows import make_recorded_plans
 
 LOOPS = [loop for loop in map(load_loop, list_loops()) if not loop.trains]
 
@@ -19,8 +19,7 @@ LOOPS = [loop for loop in map(load_loop, list_loops()) if not loop.trains]
 @pytest.mark.parametrize("loop", LOOPS, ids=[loop.name for loop in LOOPS])
 def test_reserved_bytes_are_the_recorded_ones(loop: RecordedLoop) -> None:
     """Load, a prompt and 32 tokens after it, to the byte."""
-    case, plans = loop.case, PlanCache()
-    plans.replays.builds_on_gpu = True
+    case = loop.case
     (device,) = find_gpus(GPU)
 
     answer = estimate(
@@ -35,7 +34,7 @@ def test_reserved_bytes_are_the_recorded_ones(loop: RecordedLoop) -> None:
         ),
         layout=Layout(),
         device=device.to_device(),
-        plans=plans,
+        plans=make_recorded_plans(),
         detail=Detail.REPLAYED,
     )
 

@@ -31,6 +31,11 @@ class BoundScore:
         return min(self.answer / self.ran, 1.0)
 
     @property
+    def is_judged(self) -> bool:
+        """Whether it is known that the answer is too much or too little."""
+        return self.failed is not None or self.answer <= self.ran
+
+    @property
     def is_false_fit(self) -> bool:
         """Whether a batch is said to fit that ran out of memory."""
         return self.failed is not None and self.answer >= self.failed
@@ -47,8 +52,8 @@ def score_bounds() -> tuple[BoundScore, ...]:
 
 
 def compute_mean_share(scores: tuple[BoundScore, ...]) -> float:
-    """Return the mean share of what ran."""
-    return mean(score.share for score in scores)
+    """Return the mean share of what ran, of ceilings that are judged."""
+    return mean(score.share for score in scores if score.is_judged)
 
 
 def _score(row: Mapping[str, Any], gpu: str) -> BoundScore:

@@ -15,19 +15,18 @@ from service.calibration.apply import KnownCalibration, build_corrections, get_p
 from service.calibration.derive import calibrate
 from service.calibration.evidence import Quantity
 from service.catalog.prior_measurements import PriorMeasurement
-from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.memory.answer.corrections import correct_throughput
 from service.estimator.speed.throughput import estimate_throughput
 from service.estimator.values.result import Detail, Estimate, Throughput
 from service.jobs.readings import Peaks
 from service.usecases.learning.shipped_priors import as_evidence
-from tests.accuracy.real.rows import GPU
+from tests.accuracy.real.rows import GPU, make_recorded_plans
 from tests.gpu.sweep.case import Case, Header, Row, read_lines
 from tests.gpu.sweep.predict import get_device, load_case_architecture
 from tests.gpu.sweep.priors import build_entry
 
-_PLANS = PlanCache()
+_PLANS = make_recorded_plans()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from functools import cache
 from statistics import median
 from typing import Any
 
+from service.estimator.cache import PlanCache
 from tests.accuracy.cases import TRUTH
 from tests.gpu.sweep.case import Case, Measurement, read_lines
 
@@ -100,3 +101,10 @@ def _read_client_run(row: Mapping[str, Any]) -> ClientRun:
             seconds=median(seconds[_NUM_COLD:]),
         ),
     )
+
+
+def make_recorded_plans() -> PlanCache:
+    """Return a cache for models that were built on the GPU, as those of the recorded rows."""
+    plans = PlanCache()
+    plans.replays.builds_on_gpu = True
+    return plans

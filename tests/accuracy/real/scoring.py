@@ -9,7 +9,6 @@ from service.catalog.gpus import find_gpus
 from service.cli.offline.inline import decode, make_plan_cache, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
-from service.estimator.cache import PlanCache
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate, Interval, Throughput
@@ -23,6 +22,7 @@ from tests.accuracy.real.rows import (
     SweepRun,
     list_client_runs,
     list_sweep_runs,
+    make_recorded_plans,
 )
 from tests.accuracy.real.words import write_body
 from tests.gpu.sweep.predict import load_case_architecture
@@ -203,9 +203,9 @@ def _score_sweep(run: SweepRun) -> RealScore:
 
 
 def _make_case_evaluator(run: SweepRun) -> Evaluator:
-    plans = PlanCache()
-    plans.replays.builds_on_gpu = True
-    return make_evaluator(load_case_architecture(run.case), find_device(run.gpu), plans=plans)
+    return make_evaluator(
+        load_case_architecture(run.case), find_device(run.gpu), plans=make_recorded_plans()
+    )
 
 
 @cache

@@ -1,11 +1,15 @@
 """The loop closes: what one recorded run teaches, held against other recorded runs."""
 
+from itertools import permutations
 from statistics import median
 
 import pytest
 
 from service.calibration.evidence import Quantity
+from service.calibration.key import build_calibration_key
 from tests.accuracy.real.closing import answer_case, estimate_case, learn_rows, load_sweep
+from tests.gpu.sweep.case import Case, Row
+from tests.gpu.sweep.predict import load_case_architecture
 
 H100 = load_sweep("h100")
 WHOLE = tuple(
@@ -14,34 +18,25 @@ WHOLE = tuple(
     if row.case.layers is None and row.case.layout.num_gpus == 1
 )
 """Cases of one GPU at full depth."""
-NEIGHBOURS = {
-    "models/llama-3.2-1b/amp_bf16 1x1024": tuple(
-        f"sizes/llama-3.2-1b/amp_bf16 {size}"
-        for size in ("1x512", "1x2048", "2x512", "2x2048", "4x512", "4x2048")
-    ),
-    "models/qwen3-0.6b/bf16 2x1024": (
-        "optimizers/qwen3-0.6b/bf16 adamw",
-        "sizes/qwen3-0.6b/bf16 1x8192",
-        "sizes/qwen3-0.6b/bf16 8x256",
-    ),
-    "sizes/qwen3-0.6b/bf16 1x8192": (
-        "models/qwen3-0.6b/bf16 2x1024",
-        "optimizers/qwen3-0.6b/bf16 adamw",
-        "sizes/qwen3-0.6b/bf16 8x256",
-    ),
-    "models/llama-3.2-1b/serve 8x(1024+64)": ("serving/llama-3.2-1b/1x(8192+64)",),
-    "serving/llama-3.2-1b/1x(8192+64)": ("models/llama-3.2-1b/serve 8x(1024+64)",),
-}
-SLICED = (
-    "models/llama-3.2-1b/serve 8x(1024+64)",
-    "models/llama-3-8b/bf16 checkpointed fused 1x2048",
-    "models/llama-3-8b/serve 8x(2048+128)",
-    "models/gpt2/bf16 2x1024",
-    "models/qwen3-0.6b/bf16 2x1024",
-    "models/gemma-3-1b/bf16 2x1024",
-    "models/pythia-1b/bf16 2x1024",
-)
-"""Cases of which slices were recorded and replay as the whole does."""
+
+
+def _list_neighbours() -> list[tuple[str, str]]:
+    """Return each case with every other one that its measurement corrects."""
+    keys = {name: _build_key(H100.rows[name].case) for name in WHOLE}
+    return [pair for pair in permutations(WHOLE, 2) if keys[pair[0]] == keys[pair[1]]]
+
+
+def _build_key(case: Case) -> str:
+    return build_calibration_key(load_case_architecture(case), case.task.workload, case.layout)
+
+
+def _list_slices(name: str) -> list[Row]:
+    return [row for key, row in H100.rows.items() if key.startswith(f"{name} layers ")]
+
+
+NEIGHBOURS = _list_neighbours()
+SLICED = tuple(name for name in WHOLE if _list_slices(name))
+"""Cases of which slices were recorded."""
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -75,10 +70,13 @@ def test_prefill_and_decode_are_learnt_apart(name: str) -> None:
     assert {after.bases["step_time"], after.bases["prefill_time"]} == {"measured"}
 
 
-@pytest.mark.parametrize(
-    ("measured", "neighbour"),
-    [(name, other) for name, others in NEIGHBOURS.items() for other in others],
-)
+def test_cases_have_neighbours_and_slices() -> None:
+    """A sweep in which nothing corrects anything would pass all that follows."""
+    assert len(NEIGHBOURS) >= 56
+    assert len(SLICED) >= 9
+
+
+@pytest.mark.parametrize(("measured", "neighbour"), NEIGHBOURS)
 def test_neighbours_of_a_measured_question_are_right(measured: str, neighbour: str) -> None:
     """Another batch or length of the same model is within 1.5 % of what it took."""
     row = H100.rows[neighbour]
@@ -94,10 +92,9 @@ def test_neighbours_of_a_measured_question_are_right(measured: str, neighbour: s
 def test_slices_teach_the_whole_model(name: str) -> None:
     """Reserved bytes, context and time come from a few layers: the device within 1.5 %."""
     row = H100.rows[name]
-    slices = [other for key, other in H100.rows.items() if key.startswith(f"{name} layers ")]
     assert row.measured is not None
 
-    after = answer_case(H100, row.case, learn_rows(H100, slices))
+    after = answer_case(H100, row.case, learn_rows(H100, _list_slices(name)))
 
     assert after.device_bytes == pytest.approx(row.measured.device_bytes, rel=0.015)
     assert {"allocated", "reserved", "device", "step_time"} <= set(after.bases)

@@ -1,5 +1,7 @@
 """What was reached on real GPUs, so that no change makes it worse."""
 
+from statistics import median, quantiles
+
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model
@@ -41,7 +43,10 @@ REACHED = {
 NUM_RUNS = {TRAINER: 11, TRL: 1, GENERATE: 4, SWEEP_TRAINING: 88, SWEEP_SERVING: 21}
 MEAN_SHARE = 0.993
 LEVEL = 0.95
+NUM_TIMES = 16
 WIDTH_REPLAYED = 0.05
+TIMES = (0.065, 0.363)
+"""Median and 90th percentile of a client's step or generation, neither of which may grow."""
 _ROUNDING = 1e-5
 
 
@@ -72,6 +77,18 @@ def test_intervals_hold_what_they_promise() -> None:
     assert summarise(scores.scores, DEVICE).coverage >= LEVEL
     assert summarise(trained, DEVICE).coverage >= LEVEL
     assert summarise(trained, DEVICE).width <= WIDTH_REPLAYED
+    assert summarise(scores.of(SWEEP_SERVING), DEVICE).width <= WIDTH_REPLAYED
+
+
+def test_no_time_of_a_client_grows() -> None:
+    """Steps of trainers and whole generations."""
+    errors = sorted(
+        abs(score.time_error) for score in score_real_runs().scores if score.time_error is not None
+    )
+
+    assert len(errors) == NUM_TIMES
+    assert median(errors) <= TIMES[0]
+    assert quantiles(errors, n=10)[-1] <= TIMES[1]
 
 
 def test_recorded_families_are_those_that_ran() -> None:

@@ -16,7 +16,7 @@ from tests.accuracy.times.scoring import RatesOf, TimedScore, score_rows
 
 SHARED = ("memory", "attention_forward", "attention_backward", "update_16_bit", "ungraphed")
 """Shares that GPUs of one chip have in common."""
-_VIEW = "view"
+_VIEW = " view"
 _STEPS = (0.16, 0.08, 0.04)
 """Relative steps of the descent, the finest last."""
 _ENOUGH = 1e-5
@@ -51,10 +51,12 @@ def _descend(
 
 def read_shipped(rows: Sequence[TimedRow]) -> dict[str, float]:
     """Return the parameters of the shipped rates."""
-    launches = {row.device.name: get_rates(row.device.name).launch_s for row in rows}
+    hosts = {row.device.name: get_rates(row.device.name) for row in rows}
     rates = get_rates(rows[0].device.name)
     shares = {name: float(getattr(rates, name)) for name in SHARED}
-    return {**launches, **shares, _VIEW: rates.view_s / rates.launch_s}
+    launches = {name: host.launch_s for name, host in hosts.items()}
+    views = {name + _VIEW: host.view_s / host.launch_s for name, host in hosts.items()}
+    return {**launches, **views, **shares}
 
 
 def choose_rates(parameters: Parameters) -> RatesOf:
@@ -65,7 +67,7 @@ def choose_rates(parameters: Parameters) -> RatesOf:
         return replace(
             get_rates(row.device.name),
             launch_s=launch_s,
-            view_s=launch_s * parameters[_VIEW],
+            view_s=launch_s * parameters[row.device.name + _VIEW],
             memory=parameters["memory"],
             attention_forward=parameters["attention_forward"],
             attention_backward=parameters["attention_backward"],

@@ -38,11 +38,13 @@ def test_times_are_neither_too_long_nor_too_short() -> None:
 
 def test_the_fit_begins_at_what_is_shipped() -> None:
     """The parameters of a fit say what the rates of the GPUs say."""
-    rows = read_timed_rows()[:4]
+    rows = read_timed_rows()
 
     shipped, chosen = score_rows(rows), score_rows(rows, choose_rates(read_shipped(rows)))
 
-    assert chosen == shipped
+    assert [score.predicted_s for score in chosen] == pytest.approx(
+        [score.predicted_s for score in shipped], rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("file", ["sweep_h100", "sweep_h200"])

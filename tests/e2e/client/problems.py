@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.api.http.problems import ESTIMATOR_TYPES, UNPROCESSABLE
 from service.base.errors import ServiceError
+from service.base.server_refusals import ServerRefusalError
 from service.base.startup_errors import StartupError
+from service.contract.to_answer.problems import ESTIMATOR_TYPES, UNPROCESSABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -36,10 +37,10 @@ def known() -> list[Kind]:
 
 
 def _below(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
-    """Yield the classes that are raised: not the base, and not what keeps a process from
-    starting.
+    """Yield the classes that are sent: not the base, not what keeps a process from starting, and
+    not what a server sent to this program.
     """
     for error in kind.__subclasses__():
-        if not issubclass(error, StartupError):
+        if not issubclass(error, StartupError | ServerRefusalError):
             yield error
             yield from _below(error)

@@ -29,13 +29,9 @@ def load_case_architecture(case: Case) -> Architecture:
 
 
 def predict(case: Case, device: Device) -> Prediction | None:
-    """Predict a case as the service does, None for one that the estimator does not model.
-
-    The allocator is replayed over a model that was built on the GPU.
-    """
-    model, workload, plans = load_case_architecture(case), case.task.workload, PlanCache()
-    plans.replays.builds_on_gpu = True
-    evaluator = make_evaluator(model, device, plans=plans)
+    """Predict a case as the service does, None for one that the estimator does not model."""
+    workload = case.task.workload
+    evaluator = make_evaluator(load_case_architecture(case), device, plans=PlanCache())
     try:
         answer = evaluator.answer(workload, case.layout)
     except EstimatorError:

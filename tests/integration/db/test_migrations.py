@@ -38,6 +38,18 @@ COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
 WHERE table_schema = 'public' AND table_name <> 'alembic_version' ORDER BY 1, 2
 """  # noqa: E501
+TAUGHT_PREFILL = """
+WITH job AS (
+    INSERT INTO measurements (id, device, request, key, deadline_at)
+    VALUES (gen_random_uuid(), 'cuda', '{}', 'k', now()) RETURNING id
+), calibration AS (
+    INSERT INTO calibrations (id, key, quantity, scope, correction, evidence)
+    SELECT gen_random_uuid(), 'k', 'prefill_time', '{}', '{}', ARRAY[id] FROM job RETURNING id
+)
+INSERT INTO measurement_results
+    (job_id, attempt, environment, peaks, instants, probes, extrapolated, calibration_id)
+SELECT job.id, 1, '{}', '{}', '[]', '[]', false, calibration.id FROM job, calibration
+"""
 
 
 def schema_of(url: str) -> Sequence[tuple[object, ...]]:
@@ -89,6 +101,20 @@ def test_every_step_can_be_taken_back_and_taken_again(empty_database_url: str) -
     downgrade(empty_database_url, "base")
 
     assert schema_of(empty_database_url) == []
+
+
+def test_prefill_times_are_forgotten_with_their_references(empty_database_url: str) -> None:
+    """The schema before knows no such quantity: a result that taught one is kept without it."""
+    upgrade(empty_database_url, "r0011")
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute(TAUGHT_PREFILL)
+
+    downgrade(empty_database_url, "r0010")
+
+    with psycopg.connect(empty_database_url) as connection:
+        results = connection.execute("SELECT calibration_id FROM measurement_results").fetchall()
+        calibrations = connection.execute("SELECT id FROM calibrations").fetchall()
+    assert (results, calibrations) == ([(None,)], [])
 
 
 def test_head_is_told_from_empty_and_from_older(empty_database_url: str) -> None:

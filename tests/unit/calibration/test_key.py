@@ -105,6 +105,15 @@ def test_adapters_of_another_rank_have_another_curve() -> None:
     assert key(small) != key(large)
 
 
+def test_a_field_that_came_later_changes_no_key_of_before() -> None:
+    """What was learnt of four bits before there was a word for them is still found."""
+    four = replace(TRAIN, method=Method.QLORA, lora=Lora())
+    eight = replace(four, quantization_bits=8)
+
+    assert "quantization_bits" not in describe_calibration_key(model(), four, Layout())
+    assert key(four) != key(eight)
+
+
 def test_replicas_are_like_one_rank_alone() -> None:
     """Under plain data parallelism every rank holds what a single one holds."""
     assert key(layout=Layout(data_parallel=8)) == key()

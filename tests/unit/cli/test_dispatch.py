@@ -5,12 +5,12 @@ would be right.
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from importlib.metadata import version
 
 import pytest
 
-from service.__main__ import COMMANDS, main
+from service.__main__ import main
+from service.cli.command_table import COMMANDS, load_command
 from service.cli.commands.worker import DEVICES
 from service.jobs.contract import ProbeDevice
 from service.terminal.arguments import Parser
@@ -21,7 +21,7 @@ from worker.__main__ import main as start_worker
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_a_module(name: str) -> None:
     """Each command has arguments, a body and a sentence about itself."""
-    module = import_module(f"service.cli.commands.{name.replace('-', '_')}")
+    module = load_command(name)
 
     module.add_arguments(Parser(prog=name))
     assert callable(module.run)

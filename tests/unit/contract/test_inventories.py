@@ -3,7 +3,8 @@
 import pytest
 from msgspec import structs
 
-from service.contract.schemas.clusters import NodeRequest, PoolRequest
+from service.base.errors import UnknownGpuError
+from service.contract.schemas.clusters import MigSlicesRequest, NodeRequest, PoolRequest
 from service.contract.to_answer.inventories import MAX_NODES, read_inventory
 from service.estimator.values.errors import InvalidInputError
 
@@ -45,3 +46,46 @@ def test_no_node_stands_in_two_pools_of_one_gpu() -> None:
     with pytest.raises(InvalidInputError, match="node 'n-1' stands in pools"):
         read_inventory([counted, named])
     assert len(read_inventory([first, structs.replace(first, name="night", gpu="L4")]).pools) == 2
+
+
+SLICES = "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"
+
+
+def test_a_pool_of_slices_is_a_pool_of_gpus_that_are_cut() -> None:
+    """Feature discovery labels a node of eight A100 in 56 slices with the slice's name, and
+    Kubernetes counts 56 GPUs on it.
+    """
+    named = PoolRequest(
+        name="b",
+        gpu=SLICES,
+        gpus_per_node=56,
+        nodes=[NodeRequest(name="n1", allocated_gpus=10)],
+    )
+    counted = PoolRequest(name="a", gpu="A100-SXM4-80GB/1g.10gb", gpus_per_node=28, num_nodes=2)
+
+    pools = read_inventory([named, counted]).pools
+
+    assert [(pool.gpu, pool.gpus_per_node) for pool in pools] == [
+        ("A100-SXM4-80GB", 8),
+        ("A100-SXM4-80GB", 4),
+    ]
+    (node,) = pools[0].nodes or ()
+    assert (node.mig_gpus, node.allocated_gpus) == (8, 0)
+    assert [(part.total, part.allocated) for part in node.mig_slices] == [(56, 10)]
+    assert [node.name for node in pools[1].nodes or ()] == ["a-1", "a-2"]
+    assert all(node.mig_slices[0].total == 28 for node in pools[1].nodes or ())
+    assert (pools[0].free_gpus, pools[1].free_gpus) == (0, 0)
+
+
+def test_slices_of_slices_and_unknown_profiles_are_refused() -> None:
+    """A pool says its slices once, and only those that its GPU can be cut into."""
+    sliced = NodeRequest(
+        name="n1", mig_gpus=1, mig_slices=[MigSlicesRequest(profile="1g.10gb", total=7)]
+    )
+
+    with pytest.raises(InvalidInputError, match="names slices already"):
+        read_inventory([PoolRequest(name="a", gpu=SLICES, gpus_per_node=7, nodes=[sliced])])
+    with pytest.raises(UnknownGpuError, match=r"it has: 1g\.10gb, 1g\.20gb"):
+        read_inventory(
+            [PoolRequest(name="a", gpu="A100-SXM4-80GB/1g.5gb", gpus_per_node=7, num_nodes=1)]
+        )

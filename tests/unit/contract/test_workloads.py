@@ -223,36 +223,6 @@ def test_every_word_reaches_the_workload(
     assert getattr(train(**fields)[0], name) == value
 
 
-@pytest.mark.parametrize(
-    ("fields", "name", "value"),
-    [
-        ({"virtual_pipeline_stages": 2}, "virtual_pipeline_stages", 2),
-        ({"expert_tensor_parallel": 1, "tensor_parallel": 2}, "expert_tensor_parallel", 1),
-        ({"shard_embeddings_separately": True}, "shard_embeddings_separately", True),
-        ({"data_parallel": 8, "shard_size": 4}, "shard_size", 4),
-        ({"host_memory_bytes": "1Ti"}, "host_memory_bytes", 2**40),
-    ],
-)
-def test_every_layout_word_reaches_the_layout(
-    fields: dict[str, object], name: str, value: object
-) -> None:
-    """Words about the layout that have a default of their own are read as they were said."""
-    assert getattr(layout(**fields)[0], name) == value
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"virtual_pipeline_stages": 1},
-        {"expert_tensor_parallel": 1},
-        {"tensor_parallel": 2, "expert_tensor_parallel": 2},
-    ],
-)
-def test_layout_words_that_change_nothing_are_read(fields: dict[str, int]) -> None:
-    """What says no more than its absence is no reason to refuse."""
-    assert layout(**fields)[0] == Layout(tensor_parallel=fields.get("tensor_parallel", 1))
-
-
 @pytest.mark.parametrize("method", list(Method))
 @pytest.mark.parametrize("precision", list(POLICIES))
 def test_every_named_choice_is_read_or_refused(method: Method, precision: str) -> None:
@@ -288,7 +258,13 @@ def test_a_client_brings_its_own_loss(
     assert (f"workload.loss = {loss}" in assumptions) is ("loss" not in fields)
 
 
-def test_lengths_that_are_none_are_refused() -> None:
-    """A histogram's keys are numbers of tokens."""
-    with pytest.raises(InvalidInputError, match="'long' is no number of tokens"):
-        train(sequence_lengths={"long": 3})
+@pytest.mark.parametrize("key", ["long", "0", "-5", "1e3", "٣", "9" * 5000, "999999999"])
+def test_lengths_that_are_none_are_refused(key: str) -> None:
+    """A histogram's keys are numbers of tokens, none beyond what a sequence may have."""
+    with pytest.raises(InvalidInputError, match=f"'{key[:20]}' is no number of tokens from 1 to"):
+        train(sequence_lengths={key: 3})
+
+
+def test_fp32_outputs_say_nothing_without_autocast() -> None:
+    """Pure bf16 runs with and without the word are one question."""
+    assert train(precision="bf16", fp32_outputs=False) == train(precision="bf16")

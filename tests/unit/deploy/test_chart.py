@@ -12,8 +12,8 @@ import pytest
 import yaml
 from kubernetes_validate import validate
 
-from service.__main__ import COMMANDS
 from service.catalog.gpus import find_gpus
+from service.cli.command_table import COMMANDS
 from service.db.tables.core import MeasureJobRow
 from service.runtime.variables import VARIABLES
 from service.terminal.arguments import Parser

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from service.__main__ import COMMANDS
 from service.access.keys import Scope
+from service.cli.command_table import COMMANDS
 from service.runtime.settings import Settings
 from service.runtime.variables import VARIABLES
 

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.release.packaging.containers import list_containers, read_image
 from deploy.release.packaging.install import MAX_BYTES, Installation
-from service.__main__ import COMMANDS
+from service.cli.command_table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -125,6 +125,7 @@ def test_a_traced_step_is_what_the_analytic_walk_says(family: str) -> None:
     if family in ON_A_CPU:
         real = measured(family, workload, ProbeDevice.CPU)
         assert real == pytest.approx(found, rel=1e-3, abs=1024)
+        assert real == pytest.approx(said, rel=1e-3, abs=1024)
     if family in FEW_EXPERTS:
         assert said.pop("backward") == pytest.approx(found.pop("backward"), rel=0.05)
     assert found == pytest.approx(said, rel=BART.get(family, 1e-3), abs=1024)

@@ -55,9 +55,9 @@ def break_a_command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> No
     def run(_options: object) -> int:
         raise error
 
-    broken = ModuleType("service.cli.commands.version", "Fail.")
+    broken = ModuleType("service.cli.commands.about.version", "Fail.")
     vars(broken).update(add_arguments=lambda _parser: None, run=run)
-    monkeypatch.setitem(sys.modules, "service.cli.commands.version", broken)
+    monkeypatch.setitem(sys.modules, "service.cli.commands.about.version", broken)
 
 
 @pytest.mark.parametrize("arguments", [FIT, (*FIT, "--json"), ("fit", "--help"), ("version",)])

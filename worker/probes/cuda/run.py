@@ -18,6 +18,8 @@ from worker.probes.run.serving import make_server, serve
 from worker.probes.run.training import STEP_MARK, make_trainer, train
 
 SERVE_MARK = "prefill"
+_AFTER_PREFILL = frozenset({"growing", "decode", "done"})
+"""Marks that end a prefill: a short run has not all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,11 @@ class Run:
         self.driver.set_allocator(self.setup.workload.allocator)
         self.driver.forget_peaks()
 
+    def _forget_building(self) -> None:
+        """Release what building a model left on the GPU: loading leaves none."""
+        gc.collect()
+        self.driver.release()
+
     def _begins_round(self, mark: str) -> bool:
         return (
             mark == SERVE_MARK
@@ -116,6 +123,7 @@ class Run:
             kernel_context=make_device_context(workload.attention, self._chosen),
             device=self.driver.device,
         )
+        self._forget_building()
         train(
             trainer,
             micro_batch_size=point.micro_batch_size,
@@ -134,6 +142,7 @@ class Run:
             kernel_context=make_device_context(workload.attention, self._chosen),
             device=self.driver.device,
         )
+        self._forget_building()
         for number in range(NUM_ROUNDS):
             serve(
                 server,
@@ -156,11 +165,10 @@ class Run:
     def _build_outcome(self, watch: MarkWatch, out_of_memory: OutOfMemory | None) -> RunOutcome:
         counts = self.driver.counts() if out_of_memory is None else out_of_memory.counts
         trains = isinstance(self.setup.workload, TrainWorkload)
-        prefilled = "growing" if self.point.output_tokens else "done"
         return RunOutcome(
             closed=tuple(watch.closed),
-            seconds=watch.seconds(STEP_MARK if trains else "decode", "done"),
-            prefill_seconds=() if trains else watch.seconds(SERVE_MARK, prefilled),
+            seconds=watch.seconds(STEP_MARK if trains else "decode", {"done"}),
+            prefill_seconds=() if trains else watch.seconds(SERVE_MARK, _AFTER_PREFILL),
             chosen=tuple(self._chosen),
             highest=counts if watch.highest is None else watch.highest | counts,
             workspace_bytes=0 if out_of_memory is not None else self._workspace_bytes(),

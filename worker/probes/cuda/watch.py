@@ -71,17 +71,17 @@ class MarkWatch:
         """Close the last stretch."""
         self._read_counts(closes=True, in_round=self._num_begun > 0)
 
-    def seconds(self, begin: str, end: str) -> tuple[float, ...]:
-        """Return the GPU's seconds from each ``begin`` mark to the next ``end``.
+    def seconds(self, begin: str, ends: Collection[str]) -> tuple[float, ...]:
+        """Return the GPU's seconds from a mark to the next end.
 
-        ``begin`` is the beginning of a mark's name, ``end`` a full name. The first rounds are left
+        ``begin`` is the beginning of a mark's name, an end a full name. The first rounds are left
         out.
         """
         durations, start = [], None
         for name, event in self.events:
             if name.startswith(begin):
                 start = event
-            elif name == end and start is not None:
+            elif name in ends and start is not None:
                 durations.append(self.driver.seconds(start, event))
                 start = None
         return tuple(durations[NUM_COLD_ROUNDS:])

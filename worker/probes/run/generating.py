@@ -59,7 +59,9 @@ def generate(
     """
     model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     with ExitStack() as stack:
-        stack.enter_context(_KnownValues(watch))
+        if isinstance(next(model.parameters()), FakeTensor):
+            # A mode slows every call, and real tensors know their values.
+            stack.enter_context(_KnownValues(watch))
         if decodes:
             stack.enter_context(_copy_experts(model))
         else:

@@ -130,6 +130,8 @@ from .model_answer import ModelAnswer
 from .model_answer_architecture import ModelAnswerArchitecture
 from .model_answer_weight_bytes import ModelAnswerWeightBytes
 from .model_create import ModelCreate
+from .model_family_answer import ModelFamilyAnswer
+from .model_family_page import ModelFamilyPage
 from .model_item import ModelItem
 from .model_page import ModelPage
 from .model_replace import ModelReplace
@@ -158,6 +160,7 @@ from .pareto_answer_layout import ParetoAnswerLayout
 from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
+from .pipeline_schedule import PipelineSchedule
 from .placed_answer import PlacedAnswer
 from .placed_answer_status import PlacedAnswerStatus
 from .placement_request import PlacementRequest
@@ -183,10 +186,12 @@ from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
 from .reference import Reference
+from .refusal_answer import RefusalAnswer
 from .rejected_answer import RejectedAnswer
 from .remeasure_answer import RemeasureAnswer
 from .remedy_answer import RemedyAnswer
 from .remedy_answer_change import RemedyAnswerChange
+from .remedy_search_answer import RemedySearchAnswer
 from .reservation_answer import ReservationAnswer
 from .reservation_page import ReservationPage
 from .reservation_request import ReservationRequest
@@ -223,6 +228,7 @@ from .train_request_precision_type_0 import TrainRequestPrecisionType0
 from .train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsType1
 from .train_request_task import TrainRequestTask
 from .trainer import Trainer
+from .training_answer import TrainingAnswer
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
@@ -362,6 +368,8 @@ __all__ = (
     "ModelAnswerArchitecture",
     "ModelAnswerWeightBytes",
     "ModelCreate",
+    "ModelFamilyAnswer",
+    "ModelFamilyPage",
     "ModelItem",
     "ModelPage",
     "ModelReplace",
@@ -390,6 +398,7 @@ __all__ = (
     "ParetoAnswerWorkload",
     "PeftRequest",
     "PerGpuAnswer",
+    "PipelineSchedule",
     "PlacedAnswer",
     "PlacedAnswerStatus",
     "PlacementRequest",
@@ -415,10 +424,12 @@ __all__ = (
     "ReadingAnswerPlace",
     "ReadyAnswer",
     "Reference",
+    "RefusalAnswer",
     "RejectedAnswer",
     "RemeasureAnswer",
     "RemedyAnswer",
     "RemedyAnswerChange",
+    "RemedySearchAnswer",
     "ReservationAnswer",
     "ReservationPage",
     "ReservationRequest",
@@ -451,6 +462,7 @@ __all__ = (
     "TrainCeilingSequenceLengthsType1",
     "TrainCeilingTask",
     "Trainer",
+    "TrainingAnswer",
     "TrainRequest",
     "TrainRequestPrecisionType0",
     "TrainRequestSequenceLengthsType1",

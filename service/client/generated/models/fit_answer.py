@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..models.checkpoint_answer import CheckpointAnswer
     from ..models.per_gpu_answer import PerGpuAnswer
     from ..models.remedy_answer import RemedyAnswer
+    from ..models.remedy_search_answer import RemedySearchAnswer
     from ..models.rule_answer import RuleAnswer
     from ..models.serving_answer import ServingAnswer
     from ..models.throughput_answer import ThroughputAnswer
@@ -41,6 +42,7 @@ class FitAnswer:
         throughput (None | ThroughputAnswer):
         rules_of_thumb (list[RuleAnswer]):
         remedies (list[RemedyAnswer]):
+        remedy_search (None | RemedySearchAnswer): Null where it fits, or remedies were not looked for.
         assumptions (list[str]): Every default that was used.
         warnings (list[str]):
         calibration (None | str): The calibration that the answer rests on.
@@ -65,6 +67,7 @@ class FitAnswer:
     throughput: None | ThroughputAnswer
     rules_of_thumb: list[RuleAnswer]
     remedies: list[RemedyAnswer]
+    remedy_search: None | RemedySearchAnswer
     assumptions: list[str]
     warnings: list[str]
     calibration: None | str
@@ -74,6 +77,7 @@ class FitAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
+        from ..models.remedy_search_answer import RemedySearchAnswer  # noqa: PLC0415
         from ..models.serving_answer import ServingAnswer  # noqa: PLC0415
         from ..models.throughput_answer import ThroughputAnswer  # noqa: PLC0415
 
@@ -127,6 +131,12 @@ class FitAnswer:
             remedies_item = remedies_item_data.to_dict()
             remedies.append(remedies_item)
 
+        remedy_search: dict[str, Any] | None
+        if isinstance(self.remedy_search, RemedySearchAnswer):
+            remedy_search = self.remedy_search.to_dict()
+        else:
+            remedy_search = self.remedy_search
+
         assumptions = self.assumptions
 
         warnings = self.warnings
@@ -158,6 +168,7 @@ class FitAnswer:
                 "throughput": throughput,
                 "rules_of_thumb": rules_of_thumb,
                 "remedies": remedies,
+                "remedy_search": remedy_search,
                 "assumptions": assumptions,
                 "warnings": warnings,
                 "calibration": calibration,
@@ -174,6 +185,7 @@ class FitAnswer:
         from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
         from ..models.per_gpu_answer import PerGpuAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
+        from ..models.remedy_search_answer import RemedySearchAnswer  # noqa: PLC0415
         from ..models.rule_answer import RuleAnswer  # noqa: PLC0415
         from ..models.serving_answer import ServingAnswer  # noqa: PLC0415
         from ..models.throughput_answer import ThroughputAnswer  # noqa: PLC0415
@@ -260,6 +272,21 @@ class FitAnswer:
 
             remedies.append(remedies_item)
 
+        def _parse_remedy_search(data: object) -> None | RemedySearchAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                remedy_search_type_0 = RemedySearchAnswer.from_dict(data)
+
+                return remedy_search_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | RemedySearchAnswer, data)
+
+        remedy_search = _parse_remedy_search(d.pop("remedy_search"))
+
         assumptions = cast(list[str], d.pop("assumptions"))
 
         warnings = cast(list[str], d.pop("warnings"))
@@ -292,6 +319,7 @@ class FitAnswer:
             throughput=throughput,
             rules_of_thumb=rules_of_thumb,
             remedies=remedies,
+            remedy_search=remedy_search,
             assumptions=assumptions,
             warnings=warnings,
             calibration=calibration,

@@ -24,9 +24,11 @@ class GpuAnswer:
         name (str):
         vendor (str):
         family (str): What several SKUs share.
+        form (str): What it is built into: `server`, `workstation`, `desktop`, `laptop` or `module`.
         aliases (GpuAnswerAliases): Names that others use, by who uses them.
         capacity_bytes (int): NVML's total.
         usable_bytes (int): What a process can allocate.
+        has_unified_memory (bool): Whether the CPU has no other memory: what the host keeps counts too.
         bandwidth_bytes_per_second (int):
         peak_flops (GpuAnswerPeakFlops): Dense FLOP/s by number format.
         link_bytes_per_second (int): To another GPU of the node: NVLink where there is one, else PCIe.
@@ -41,9 +43,11 @@ class GpuAnswer:
     name: str
     vendor: str
     family: str
+    form: str
     aliases: GpuAnswerAliases
     capacity_bytes: int
     usable_bytes: int
+    has_unified_memory: bool
     bandwidth_bytes_per_second: int
     peak_flops: GpuAnswerPeakFlops
     link_bytes_per_second: int
@@ -62,11 +66,15 @@ class GpuAnswer:
 
         family = self.family
 
+        form = self.form
+
         aliases = self.aliases.to_dict()
 
         capacity_bytes = self.capacity_bytes
 
         usable_bytes = self.usable_bytes
+
+        has_unified_memory = self.has_unified_memory
 
         bandwidth_bytes_per_second = self.bandwidth_bytes_per_second
 
@@ -99,9 +107,11 @@ class GpuAnswer:
                 "name": name,
                 "vendor": vendor,
                 "family": family,
+                "form": form,
                 "aliases": aliases,
                 "capacity_bytes": capacity_bytes,
                 "usable_bytes": usable_bytes,
+                "has_unified_memory": has_unified_memory,
                 "bandwidth_bytes_per_second": bandwidth_bytes_per_second,
                 "peak_flops": peak_flops,
                 "link_bytes_per_second": link_bytes_per_second,
@@ -130,11 +140,15 @@ class GpuAnswer:
 
         family = d.pop("family")
 
+        form = d.pop("form")
+
         aliases = GpuAnswerAliases.from_dict(d.pop("aliases"))
 
         capacity_bytes = d.pop("capacity_bytes")
 
         usable_bytes = d.pop("usable_bytes")
+
+        has_unified_memory = d.pop("has_unified_memory")
 
         bandwidth_bytes_per_second = d.pop("bandwidth_bytes_per_second")
 
@@ -178,9 +192,11 @@ class GpuAnswer:
             name=name,
             vendor=vendor,
             family=family,
+            form=form,
             aliases=aliases,
             capacity_bytes=capacity_bytes,
             usable_bytes=usable_bytes,
+            has_unified_memory=has_unified_memory,
             bandwidth_bytes_per_second=bandwidth_bytes_per_second,
             peak_flops=peak_flops,
             link_bytes_per_second=link_bytes_per_second,

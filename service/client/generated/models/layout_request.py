@@ -5,6 +5,7 @@ from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
+from ..models.pipeline_schedule import PipelineSchedule, check_pipeline_schedule
 from ..models.sharding import Sharding, check_sharding
 from ..types import UNSET, Unset
 
@@ -23,6 +24,22 @@ class LayoutRequest:
         expert_parallel (int | Unset): Ranks along this axis.
         expert_tensor_parallel (int | Unset): Ranks along this axis.
         virtual_pipeline_stages (int | Unset): Ranks along this axis.
+        pipeline_layers (list[int] | Unset): Layers of each pipeline stage (of each chunk, in the order of the model,
+            where stages interleave), in any framework; default as many on each.
+        num_layers_in_first_pipeline_stage (int | Unset): Ranks along this axis.
+        num_layers_in_last_pipeline_stage (int | Unset): Ranks along this axis.
+        account_for_embedding_in_pipeline_split (bool | Unset): Megatron-LM: the embedding takes the place of one layer.
+        account_for_loss_in_pipeline_split (bool | Unset): Megatron-LM: the loss takes the place of one layer.
+        pipeline_model_parallel_layout (str | Unset): Megatron-LM: chunks between bars, E the embedding, t a layer, m a
+            multi-token prediction layer, L the loss, ()*n repeats.
+        partition_method (str | Unset): DeepSpeed: `uniform`, `parameters`, or `type:` and part of the name of a layer
+            of Megatron-DeepSpeed's GPTModelPipe; the memory of a stage is framework megatron's.
+        pipeline_parallel_layers_per_stage (int | Unset): Ranks along this axis.
+        pipeline_parallel_first_stage_less_layers (int | Unset): torchtitan: layers that the embedding counts for;
+            default 1.
+        pipeline_parallel_last_stage_less_layers (int | Unset): torchtitan: layers that norm and head count for; default
+            1.
+        pipeline_schedule (PipelineSchedule | Unset): Order of a pipeline's forward and backward passes.
         zero_stage (int | Unset): What is sharded over ranks.
         sharding (Sharding | Unset): Library that shards the states over the data-parallel ranks.
         sequence_parallel (bool | Unset): Norms and dropout are split as well.
@@ -43,6 +60,17 @@ class LayoutRequest:
     expert_parallel: int | Unset = UNSET
     expert_tensor_parallel: int | Unset = UNSET
     virtual_pipeline_stages: int | Unset = UNSET
+    pipeline_layers: list[int] | Unset = UNSET
+    num_layers_in_first_pipeline_stage: int | Unset = UNSET
+    num_layers_in_last_pipeline_stage: int | Unset = UNSET
+    account_for_embedding_in_pipeline_split: bool | Unset = UNSET
+    account_for_loss_in_pipeline_split: bool | Unset = UNSET
+    pipeline_model_parallel_layout: str | Unset = UNSET
+    partition_method: str | Unset = UNSET
+    pipeline_parallel_layers_per_stage: int | Unset = UNSET
+    pipeline_parallel_first_stage_less_layers: int | Unset = UNSET
+    pipeline_parallel_last_stage_less_layers: int | Unset = UNSET
+    pipeline_schedule: PipelineSchedule | Unset = UNSET
     zero_stage: int | Unset = UNSET
     sharding: Sharding | Unset = UNSET
     sequence_parallel: bool | Unset = UNSET
@@ -68,6 +96,32 @@ class LayoutRequest:
         expert_tensor_parallel = self.expert_tensor_parallel
 
         virtual_pipeline_stages = self.virtual_pipeline_stages
+
+        pipeline_layers: list[int] | Unset = UNSET
+        if not isinstance(self.pipeline_layers, Unset):
+            pipeline_layers = self.pipeline_layers
+
+        num_layers_in_first_pipeline_stage = self.num_layers_in_first_pipeline_stage
+
+        num_layers_in_last_pipeline_stage = self.num_layers_in_last_pipeline_stage
+
+        account_for_embedding_in_pipeline_split = self.account_for_embedding_in_pipeline_split
+
+        account_for_loss_in_pipeline_split = self.account_for_loss_in_pipeline_split
+
+        pipeline_model_parallel_layout = self.pipeline_model_parallel_layout
+
+        partition_method = self.partition_method
+
+        pipeline_parallel_layers_per_stage = self.pipeline_parallel_layers_per_stage
+
+        pipeline_parallel_first_stage_less_layers = self.pipeline_parallel_first_stage_less_layers
+
+        pipeline_parallel_last_stage_less_layers = self.pipeline_parallel_last_stage_less_layers
+
+        pipeline_schedule: str | Unset = UNSET
+        if not isinstance(self.pipeline_schedule, Unset):
+            pipeline_schedule = self.pipeline_schedule
 
         zero_stage = self.zero_stage
 
@@ -116,6 +170,28 @@ class LayoutRequest:
             field_dict["expert_tensor_parallel"] = expert_tensor_parallel
         if virtual_pipeline_stages is not UNSET:
             field_dict["virtual_pipeline_stages"] = virtual_pipeline_stages
+        if pipeline_layers is not UNSET:
+            field_dict["pipeline_layers"] = pipeline_layers
+        if num_layers_in_first_pipeline_stage is not UNSET:
+            field_dict["num_layers_in_first_pipeline_stage"] = num_layers_in_first_pipeline_stage
+        if num_layers_in_last_pipeline_stage is not UNSET:
+            field_dict["num_layers_in_last_pipeline_stage"] = num_layers_in_last_pipeline_stage
+        if account_for_embedding_in_pipeline_split is not UNSET:
+            field_dict["account_for_embedding_in_pipeline_split"] = account_for_embedding_in_pipeline_split
+        if account_for_loss_in_pipeline_split is not UNSET:
+            field_dict["account_for_loss_in_pipeline_split"] = account_for_loss_in_pipeline_split
+        if pipeline_model_parallel_layout is not UNSET:
+            field_dict["pipeline_model_parallel_layout"] = pipeline_model_parallel_layout
+        if partition_method is not UNSET:
+            field_dict["partition_method"] = partition_method
+        if pipeline_parallel_layers_per_stage is not UNSET:
+            field_dict["pipeline_parallel_layers_per_stage"] = pipeline_parallel_layers_per_stage
+        if pipeline_parallel_first_stage_less_layers is not UNSET:
+            field_dict["pipeline_parallel_first_stage_less_layers"] = pipeline_parallel_first_stage_less_layers
+        if pipeline_parallel_last_stage_less_layers is not UNSET:
+            field_dict["pipeline_parallel_last_stage_less_layers"] = pipeline_parallel_last_stage_less_layers
+        if pipeline_schedule is not UNSET:
+            field_dict["pipeline_schedule"] = pipeline_schedule
         if zero_stage is not UNSET:
             field_dict["zero_stage"] = zero_stage
         if sharding is not UNSET:
@@ -155,6 +231,33 @@ class LayoutRequest:
         expert_tensor_parallel = d.pop("expert_tensor_parallel", UNSET)
 
         virtual_pipeline_stages = d.pop("virtual_pipeline_stages", UNSET)
+
+        pipeline_layers = cast(list[int], d.pop("pipeline_layers", UNSET))
+
+        num_layers_in_first_pipeline_stage = d.pop("num_layers_in_first_pipeline_stage", UNSET)
+
+        num_layers_in_last_pipeline_stage = d.pop("num_layers_in_last_pipeline_stage", UNSET)
+
+        account_for_embedding_in_pipeline_split = d.pop("account_for_embedding_in_pipeline_split", UNSET)
+
+        account_for_loss_in_pipeline_split = d.pop("account_for_loss_in_pipeline_split", UNSET)
+
+        pipeline_model_parallel_layout = d.pop("pipeline_model_parallel_layout", UNSET)
+
+        partition_method = d.pop("partition_method", UNSET)
+
+        pipeline_parallel_layers_per_stage = d.pop("pipeline_parallel_layers_per_stage", UNSET)
+
+        pipeline_parallel_first_stage_less_layers = d.pop("pipeline_parallel_first_stage_less_layers", UNSET)
+
+        pipeline_parallel_last_stage_less_layers = d.pop("pipeline_parallel_last_stage_less_layers", UNSET)
+
+        _pipeline_schedule = d.pop("pipeline_schedule", UNSET)
+        pipeline_schedule: PipelineSchedule | Unset
+        if isinstance(_pipeline_schedule, Unset):
+            pipeline_schedule = UNSET
+        else:
+            pipeline_schedule = check_pipeline_schedule(_pipeline_schedule)
 
         zero_stage = d.pop("zero_stage", UNSET)
 
@@ -199,6 +302,17 @@ class LayoutRequest:
             expert_parallel=expert_parallel,
             expert_tensor_parallel=expert_tensor_parallel,
             virtual_pipeline_stages=virtual_pipeline_stages,
+            pipeline_layers=pipeline_layers,
+            num_layers_in_first_pipeline_stage=num_layers_in_first_pipeline_stage,
+            num_layers_in_last_pipeline_stage=num_layers_in_last_pipeline_stage,
+            account_for_embedding_in_pipeline_split=account_for_embedding_in_pipeline_split,
+            account_for_loss_in_pipeline_split=account_for_loss_in_pipeline_split,
+            pipeline_model_parallel_layout=pipeline_model_parallel_layout,
+            partition_method=partition_method,
+            pipeline_parallel_layers_per_stage=pipeline_parallel_layers_per_stage,
+            pipeline_parallel_first_stage_less_layers=pipeline_parallel_first_stage_less_layers,
+            pipeline_parallel_last_stage_less_layers=pipeline_parallel_last_stage_less_layers,
+            pipeline_schedule=pipeline_schedule,
             zero_stage=zero_stage,
             sharding=sharding,
             sequence_parallel=sequence_parallel,

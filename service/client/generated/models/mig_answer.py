@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -18,12 +18,15 @@ class MigAnswer:
         max_instances (int):
         memory_eighths (int):
         usable_bytes (int): What a process in one can allocate.
+        multiprocessors (int | None): Streaming multiprocessors of one, as `nvidia-smi mig -lgip` lists them; `null`
+            where no list was read, and its share of the GPU's is taken from its name.
     """
 
     name: str
     max_instances: int
     memory_eighths: int
     usable_bytes: int
+    multiprocessors: int | None
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,6 +38,9 @@ class MigAnswer:
 
         usable_bytes = self.usable_bytes
 
+        multiprocessors: int | None
+        multiprocessors = self.multiprocessors
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -43,6 +49,7 @@ class MigAnswer:
                 "max_instances": max_instances,
                 "memory_eighths": memory_eighths,
                 "usable_bytes": usable_bytes,
+                "multiprocessors": multiprocessors,
             }
         )
 
@@ -59,11 +66,19 @@ class MigAnswer:
 
         usable_bytes = d.pop("usable_bytes")
 
+        def _parse_multiprocessors(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        multiprocessors = _parse_multiprocessors(d.pop("multiprocessors"))
+
         mig_answer = cls(
             name=name,
             max_instances=max_instances,
             memory_eighths=memory_eighths,
             usable_bytes=usable_bytes,
+            multiprocessors=multiprocessors,
         )
 
         mig_answer.additional_properties = d

@@ -20,7 +20,8 @@ class PoolRequest:
 
     Attributes:
         name (str): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
-        gpu (str): Name or alias of a GPU of the catalogue.
+        gpu (str): Name or alias of a GPU of the catalogue, or of a MIG slice of one: then all GPUs of the nodes are cut
+            into it, and `gpus_per_node` and `allocated_gpus` count slices.
         gpus_per_node (int): GPUs of one node.
         nvlink_island_size (int | Unset): GPUs that reach each other over NVLink.
         host_memory_bytes (int | str | Unset): Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.

@@ -1,7 +1,7 @@
 from typing import Literal
 
 Quantization = Literal[
-    "awq_int4", "fp8", "gptq_int4", "int8", "mxfp4", "nf4", "none", "q4_0", "q4_k_m", "q5_k_m", "q6_k", "q8_0"
+    "awq_int4", "fp8", "gptq_int4", "int8", "mxfp4", "nf4", "none", "nvfp4", "q4_0", "q4_k_m", "q5_k_m", "q6_k", "q8_0"
 ]
 
 QUANTIZATION_VALUES: set[Quantization] = {
@@ -12,6 +12,7 @@ QUANTIZATION_VALUES: set[Quantization] = {
     "mxfp4",
     "nf4",
     "none",
+    "nvfp4",
     "q4_0",
     "q4_k_m",
     "q5_k_m",

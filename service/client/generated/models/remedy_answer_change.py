@@ -11,6 +11,8 @@ T = TypeVar("T", bound="RemedyAnswerChange")
 
 @_attrs_define
 class RemedyAnswerChange:
+    """Fields of the workload and the layout with their new values, and `gpu` where it is another kind."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

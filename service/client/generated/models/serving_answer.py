@@ -22,6 +22,7 @@ class ServingAnswer:
         kv_pool_tokens (int | None):
         max_num_sequences (int | None):
         max_concurrency (float | None): Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it.
+        engine_version (None | str): Release that the answer is of.
     """
 
     kv_bytes_per_token: int
@@ -32,6 +33,7 @@ class ServingAnswer:
     kv_pool_tokens: int | None
     max_num_sequences: int | None
     max_concurrency: float | None
+    engine_version: None | str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +57,9 @@ class ServingAnswer:
         max_concurrency: float | None
         max_concurrency = self.max_concurrency
 
+        engine_version: None | str
+        engine_version = self.engine_version
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -67,6 +72,7 @@ class ServingAnswer:
                 "kv_pool_tokens": kv_pool_tokens,
                 "max_num_sequences": max_num_sequences,
                 "max_concurrency": max_concurrency,
+                "engine_version": engine_version,
             }
         )
 
@@ -111,6 +117,13 @@ class ServingAnswer:
 
         max_concurrency = _parse_max_concurrency(d.pop("max_concurrency"))
 
+        def _parse_engine_version(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        engine_version = _parse_engine_version(d.pop("engine_version"))
+
         serving_answer = cls(
             kv_bytes_per_token=kv_bytes_per_token,
             kv_cache_bytes=kv_cache_bytes,
@@ -120,6 +133,7 @@ class ServingAnswer:
             kv_pool_tokens=kv_pool_tokens,
             max_num_sequences=max_num_sequences,
             max_concurrency=max_concurrency,
+            engine_version=engine_version,
         )
 
         serving_answer.additional_properties = d

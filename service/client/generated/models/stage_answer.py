@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -17,11 +17,15 @@ class StageAnswer:
         pipeline_stage (int):
         allocated_bytes (int):
         steady_bytes (int):
+        layers (list[int]): Layers of each chunk, where it trains some.
+        micro_batches_in_flight (list[int]): Micro-batches of each chunk.
     """
 
     pipeline_stage: int
     allocated_bytes: int
     steady_bytes: int
+    layers: list[int]
+    micro_batches_in_flight: list[int]
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -31,6 +35,10 @@ class StageAnswer:
 
         steady_bytes = self.steady_bytes
 
+        layers = self.layers
+
+        micro_batches_in_flight = self.micro_batches_in_flight
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -38,6 +46,8 @@ class StageAnswer:
                 "pipeline_stage": pipeline_stage,
                 "allocated_bytes": allocated_bytes,
                 "steady_bytes": steady_bytes,
+                "layers": layers,
+                "micro_batches_in_flight": micro_batches_in_flight,
             }
         )
 
@@ -52,10 +62,16 @@ class StageAnswer:
 
         steady_bytes = d.pop("steady_bytes")
 
+        layers = cast(list[int], d.pop("layers"))
+
+        micro_batches_in_flight = cast(list[int], d.pop("micro_batches_in_flight"))
+
         stage_answer = cls(
             pipeline_stage=pipeline_stage,
             allocated_bytes=allocated_bytes,
             steady_bytes=steady_bytes,
+            layers=layers,
+            micro_batches_in_flight=micro_batches_in_flight,
         )
 
         stage_answer.additional_properties = d

@@ -66,6 +66,8 @@ class TrainRequest:
         allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
         fp32_norms_and_head (bool | Unset): PEFT's prepare_model_for_kbit_training.
         double_quantization (bool | Unset): nf4 scales are quantised too.
+        quantization_bits (int | Unset): Bits of a weight under the adapters of method `qlora`: 4 is bitsandbytes' nf4,
+            8 its LLM.int8(), 2 GPTQ with groups of 128.
         optimizer_in_backward (bool | Unset): The optimizer steps inside backward.
         compile_ (bool | Unset): torch.compile.
         deterministic (bool | Unset): Kernels that give the same bits each time.
@@ -107,6 +109,7 @@ class TrainRequest:
     allocator: Allocator | Unset = UNSET
     fp32_norms_and_head: bool | Unset = UNSET
     double_quantization: bool | Unset = UNSET
+    quantization_bits: int | Unset = UNSET
     optimizer_in_backward: bool | Unset = UNSET
     compile_: bool | Unset = UNSET
     deterministic: bool | Unset = UNSET
@@ -211,6 +214,8 @@ class TrainRequest:
 
         double_quantization = self.double_quantization
 
+        quantization_bits = self.quantization_bits
+
         optimizer_in_backward = self.optimizer_in_backward
 
         compile_ = self.compile_
@@ -299,6 +304,8 @@ class TrainRequest:
             field_dict["fp32_norms_and_head"] = fp32_norms_and_head
         if double_quantization is not UNSET:
             field_dict["double_quantization"] = double_quantization
+        if quantization_bits is not UNSET:
+            field_dict["quantization_bits"] = quantization_bits
         if optimizer_in_backward is not UNSET:
             field_dict["optimizer_in_backward"] = optimizer_in_backward
         if compile_ is not UNSET:
@@ -489,6 +496,8 @@ class TrainRequest:
 
         double_quantization = d.pop("double_quantization", UNSET)
 
+        quantization_bits = d.pop("quantization_bits", UNSET)
+
         optimizer_in_backward = d.pop("optimizer_in_backward", UNSET)
 
         compile_ = d.pop("compile", UNSET)
@@ -556,6 +565,7 @@ class TrainRequest:
             allocator=allocator,
             fp32_norms_and_head=fp32_norms_and_head,
             double_quantization=double_quantization,
+            quantization_bits=quantization_bits,
             optimizer_in_backward=optimizer_in_backward,
             compile_=compile_,
             deterministic=deterministic,

@@ -6,7 +6,7 @@ from functools import partial
 
 from service.estimator.backends.megatron.chunk_bytes import Recorder, ShapeRecording
 from service.estimator.backends.megatron.chunks import record_chunk
-from service.estimator.backends.megatron.shape import RankShape, Switches
+from service.estimator.backends.megatron.shape import RankShape, Switches, count_expert_replicas
 from service.estimator.backends.megatron.states import STATES_PER_PARAMETER
 from service.estimator.backends.megatron.timeline import (
     StagePeak,
@@ -129,7 +129,9 @@ def _explain_training(
         allocator=workload.allocator,
         stages=tuple(
             [
-                Stage(line.stage, top.allocated_bytes, line.steady_bytes)
+                Stage(
+                    line.stage, top.allocated_bytes, line.steady_bytes, line.layers, line.in_flight
+                )
                 for line, top in zip(timelines, peaks, strict=True)
             ],
         ),
@@ -234,26 +236,36 @@ def _explain_component(
         )
     if name in {"activations", "logits"}:
         return Basis.FORMULA, _format_in_flight(workload, layout, line), _SAVED_SOURCE
-    return (
-        Basis.EXACT,
-        (
-            f"{format_count(line.parameters.total)} params x "
-            f"{_format_bytes_per_parameter(name, workload, layout)}"
-        ),
-        _CORE_SOURCE,
-    )
+    return Basis.EXACT, _format_bytes_by_parameter(name, workload, layout, line), _CORE_SOURCE
 
 
-def _format_bytes_per_parameter(name: str, workload: TrainWorkload, layout: Layout) -> str:
-    precision, shards = workload.precision, layout.shards if layout.zero_stage else 1
+def _format_bytes_by_parameter(
+    name: str, workload: TrainWorkload, layout: Layout, line: StageTimeline
+) -> str:
+    """Return the formula of a state's bytes.
+
+    Experts are apart where other ranks share theirs.
+    """
+    precision, counts = workload.precision, line.parameters
     if name == "weights":
-        return f"{precision.param_dtype.bytes_per_element} B"
+        return f"{format_count(counts.total)} params x {precision.param_dtype.bytes_per_element} B"
     if name == "gradients":
-        return f"{precision.grad_dtype.bytes_per_element} B, a buffer that stays"
+        width = precision.grad_dtype.bytes_per_element
+        return f"{format_count(counts.total)} params x {width} B, a buffer that stays"
     count = STATES_PER_PARAMETER[workload.optimizer] if name == "optimizer_states" else 1
-    return f"{count} x {precision.optimizer_dtype.bytes_per_element} B" + (
-        f" / {shards} ranks" if shards > 1 else ""
+    shards = layout.shards if layout.zero_stage else 1
+    replicas = count_expert_replicas(layout) if layout.zero_stage else 1
+    factor = f"x {count} x {precision.optimizer_dtype.bytes_per_element} B"
+    if not counts.experts or shards == replicas:
+        return f"{format_count(counts.total)} params {factor}{_format_ranks(shards)}"
+    return (
+        f"{format_count(counts.dense)} params {factor}{_format_ranks(shards)} + "
+        f"{format_count(counts.experts)} of experts {factor}{_format_ranks(replicas)}"
     )
+
+
+def _format_ranks(shards: int) -> str:
+    return f" / {shards} ranks" if shards > 1 else ""
 
 
 def _format_in_flight(workload: TrainWorkload, layout: Layout, line: StageTimeline) -> str:
@@ -261,4 +273,5 @@ def _format_in_flight(workload: TrainWorkload, layout: Layout, line: StageTimeli
     batch = f"{workload.micro_batch_size} x {workload.sequence_length} tokens"
     if layout.context_parallel > 1:
         batch += f" / {layout.context_parallel} context ranks"
-    return f"{counts} micro-batches of {batch} in flight on stage {line.stage}"
+    layers = " + ".join(str(count) for count in line.layers)
+    return f"{counts} micro-batches of {batch} in flight on stage {line.stage}, of {layers} layers"

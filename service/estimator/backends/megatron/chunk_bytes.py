@@ -8,6 +8,8 @@ from service.estimator.backends.megatron.chunks import ChunkRecord
 from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.stages import StageLayers
 from service.estimator.memory.phase_peaks import Parts
+from service.estimator.model.pipelines.in_flight import Moment
+from service.estimator.model.pipelines.passes import PassKind
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.sizes import Size
@@ -56,25 +58,47 @@ class ShapeRecording:
 
 
 Recorder = Callable[[RankShape, Switches], ShapeRecording]
-RunningChunks = list[tuple[ChunkBytes, int]]
-"""Chunks of a stage, each with the number of its micro-batches that are kept."""
+_KINDS = {
+    "forward": frozenset({PassKind.FORWARD}),
+    "loss": frozenset({PassKind.FORWARD, PassKind.BACKWARD}),
+    "backward": frozenset({PassKind.BACKWARD}),
+}
+"""Passes during which an instant is."""
 
 
-def find_highest_point(name: str, running: RunningChunks) -> tuple[ChunkPeak | None, int]:
-    """Return the highest point of a phase over a stage's chunks.
+class RunningChunks(NamedTuple):
+    """Chunks of a stage, and the moments of its schedule."""
 
-    Any of the chunks may run; the second value is what is kept of the other micro-batches.
+    chunks: tuple[ChunkBytes, ...]
+    moments: tuple[Moment, ...]
+
+
+class HighestPoint(NamedTuple):
+    """Highest point of a phase, and what other micro-batches keep.
+
+    ``counts`` are the micro-batches of each chunk, the one that runs included.
     """
-    total = sum([chunk.retained * count for chunk, count in running])
-    highest_point: tuple[ChunkPeak | None, int] = None, 0
-    highest_bytes = -1
-    for chunk, count in running:
-        top = chunk.peaks[name] if count else None
-        if top is not None and total - chunk.retained + top.bytes > highest_bytes:
-            highest_point, highest_bytes = (
-                (top, total - chunk.retained),
-                total - chunk.retained + top.bytes,
-            )
+
+    top: ChunkPeak | None = None
+    waiting_bytes: int = 0
+    counts: tuple[int, ...] = ()
+
+
+def find_highest_point(name: str, running: RunningChunks) -> HighestPoint:
+    """Return the highest point of a phase over a stage's moments."""
+    highest_point = HighestPoint()
+    highest_bytes, chunks = -1, running.chunks
+    for moment in running.moments:
+        chunk = chunks[moment.chunk]
+        top = chunk.peaks[name]
+        if top is None or moment.kind not in _KINDS[name]:
+            continue
+        waiting = -chunk.retained
+        for other, count in zip(chunks, moment.counts, strict=True):
+            waiting += other.retained * count
+        if waiting + top.bytes > highest_bytes:
+            highest_point = HighestPoint(top, waiting, moment.counts)
+            highest_bytes = waiting + top.bytes
     return highest_point
 
 

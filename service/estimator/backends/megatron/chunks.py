@@ -14,6 +14,7 @@ from service.estimator.backends.megatron.operations import (
     record_cross_entropy,
     tokens,
 )
+from service.estimator.backends.megatron.predictors import add_losses, record_predictors
 from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.stages import StageLayers
 from service.estimator.passes.config import PeakCandidates
@@ -57,7 +58,7 @@ def record_chunk(shape: RankShape, switches: Switches, layers: StageLayers) -> C
         if count:
             x = tape.repeat(count, partial(_record_layer, tape, shape, switches, sparse), x)
     if layers.last:
-        x = _record_loss(tape, x, shape, fused=switches.fused_loss)
+        x = _record_losses(tape, x, shape, switches, layers.predictors)
         tape.release(*batch)
         retained = sizes.total(tape.ledger.snapshot().values())
         tape.ledger.enter(Section.LOSS_BACKWARD)
@@ -160,33 +161,63 @@ def _record_move(tape: Tape, x: Value, numel: Size) -> Value:
     return y
 
 
-def _record_loss(tape: Tape, x: Value, shape: RankShape, *, fused: bool) -> Value:
-    """Return the loss over this rank's part of the vocabulary."""
-    normalised = apply_norm(tape, x, shape.statistics)
+def _record_losses(
+    tape: Tape, x: Value, shape: RankShape, switches: Switches, predictors: int
+) -> Value:
+    """Return the loss over this rank's part of the vocabulary.
+
+    Those of predictors are beside it.
+    """
+    hidden = apply_norm(tape, x, shape.statistics)
     tape.free(x)
+    states = [hidden]
+    if predictors:
+        embed = partial(_record_embedding, tape, shape)
+        states = record_predictors(tape, hidden, shape, switches, predictors, embed)
+    hidden, *predicted = states
     tape.ledger.enter(Section.LOSS_FORWARD)
+    losses = []
+    for index, state in enumerate(predicted):
+        losses.append(_record_loss(tape, state, shape, switches, is_first=index == 0))
+        tape.free(state)
+    if losses:
+        main = add_losses(tape, hidden, losses)
+        tape.free(hidden)
+        hidden = main
+    loss = _record_loss(tape, hidden, shape, switches, is_first=not losses)
+    tape.free(hidden, *losses)
+    return loss
+
+
+def _record_loss(
+    tape: Tape, hidden: Value, shape: RankShape, switches: Switches, *, is_first: bool
+) -> Value:
+    """Return the loss of one hidden state, which stays with the caller.
+
+    Backward comes to the first one last.
+    """
 
     def backward(_: Storage) -> None:
-        tape.ledger.enter(Section.BACKWARD)
+        if is_first:
+            tape.ledger.enter(Section.BACKWARD)
         grad = gathered = tape.scratch(tokens(shape.hidden), BF16)
         if shape.sequence_shards > 1:
-            grad = tape.scratch(normalised.numel, BF16)
+            grad = tape.scratch(hidden.numel, BF16)
         # The head's own gradient, or what stands in its place where the product adds to the buffer
         # itself.
         tape.release(tape.scratch(sizes.constant(shape.vocabulary * shape.hidden), BF16))
         if grad is not gathered:
             tape.release(gathered)
-        tape.send(normalised, grad)
+        tape.send(hidden, grad)
 
     logits = tape.emit(
         tokens(shape.vocabulary),
         BF16,
-        inputs=(normalised,),
-        saves=(normalised,),
+        inputs=(hidden,),
+        saves=(hidden,),
         category=Category.LOGITS,
         backward=backward,
     )
-    tape.free(normalised)
-    loss = record_cross_entropy(tape, logits, fused=fused)
+    loss = record_cross_entropy(tape, logits, fused=switches.fused_loss)
     tape.free(logits)
     return loss

@@ -29,13 +29,15 @@ class StageParameters:
 def count_stage_parameters(shape: RankShape, layers: StageLayers) -> StageParameters:
     """Count the parameters of a stage.
 
-    It holds its layers, the embedding on the first stage, final norm and head on the last. A tied
-    head is a second copy of the embedding where there are more stages than one.
+    It holds its layers, the embedding on the first stage and where predictors are, final norm and
+    head on the last. A tied head is a second copy of the embedding where there are more stages
+    than one.
     """
-    attention = _count_attention(shape)
-    dense = (layers.dense + layers.sparse) * (
-        attention + 2 * _count_norm(shape)
-    ) + layers.dense * _count_mlp(shape, shape.inner)
+    layers = layers.with_predictors(sparse=shape.experts is not None)
+    norm = _count_norm(shape)
+    dense = (layers.dense + layers.sparse) * (_count_attention(shape) + 2 * norm)
+    dense += layers.dense * _count_mlp(shape, shape.inner)
+    dense += layers.predictors * _count_predictor(shape)
     experts = 0
     if shape.experts is not None and layers.sparse:
         expert_shape = shape.experts
@@ -48,11 +50,19 @@ def count_stage_parameters(shape: RankShape, layers: StageLayers) -> StageParame
         dense += layers.sparse * (router + shared)
         experts = layers.sparse * expert_shape.local_experts * _count_mlp(shape, expert_shape.inner)
     table = shape.vocabulary * shape.hidden
-    if layers.first:
+    if layers.has_table:
         dense += table + shape.learned_positions * shape.hidden
     if layers.last:
-        dense += _count_norm(shape) + (0 if shape.tied and layers.first else table)
+        dense += norm + (0 if shape.tied and layers.has_table else table)
     return StageParameters(dense=dense, experts=experts)
+
+
+def _count_predictor(shape: RankShape) -> int:
+    """Count a predictor's parameters beside those of a layer.
+
+    They are three norms and the projection of two states.
+    """
+    return 3 * _count_norm(shape) + 2 * shape.hidden * shape.hidden // shape.tensor_parallel
 
 
 def _count_norm(shape: RankShape) -> int:

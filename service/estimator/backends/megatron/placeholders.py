@@ -27,11 +27,15 @@ def placeholder_bytes(shape: RankShape, layers: StageLayers) -> int:
 
 
 def _iter_weight_shapes(shape: RankShape, layers: StageLayers) -> Iterator[MatrixShape]:
-    yield from (
-        _iter_attention(shape)
-        if shape.latent is None
-        else _iter_latent_attention(shape, shape.latent)
-    )
+    layers = layers.with_predictors(sparse=shape.experts is not None)
+    if layers.dense or layers.sparse:
+        yield from (
+            _iter_attention(shape)
+            if shape.latent is None
+            else _iter_latent_attention(shape, shape.latent)
+        )
+    if layers.predictors:
+        yield shape.hidden // shape.tensor_parallel, 2 * shape.hidden
     if layers.dense:
         yield from _iter_mlp(shape, shape.inner)
     if layers.sparse and shape.experts is not None:

@@ -1,13 +1,12 @@
-"""Pipeline stages: their layers and micro-batches in flight.
+"""Pipeline stages: the layers of their chunks."""
 
-A stage keeps the tensors of the micro-batches in flight (Megatron-LM's schedules.py).
-"""
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
+from service.estimator.model.pipelines.chunks import Chunk, list_stage_positions
+from service.estimator.model.pipelines.split import get_pipeline, split_model
 from service.estimator.values.layout import Layout
 
 
@@ -15,14 +14,28 @@ from service.estimator.values.layout import Layout
 class StageLayers:
     """Layers of one chunk of one stage.
 
-    ``dense`` layers, ``sparse`` layers with experts, and whether it is the ``first`` or ``last``
-    chunk, with embedding or head.
+    ``dense`` layers, ``sparse`` layers with experts, ``predictors`` of further tokens, and whether
+    it is the ``first`` or ``last`` chunk, with embedding or head.
     """
 
     dense: int
     sparse: int
     first: bool
     last: bool
+    predictors: int = 0
+
+    @property
+    def has_table(self) -> bool:
+        """Whether it has the embedding's table: predictors look up tokens as well."""
+        return self.first or self.predictors > 0
+
+    def with_predictors(self, *, sparse: bool) -> "StageLayers":
+        """Return the same with predictors' layers among the others."""
+        return replace(
+            self,
+            dense=self.dense + (0 if sparse else self.predictors),
+            sparse=self.sparse + (self.predictors if sparse else 0),
+        )
 
 
 Chunks = tuple[StageLayers, ...]
@@ -35,49 +48,34 @@ alternate between stages.
 def list_stage_chunks(model: Architecture, layout: Layout) -> ByStage:
     """Return the chunks of all stages."""
     return _list_stage_chunks(
-        model.num_hidden_layers,
-        count_dense_layers(model),
-        layout.pipeline_parallel,
-        layout.virtual_pipeline_stages,
+        split_model(model, layout), count_dense_layers(model), get_pipeline(layout)
     )
 
 
 def list_distinct_stages(model: Architecture, layout: Layout) -> ByStage:
     """Return the first of the stages that have the same layers."""
-    return _list_distinct_stages(
-        model.num_hidden_layers,
-        count_dense_layers(model),
-        layout.pipeline_parallel,
-        layout.virtual_pipeline_stages,
-    )
-
-
-@lru_cache(maxsize=1024)
-def _list_distinct_stages(num_layers: int, leading: int, stages: int, virtual: int) -> ByStage:
-    all_stages = _list_stage_chunks(num_layers, leading, stages, virtual)
+    all_stages = list_stage_chunks(model, layout)
     return tuple({chunks: (stage, chunks) for stage, chunks in reversed(all_stages)}.values())[::-1]
 
 
 @lru_cache(maxsize=1024)
-def _list_stage_chunks(num_layers: int, leading: int, stages: int, virtual: int) -> ByStage:
-    layers_per_chunk = num_layers // (stages * virtual)
+def _list_stage_chunks(split: tuple[Chunk, ...], leading: int, layout: Layout) -> ByStage:
+    chunks = tuple(_count_layers(chunk, leading) for chunk in split)
     return tuple(
-        (stage, _split_stage(stage, layers_per_chunk, leading, stages, virtual))
-        for stage in range(stages)
+        (stage, tuple(chunks[position] for position in list_stage_positions(layout, stage)))
+        for stage in range(layout.pipeline_parallel)
     )
 
 
-def _split_stage(
-    stage: int, layers_per_chunk: int, leading: int, stages: int, virtual: int
-) -> Chunks:
-    chunks = []
-    for position in range(stage, stages * virtual, stages):
-        dense = min(max(leading - position * layers_per_chunk, 0), layers_per_chunk)
-        ends = position == 0, position == stages * virtual - 1
-        chunks.append(
-            StageLayers(dense=dense, sparse=layers_per_chunk - dense, first=ends[0], last=ends[1])
-        )
-    return tuple(chunks)
+def _count_layers(chunk: Chunk, leading: int) -> StageLayers:
+    dense = min(max(leading - chunk.first_layer, 0), chunk.num_layers)
+    return StageLayers(
+        dense=dense,
+        sparse=chunk.num_layers - dense,
+        first=chunk.has_embedding,
+        last=chunk.has_loss,
+        predictors=chunk.num_predictors,
+    )
 
 
 def count_dense_layers(model: Architecture) -> int:
@@ -95,24 +93,5 @@ def merge_chunks(chunks: tuple[StageLayers, ...]) -> StageLayers:
         sparse=sum(chunk.sparse for chunk in chunks),
         first=any(chunk.first for chunk in chunks),
         last=any(chunk.last for chunk in chunks),
+        predictors=sum(chunk.predictors for chunk in chunks),
     )
-
-
-def count_in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, ...]:
-    """Count the micro-batches in flight on each chunk of a stage.
-
-    These are the micro-batches whose tensors are kept at once, the one that runs included. 1F1B:
-    ``min(p - i, m)``. Interleaved: ``2 (p - i - 1) + (v - 1) p`` forwards of chunks before the
-    first backward and one more, p micro-batches through a chunk before the next chunk's turn
-    (get_pp_rank_microbatches, schedules.py).
-    """
-    stages, virtual = layout.pipeline_parallel, layout.virtual_pipeline_stages
-    if virtual == 1:
-        return (min(stages - stage, micro_batches),)
-    total = micro_batches * virtual
-    num_warmup = 2 * (stages - stage - 1) + (virtual - 1) * stages
-    num_forwards = min(num_warmup + 1, total)
-    counts = [0] * virtual
-    for forward in range(num_forwards):
-        counts[forward // stages % virtual] += 1
-    return tuple(counts)

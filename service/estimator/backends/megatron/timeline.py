@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from service.estimator.backends.megatron.chunk_bytes import (
     INSTANTS,
+    HighestPoint,
     Recorder,
     RunningChunks,
     ShapeRecording,
@@ -23,7 +24,6 @@ from service.estimator.backends.megatron.shape import (
 )
 from service.estimator.backends.megatron.stages import (
     StageLayers,
-    count_in_flight,
     list_distinct_stages,
     list_stage_chunks,
     merge_chunks,
@@ -41,6 +41,7 @@ from service.estimator.memory.phase_peaks import (
     correct_phase_peak,
 )
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.in_flight import list_moments
 from service.estimator.tape import sizes
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
@@ -52,7 +53,7 @@ from service.estimator.values.workload import Attention, TrainWorkload
 class StageTimeline:
     """Phase peaks, steady bytes and parameters of one stage.
 
-    ``in_flight`` are the micro-batches in flight by chunk.
+    ``in_flight`` are the micro-batches in flight by chunk at the highest point of both passes.
     """
 
     stage: int
@@ -61,6 +62,8 @@ class StageTimeline:
     states: StageStates
     parameters: StageParameters
     in_flight: tuple[int, ...]
+    layers: tuple[int, ...]
+    """Decoder layers of each chunk."""
 
     @property
     def peak(self) -> PhasePeak:
@@ -154,9 +157,11 @@ class _StageWalk:
     def build_timeline(self, stage: int, chunks: tuple[StageLayers, ...]) -> StageTimeline:
         """Return the phase peaks of a stage."""
         parameters, states, resident = self._get_resident(chunks)
-        num_in_flight, running = self._list_running(stage, chunks)
+        running = self._list_running(stage, chunks)
         peaks = [_make_phase_peak("load", {"weights": states.weights})]
-        peaks += [_build_phase_peak(name, resident, running) for name in INSTANTS]
+        points = {name: find_highest_point(name, running) for name in INSTANTS}
+        peaks += [_build_phase_peak(name, resident, point) for name, point in points.items()]
+        busiest = max(peaks[1:], key=lambda moment: moment.allocated_bytes).name
         step_parts = _add_parts(resident, {"gradients": states.step_gradients})
         peaks.append(_make_phase_peak("optimizer_step", step_parts))
         return StageTimeline(
@@ -165,7 +170,8 @@ class _StageWalk:
             steady_bytes=_sum_steady_bytes(states, resident),
             states=states,
             parameters=parameters,
-            in_flight=num_in_flight,
+            in_flight=points[busiest].counts,
+            layers=tuple(chunk.dense + chunk.sparse for chunk in chunks),
         )
 
     def find_peak(
@@ -173,11 +179,11 @@ class _StageWalk:
     ) -> StagePeak:
         """Return a stage's highest phase peak, the first of equals."""
         _, states, resident = self._get_resident(chunks)
-        _, running = self._list_running(stage, chunks)
+        running = self._list_running(stage, chunks)
         total, gradients = sum(resident.values()), resident["gradients"]
         peaks = [PhasePeakBytes("load", states.weights, 0, 0)]
         for name in INSTANTS:
-            top, waiting_bytes = find_highest_point(name, running)
+            top, waiting_bytes, _ = find_highest_point(name, running)
             if top is None:
                 peaks.append(PhasePeakBytes(name, total, gradients, 0))
             else:
@@ -210,20 +216,13 @@ class _StageWalk:
             resident = self.resident_cache[layers] = self._compute_resident(layers)
         return resident
 
-    def _list_running(
-        self, stage: int, chunks: tuple[StageLayers, ...]
-    ) -> tuple[tuple[int, ...], RunningChunks]:
-        """Return the micro-batches in flight of each chunk of a stage.
-
-        The second value has, for each chunk, its bytes and how many micro-batches of it are kept.
-        """
-        num_in_flight = count_in_flight(
-            self.layout, stage, self.workload.gradient_accumulation_steps
+    def _list_running(self, stage: int, chunks: tuple[StageLayers, ...]) -> RunningChunks:
+        """Return a stage's chunks and the moments of its schedule."""
+        steps = self.workload.gradient_accumulation_steps
+        return RunningChunks(
+            tuple([evaluate_chunk(self.recording, chunk, self.values) for chunk in chunks]),
+            list_moments(self.layout, stage, steps),
         )
-        return num_in_flight, [
-            (evaluate_chunk(self.recording, chunk, self.values), count)
-            for chunk, count in zip(chunks, num_in_flight, strict=True)
-        ]
 
     def _compute_resident(self, layers: StageLayers) -> tuple[StageParameters, StageStates, Parts]:
         """Return what stages of these layers hold between steps."""
@@ -239,7 +238,10 @@ class _StageWalk:
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
             "temporaries": workspace_bytes(
-                layers, self.generation, unfused=unfused, deterministic=deterministic
+                layers.with_predictors(sparse=self.shape.experts is not None),
+                self.generation,
+                unfused=unfused,
+                deterministic=deterministic,
             )
             # Reproducible runs add gradients up outside of the products
             # (--no-gradient-accumulation-fusion).
@@ -271,9 +273,9 @@ class _StageWalk:
         )
 
 
-def _build_phase_peak(name: str, resident: Parts, running: RunningChunks) -> PhasePeak:
+def _build_phase_peak(name: str, resident: Parts, point: HighestPoint) -> PhasePeak:
     """Return the stage's peak of a phase."""
-    top, waiting_bytes = find_highest_point(name, running)
+    top, waiting_bytes, _ = point
     if top is None:
         return _make_phase_peak(name, resident)
     return _make_phase_peak(

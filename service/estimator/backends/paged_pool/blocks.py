@@ -27,6 +27,8 @@ class Paging:
     block_tokens: int
     batched_tokens: int
     hybrid: bool
+    counts_requests: bool = False
+    """Whether the engine prints tokens of requests of the longest length, not of one group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,14 @@ class KvBlockPool:
         """Bytes of all blocks."""
         return self.num_blocks * self.block_bytes
 
-    @property
-    def tokens(self) -> int:
-        """Tokens as vLLM prints them.
+    def count_tokens(self, longest: int) -> int:
+        """Return the tokens as the engine prints them.
 
-        They are the blocks of one group times the tokens of a block.
+        They are the blocks of one group times the tokens of a block, or those of requests of the
+        longest length (vLLM 0.21.0, ``get_kv_cache_capacity``).
         """
+        if self.paging.counts_requests:
+            return int(self.count_sequences(longest) * longest)
         return self.num_blocks // len(self.groups) * self.paging.block_tokens
 
     def count_blocks(self, tokens: int) -> int:

@@ -91,7 +91,7 @@ class FilledPool:
                 num_gpus=num_gpus,
                 parts=(*largest.parts, _make_pool_part(pool, limits.source)),
                 pool_bytes=pool.bytes,
-                pool_tokens=smallest.tokens,
+                pool_tokens=smallest.count_tokens(limits.max_model_len),
                 token_bytes=_count_token_elements(largest.rank) * kv_width,
                 max_concurrency=smallest.count_sequences(limits.max_model_len),
                 smallest_bytes=max(
@@ -143,10 +143,10 @@ def _sum_budgeted(memory: RankMemory) -> tuple[int, int]:
 def _compute_stage_bytes(memory: RankMemory, smallest: KvBlockPool) -> tuple[int, int]:
     """Return the peak of a stage, and its bytes between steps."""
     steady = replace(memory.pool, num_blocks=smallest.num_blocks).bytes + memory.rank.weight_bytes
+    allocated = [part for part in memory.parts if part.ledger is MemoryLedger.ALLOCATED]
+    steady += sum(part.bytes for part in allocated if part.persistent)
     transient = sum(
-        part.bytes
-        for part in memory.parts
-        if part.ledger is MemoryLedger.ALLOCATED and part.name != "weights"
+        part.bytes for part in allocated if part.name != "weights" and not part.persistent
     )
     return steady + transient, steady
 

@@ -34,7 +34,7 @@ class MemoryLedger(StrEnum):
 class MemoryPart:
     """One part of a rank's memory with its 95 % interval.
 
-    ``budgeted`` parts lie inside of the engine's budget.
+    ``budgeted`` parts lie inside of the engine's budget, ``persistent`` ones stay between steps.
     """
 
     name: str
@@ -46,9 +46,12 @@ class MemoryPart:
     formula: str
     source: str
     budgeted: bool = True
+    persistent: bool = False
 
 
-def make_exact_part(name: str, size: int, formula: str, source: str) -> MemoryPart:
+def make_exact_part(
+    name: str, size: int, formula: str, source: str, *, persistent: bool = False
+) -> MemoryPart:
     """Return a part of tensors whose shapes are known."""
     return MemoryPart(
         name=name,
@@ -59,6 +62,7 @@ def make_exact_part(name: str, size: int, formula: str, source: str) -> MemoryPa
         basis=Basis.EXACT,
         formula=formula,
         source=source,
+        persistent=persistent,
     )
 
 
@@ -115,6 +119,7 @@ class PoolTotals:
         "device_bytes",
         "instants",
         "memory",
+        "persistent",
         "reserved",
         "reserved_bytes",
         "weights",
@@ -126,6 +131,7 @@ class PoolTotals:
         reserved = {MemoryLedger.ALLOCATED, MemoryLedger.RESERVED}
         self.memory = memory
         self.weights = sum(part.bytes for part in memory.parts if part.name == "weights")
+        self.persistent = sum_allocated_parts([part for part in memory.parts if part.persistent])
         self.allocated_bytes = _sum_parts(memory, allocated)
         self.reserved_bytes = _sum_parts(memory, reserved)
         self.device_bytes = _sum_parts(memory, set(MemoryLedger))
@@ -153,7 +159,7 @@ def build_pool_estimate(
         allocated_bytes=totals.allocated_bytes,
         reserved_bytes=totals.reserved_bytes,
         device_bytes=totals.device_bytes,
-        steady_bytes=totals.weights + memory.pool_bytes,
+        steady_bytes=totals.weights + memory.pool_bytes + sum(totals.persistent.values()),
         allocated_interval=totals.allocated,
         reserved_interval=totals.reserved,
         device_interval=totals.device,
@@ -182,13 +188,19 @@ def build_pool_estimate(
 def _build_decode(totals: PoolTotals, state_bytes: int) -> Instant:
     """Return the instant of decoding.
 
-    It holds weights, pool, and the hidden states of a step; loading holds the weights alone, and
-    prefill the profiled peak.
+    It holds weights, pool, what persists and the hidden states of a step; loading holds the weights
+    alone, and prefill the profiled peak.
     """
     weights, pool = totals.weights, totals.memory.pool_bytes
-    decode_bytes = totals.memory.rank_weight_bytes + pool + state_bytes
-    activations = decode_bytes - weights - pool
-    parts = {"weights": weights, "kv_cache": pool, "activations": activations}
+    persistent = pool + sum(totals.persistent.values())
+    decode_bytes = totals.memory.rank_weight_bytes + persistent + state_bytes
+    activations = decode_bytes - weights - persistent
+    parts = {
+        "weights": weights,
+        "kv_cache": pool,
+        **totals.persistent,
+        "activations": activations,
+    }
     return Instant("decode", decode_bytes, parts)
 
 

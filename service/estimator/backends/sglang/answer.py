@@ -1,8 +1,8 @@
 """SGLang: weights and token pool take a fraction of free memory.
 
 Both together take a fraction of what is free before the weights are loaded. 0.4.6 and 0.5.5,
-``srt/model_executor/model_runner.py`` (``profile_max_num_token``) and ``srt/server_args.py``;
-start-up logs.
+``srt/model_executor/model_runner.py`` (``profile_max_num_token``), 0.5.23,
+``srt/mem_cache/kv_cache_configurator.py`` (``_profile_available_bytes``); start-up logs.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,10 @@ from service.estimator.backends.paged_pool.pool import (
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
+from service.estimator.backends.sglang.defaults import get_chunk_tokens, get_memory_fraction
 from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.backends.vllm.overheads import communicator_bytes
+from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
@@ -34,18 +36,15 @@ from service.estimator.model.quantization.weights import select_scheme
 from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_SGLANG
 from service.estimator.values.device import Device
-from service.estimator.values.engine_versions import Version, resolve_version
+from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import ServeWorkload
 
-_COMPUTED_FRACTION = Version(0, 5)
-_SOURCE = "SGLang 0.5.5, srt/model_executor/model_runner.py, profile_max_num_token"
+_SOURCE = "SGLang 0.5.23, srt/mem_cache/kv_cache_configurator.py, _profile_available_bytes"
 _LOGS = "start-up logs of SGLang on GPUs of 24 and 80 GB"
-_SMALL_MIB, _MIDDLE_MIB, _LARGE_MIB, _HUGE_MIB = 20 * 1024, 35 * 1024, 60 * 1024, 160 * 1024
-_FEW_RANKS = 4
 _LOADED = 120 * MIB
 """Libraries that loading brings: 15.11 GiB less for weights of 14.99 (0.4.4)."""
 _GRAPHS = 1150 * MIB
@@ -113,15 +112,10 @@ def _resolve_settings(
         workload.engine_version, engine="sglang", oldest=OLDEST, newest=NEWEST
     )
     memory_mib = device.capacity_bytes // MIB
-    chunk = workload.max_num_batched_tokens or _get_chunk_tokens(memory_mib)
+    chunk = workload.max_num_batched_tokens or get_chunk_tokens(version, memory_mib)
     fraction = workload.gpu_memory_fraction
     if fraction is None:
-        computed = version >= _COMPUTED_FRACTION
-        fraction = (
-            _compute_fraction(memory_mib, chunk, layout)
-            if computed
-            else _get_tabled_fraction(memory_mib, layout)
-        )
+        fraction = get_memory_fraction(version, memory_mib, chunk, layout, latent=is_latent(model))
     ranks = layout.tensor_parallel * layout.pipeline_parallel
     communicators = communicator_bytes(get_gpu_properties(device), layout, device.name)
     return SglangSettings(
@@ -138,51 +132,6 @@ def _resolve_settings(
 
 def _get_context_bytes(device: Device) -> int:
     return _HOPPER_CONTEXT if get_gpu_properties(device).is_hopper_or_later else _CONTEXT
-
-
-def _get_chunk_tokens(memory_mib: int) -> int:
-    """Return ``chunked_prefill_size``'s default."""
-    if memory_mib < _MIDDLE_MIB:
-        return 2048
-    if memory_mib < _LARGE_MIB:
-        return 4096
-    return 8192 if memory_mib < _HUGE_MIB else 16384
-
-
-def _get_tabled_fraction(memory_mib: int, layout: Layout) -> float:
-    """Return ``mem_fraction_static``'s default until 0.4.
-
-    It goes by the number of ranks, and is 13 GiB less on large GPUs.
-    """
-    if memory_mib > 80 * 1024:
-        return (memory_mib - 13 * 1024) / memory_mib
-    steps = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
-    return next(fraction for ranks, fraction in steps if layout.tensor_parallel >= ranks)
-
-
-def _compute_fraction(memory_mib: int, chunk_tokens: int, layout: Layout) -> float:
-    """Return ``mem_fraction_static``'s default since 0.5.
-
-    What activations and graphs are estimated at is left out.
-    """
-    batches = _get_graph_batches(memory_mib, layout)
-    reserved = 512 + max(chunk_tokens, 2048) * 1.5 + batches * 2
-    reserved += layout.tensor_parallel * layout.pipeline_parallel / 8 * 1024
-    if memory_mib > _LARGE_MIB:
-        reserved = max(reserved, 10 * 1024)
-    return round((memory_mib - reserved) / memory_mib, 3)
-
-
-def _get_graph_batches(memory_mib: int, layout: Layout) -> int:
-    """Return ``cuda_graph_max_bs``'s default."""
-    few = layout.tensor_parallel < _FEW_RANKS
-    if memory_mib < _SMALL_MIB:
-        return 8
-    if memory_mib < _MIDDLE_MIB:
-        return 24 if few else 80
-    if memory_mib < _LARGE_MIB:
-        return 32 if few else 160
-    return 256 if few and memory_mib < _HUGE_MIB else 512
 
 
 def _build_rank_memory(

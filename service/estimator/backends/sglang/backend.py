@@ -5,7 +5,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.workload import Quantization
 
-OLDEST, NEWEST = Version(0, 4), Version(0, 5, 5)
+OLDEST, NEWEST = Version(0, 4), Version(0, 5, 23)
 BACKEND = Backend(
     name="sglang",
     answers={Task.SERVE: "service.estimator.backends.sglang.answer"},

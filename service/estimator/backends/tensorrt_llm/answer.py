@@ -1,7 +1,8 @@
 """TensorRT-LLM: the pool takes a fraction of **free** memory.
 
 It is what is free once weights and activations are there. 1.0, PyTorch backend:
-``_torch/pyexecutor/_util.py`` (``KvCacheCreator``), ``llmapi/llm_args.py`` (``KvCacheConfig``).
+``_torch/pyexecutor/_util.py`` (``KvCacheCreator``), ``llmapi/llm_args.py`` (``KvCacheConfig``); 1.2
+has the same defaults.
 """
 
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool

@@ -5,7 +5,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.workload import Quantization
 
-OLDEST, NEWEST = Version(0, 17), Version(1, 0)
+OLDEST, NEWEST = Version(0, 17), Version(1, 2)
 BACKEND = Backend(
     name="tensorrt_llm",
     answers={Task.SERVE: "service.estimator.backends.tensorrt_llm.answer"},

@@ -23,17 +23,42 @@ def _describe_served_weights(model: Architecture, workload: ServeWorkload, width
     )
 
 
+def _describe_cache(model: Architecture, workload: ServeWorkload, num_bytes: int) -> str:
+    """Return the formula of the cache's bytes.
+
+    Prompts alone have been read at the prefill, the last token that is sampled is never written,
+    and at the peak of a step some layers have yet to write theirs. Layers with windows hold fewer
+    tokens than others.
+    """
+    prompt, output = workload.prompt_tokens, workload.output_tokens
+    width = workload.kv_cache_dtype.bytes_per_element
+    elements = sum(block.cache_elements_per_token * count for block, count in model.blocks)
+    batch, of_each = (
+        f"{workload.num_sequences} sequences",
+        f"tokens x {elements} elements x {width} B",
+    )
+    one_token = workload.num_sequences * elements * width
+    for number, tokens in (
+        (prompt, f"{prompt}"),
+        (prompt + output - 1, f"({prompt} + {output} - 1)"),
+        (prompt + output, f"({prompt} + {output})"),
+    ):
+        missing = number * one_token - num_bytes
+        if 0 <= missing < one_token:
+            less = f" - {missing} B that are not written yet" if missing else ""
+            return f"{batch} x {tokens} {of_each}{less}"
+    return f"{batch} x up to ({prompt} + {output}) {of_each}"
+
+
 def build_serving_components(
     model: Architecture, workload: ServeWorkload, parts: dict[str, int]
 ) -> list[Component]:
     """Return the components of a serving peak."""
     width = workload.weight_dtype.bytes_per_element
     batch = f"{workload.num_sequences} sequences"
-    tokens = f"{batch} x {workload.prompt_tokens} + {workload.output_tokens} tokens"
-    cached = sum(block.cache_elements_per_token * count for block, count in model.blocks)
     formulas = {
         "weights": _describe_served_weights(model, workload, width),
-        "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",
+        "kv_cache": _describe_cache(model, workload, parts.get("kv_cache", 0)),
         "logits": f"{batch} x {model.vocab_size} vocabulary",
         "recurrent_state": (
             f"{batch} x the last positions of convolutions in {width} B and the states of scans in "

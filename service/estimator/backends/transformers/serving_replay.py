@@ -13,7 +13,7 @@ from service.estimator.memory.allocator.kernel_buffers import (
 )
 from service.estimator.memory.allocator.packed_weights import list_packed_tensors
 from service.estimator.memory.allocator.replay import ReplayResult
-from service.estimator.memory.allocator.replay_cache import MAX_LOGS
+from service.estimator.memory.allocator.replay_cache import MAX_LOGS, make_minimal_replay
 from service.estimator.memory.allocator.serving_replay import ReplicaHistory
 from service.estimator.memory.kv_cache import count_cached_tokens
 from service.estimator.memory.optimizers.events import unroll
@@ -51,16 +51,11 @@ def replay_replica(replica: Replica, peak: int, cache: PassCache) -> ReplayResul
         return None
     kind = question.workload.allocator
     if question.detail is Detail.LEAST:
-        return ReplayResult(
-            kind=kind,
-            reserved_bytes=peak,
-            allocated_bytes=peak,
-            peak_bytes=peak,
-            run_within=lambda room_bytes: peak if peak <= room_bytes else None,
-        )
+        return make_minimal_replay(kind, peak)
     if question.detail is not Detail.REPLAYED:
         return None
-    key = (question.model.spec, question.workload, replica.config, kernels)
+    model = (question.model.spec, question.model.quantization)
+    key = (model, question.workload, replica.config, kernels)
     return cache.replays.replay_serving(
         key, lambda: _list_requests(replica, kernels, cache), kind, kernels, peak
     )

@@ -14,7 +14,7 @@ from service.estimator.memory.allocator.kernel_buffers import (
     select_kernels,
 )
 from service.estimator.memory.allocator.replay import ReplayResult
-from service.estimator.memory.allocator.replay_cache import make_minimal_replay
+from service.estimator.memory.allocator.replay_cache import find_peak_bytes, make_minimal_replay
 from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
@@ -41,11 +41,15 @@ from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.passes.stored_recordings import load_training
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
-from service.estimator.values.losses import Kernels
+from service.estimator.values.batches import SequencePacking
+from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
 from service.estimator.values.units import format_bytes
 from service.estimator.values.workload import Method, Offload
+
+_RECORDED_LOSSES = frozenset({Loss.FULL_LOGITS, Loss.CHUNKED_NLL})
+"""Losses of the recorded runs: the models' own, and TRL's default."""
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
@@ -54,17 +58,11 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     if detail is Detail.NUMBERS or question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)
     else:
-        # The level of the intervals changes nothing of what a step holds; a GPU has kernels of its
-        # own, and a full one frees what is cached.
+        # Of a GPU its kernels alone change what a step holds, of the intervals' level nothing.
         memo: Memo[PartialEstimate] = cache.get_memo("explained steps")
-        device = question.device
-        key = (
-            cache.get_model_key(question.model),
-            question.workload,
-            question.layout,
-            detail,
-            (device.name, device.usable_bytes, device.compute_capability),
-        )
+        kernels = find_kernel_buffers(question.device)
+        model = cache.get_model_key(question.model)
+        key = (model, question.workload, question.layout, detail, kernels)
         partial_estimate = memo.get_or_make(key, lambda: _estimate_step(question, cache))
     return assemble(
         partial_estimate,
@@ -155,7 +153,7 @@ def _replay(
             model, question.workload, question.layout, timeline, question.device
         )
     if question.detail is Detail.LEAST:
-        return make_minimal_replay(question.workload.allocator, timeline)
+        return make_minimal_replay(question.workload.allocator, find_peak_bytes(timeline))
     return None
 
 
@@ -240,6 +238,9 @@ def _get_recorded_family(job: TrainJob) -> str | None:
         and workload.method in {Method.FULL, Method.LORA}
         and workload.optimizer in RECORDED_OPTIMIZERS
         and workload.offload == Offload()
+        and workload.trainer is Trainer.SUPERVISED
+        and workload.packing is SequencePacking.NONE
+        and workload.loss in _RECORDED_LOSSES
     )
     return job.static_memory.model.family if is_like else ""
 

@@ -1,8 +1,8 @@
 """vLLM: a fraction of GPU memory, less fixed parts, is the pool.
 
-The fraction is of the total; weights, the profiled peak and what lies outside of PyTorch are taken
-off. 0.19.0, ``v1/worker/gpu_worker.py`` (``determine_available_memory``); 0.7.3,
-``worker/worker.py``.
+The fraction is of the total; weights, the profiled peak, what lies outside of PyTorch and, since
+0.20.0, CUDA graphs are taken off. 0.33.0, ``v1/worker/gpu_worker.py``
+(``determine_available_memory``); 0.7.3, ``worker/worker.py``.
 """
 
 from dataclasses import dataclass
@@ -14,24 +14,29 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
 )
-from service.estimator.backends.paged_pool.pool import build_pool_estimate, make_exact_part
+from service.estimator.backends.paged_pool.pool import (
+    MemoryPart,
+    build_pool_estimate,
+    make_exact_part,
+)
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.vllm.overheads import (
     communicator_bytes,
+    estimate_attention_workspace,
     estimate_context,
     estimate_cuda_graphs,
     estimate_non_torch,
 )
 from service.estimator.backends.vllm.profile import ProfilingBatch, profile_rank
 from service.estimator.backends.vllm.release import (
-    BLOCK_TOKENS,
-    FRACTION_PER_MILLE,
-    LATENT_BLOCK_TOKENS,
     VllmRelease,
+    get_block_tokens,
     resolve_release,
 )
-from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
+from service.estimator.backends.vllm.runners import count_sampler_bytes, runs_second_runner
+from service.estimator.memory.kv_cache import is_latent
+from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
@@ -48,7 +53,7 @@ from service.estimator.values.result import Estimate
 from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
 
-_SOURCE = "vLLM 0.19.0, v1/worker/gpu_worker.py, determine_available_memory"
+_SOURCE = "vLLM 0.33.0, v1/worker/gpu_worker.py, determine_available_memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +80,12 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     if release is None:
         cache.get_checks(SERVE_VLLM, model).check(workload, question.layout)
         release = releases.store(
-            key, resolve_release(workload.engine_version, get_gpu_properties(device))
+            key,
+            resolve_release(
+                workload.engine_version,
+                get_gpu_properties(device),
+                runs_second=lambda version: runs_second_runner(model, workload, version),
+            ),
         )
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, question.layout)
     max_model_len = resolve_max_model_len(model, workload)
@@ -137,25 +147,28 @@ def _resolve_settings(
     question: ServeQuestion, release: VllmRelease, max_model_len: int, scheduled: int
 ) -> VllmSettings:
     model, workload, device = question.model, question.workload, question.device
-    tokens = workload.max_num_batched_tokens or release.get_batched_tokens(device, max_model_len)
+    sequences = workload.max_num_sequences or scheduled
+    tokens = workload.max_num_batched_tokens or release.get_batched_tokens(
+        device, max_model_len, sequences
+    )
     fraction = (
-        FRACTION_PER_MILLE / 1000
+        release.memory_fraction
         if workload.gpu_memory_fraction is None
         else workload.gpu_memory_fraction
     )
-    latent = any(
-        hasattr(getattr(block, "attention", None), "latent_size") for block, _ in model.blocks
-    )
     paging = Paging(
-        block_tokens=LATENT_BLOCK_TOKENS if latent else BLOCK_TOKENS,
+        block_tokens=get_block_tokens(
+            release.version, device, latent=is_latent(model), cache_dtype=workload.kv_cache_dtype
+        ),
         batched_tokens=tokens,
         hybrid=release.frees_windows,
+        counts_requests=release.counts_requests,
     )
     return VllmSettings(
         release=release,
         max_model_len=max_model_len,
         batched_tokens=tokens,
-        max_num_sequences=workload.max_num_sequences or scheduled,
+        max_num_sequences=sequences,
         budget_bytes=int(device.usable_bytes * fraction),
         paging=paging,
     )
@@ -169,50 +182,58 @@ def _build_rank_memory(
     It has the rank's fixed parts and the pool that it could have.
     """
     gpu, release = get_gpu_properties(device), settings.release
+    communicators = communicator_bytes(gpu, layout, device.name) if release.compiles else 0
+    sequences = None if workload.enforce_eager else settings.max_num_sequences
+    parts = (
+        make_exact_part(
+            "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
+        ),
+        _profile(rank, workload, settings, gpu),
+        _count_sampler_state(rank, settings),
+        estimate_cuda_graphs(release, rank, layout, device, sequences=sequences),
+        estimate_non_torch(release, gpu, layout, device.name),
+        estimate_context(release, gpu, communicators),
+        estimate_attention_workspace(release, device),
+    )
+    fixed = sum(part.bytes for part in parts if part.budgeted)
+    pool = build_pool(
+        rank.caches,
+        workload.kv_cache_dtype.bytes_per_element,
+        settings.budget_bytes - fixed,
+        settings.paging,
+    )
+    return RankMemory(rank=rank, fixed_bytes=fixed, parts=parts, pool=pool)
+
+
+def _profile(
+    rank: Rank, workload: ServeWorkload, settings: VllmSettings, gpu: GpuProperties
+) -> MemoryPart:
+    """Return the peak of the profiling run."""
     batch = ProfilingBatch(
         num_tokens=settings.batched_tokens,
         num_sequences=settings.max_num_sequences,
         bytes_per_element=workload.weight_dtype.bytes_per_element,
-        samples=release.is_sampling_profiled(settings.max_model_len),
+        samples=settings.release.is_sampling_profiled(settings.max_model_len),
     )
-    profiling = profile_rank(rank, batch, release, gpu, eager=workload.enforce_eager)
-    peak = (
+    profiling = profile_rank(rank, batch, settings.release, gpu, eager=workload.enforce_eager)
+    return make_exact_part(
+        "activations",
+        profiling.peak_bytes,
         f"{profiling.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} "
-        "sequences"
+        "sequences",
+        "vLLM, v1/worker/gpu_model_runner.py, profile_run",
     )
-    context_part = estimate_context(
-        release, gpu, communicator_bytes(gpu, layout, device.name) if release.compiles else 0
-    )
-    outside = estimate_non_torch(release, gpu, layout, device.name)
-    fixed = (
-        rank.weight_bytes
-        + profiling.peak_bytes
-        + outside.bytes
-        + (context_part.bytes if context_part.budgeted else 0)
-    )
-    return RankMemory(
-        rank=rank,
-        fixed_bytes=fixed,
-        parts=(
-            make_exact_part(
-                "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
-            ),
-            make_exact_part(
-                "activations",
-                profiling.peak_bytes,
-                peak,
-                "vLLM, v1/worker/gpu_model_runner.py, profile_run",
-            ),
-            estimate_cuda_graphs(release, rank, layout, eager=workload.enforce_eager),
-            outside,
-            context_part,
-        ),
-        pool=build_pool(
-            rank.caches,
-            workload.kv_cache_dtype.bytes_per_element,
-            settings.budget_bytes - fixed,
-            settings.paging,
-        ),
+
+
+def _count_sampler_state(rank: Rank, settings: VllmSettings) -> MemoryPart:
+    """Return what the second runner's sampler keeps for every sequence."""
+    sequences, samples = settings.max_num_sequences, settings.release.second_runner and rank.is_last
+    return make_exact_part(
+        "sampler_state",
+        count_sampler_bytes(rank.model.vocab_size, sequences) if samples else 0,
+        f"{sequences} sequences: counts and masks of the vocabulary",
+        "vLLM 0.33.0, v1/worker/gpu/sample/penalties.py, logit_bias.py, bad_words.py",
+        persistent=True,
     )
 
 

@@ -5,7 +5,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.workload import Quantization
 
-OLDEST, NEWEST = Version(0, 6, 4), Version(0, 19, 0)
+OLDEST, NEWEST = Version(0, 6, 4), Version(0, 33, 0)
 BACKEND = Backend(
     name="vllm",
     answers={Task.SERVE: "service.estimator.backends.vllm.answer"},

@@ -3,10 +3,13 @@
 Libraries and communicators, CUDA graphs, the context.
 """
 
+from dataclasses import dataclass
+
 from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.backends.vllm.release import VllmRelease
-from service.estimator.memory.overheads.gpu_properties import GpuProperties
+from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
+from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis
@@ -44,11 +47,16 @@ _WITHOUT_FABRIC = ("A10", "A10G", "A16", "A40", "L20", "L4", "L40", "L40S", "RTX
 buffer for each.
 """
 
-_GRAPHS_FIXED = 385 * MIB
-_GRAPHS_PER_LAYER = 17 * MIB
-"""67 sizes captured in pieces and whole: 0.51, 0.65 and 0.91 GiB for 8, 16 and 32 layers of
-Llama-3.1-8B.
+_MEASURED_SIZES = 51
+_WHOLE_GRAPHS = 385 * MIB
+_PIECES_OF_LAYER, _PIECES_OF_LAYER_BEFORE_HOPPER = 17 * MIB, 12 * MIB
+"""All 51 sizes to 512, whole and in pieces: 0.51, 0.65 and 0.91 GiB for 8, 16 and 32 layers of
+Llama-3.1-8B on H100; on L40S 15 sizes of 64 layers in pieces alone 0.22 GiB (vLLM 0.24.0).
 """
+_LARGEST_CAPTURE, _LARGEST_BLACKWELL_CAPTURE = 512, 1024
+_WIDER_CAPTURES = Version(0, 28)
+_FLASHINFER_WORKSPACE = 394 * MIB
+"""``VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE``'s default."""
 _OLD_GRAPHS = 190 * MIB
 """35 sizes captured whole: 0.17 to 0.20 GiB of Qwen2.5-1.5B."""
 
@@ -88,18 +96,55 @@ def _get_single_rank_bytes(release: VllmRelease, gpu: GpuProperties, layout: Lay
     return _ONE_GPU if release.version >= _TRIAL_GRAPHS else _ONE_GPU_BEFORE_TRIAL_GRAPHS
 
 
+@dataclass(frozen=True, slots=True)
+class CapturedSizes:
+    """Number of batches that are captured, in pieces and whole."""
+
+    pieces: int
+    full: int
+
+
+def count_captured_sizes(
+    release: VllmRelease, max_num_sequences: int, device: Device
+) -> CapturedSizes:
+    """Return the number of batches that CUDA graphs are captured for.
+
+    They are 1, 2, 4, multiples of 8 below 256 and of 16 from there, to twice the sequences or 512
+    (1024 on data-centre Blackwells since 0.28); whole to as many tokens as there are sequences
+    (``config/vllm.py``, ``_set_cudagraph_sizes``; ``v1/cudagraph_dispatcher.py``).
+    """
+    wide = release.version >= _WIDER_CAPTURES and _is_blackwell(device)
+    most = min(2 * max_num_sequences, _LARGEST_BLACKWELL_CAPTURE if wide else _LARGEST_CAPTURE)
+    sizes = [
+        size for size in (1, 2, 4, *range(8, 256, 8), *range(256, most + 1, 16)) if size <= most
+    ]
+    return CapturedSizes(len(sizes), sum(size <= max_num_sequences for size in sizes))
+
+
 def estimate_cuda_graphs(
-    release: VllmRelease, rank: Rank, layout: Layout, *, eager: bool
+    release: VllmRelease, rank: Rank, layout: Layout, device: Device, *, sequences: int | None
 ) -> MemoryPart:
     """Return the memory of the CUDA graphs.
 
-    These releases capture them after the pool has taken the budget: beside it.
+    They are of batches to so many sequences, None is without. Until 0.19 they were captured
+    after the pool had taken the budget: beside it.
     """
-    size = _GRAPHS_FIXED + _GRAPHS_PER_LAYER * rank.num_layers if release.compiles else _OLD_GRAPHS
-    if layout.tensor_parallel > 1 and release.compiles:
-        size = size * 4 // 5
-    if eager:
-        size = 0
+    size, formula = _OLD_GRAPHS, f"{rank.num_layers} layers captured for each batch size"
+    if release.compiles and sequences is not None:
+        sizes = count_captured_sizes(release, sequences, device)
+        of_layer = (
+            _PIECES_OF_LAYER
+            if get_gpu_properties(device).is_hopper_or_later
+            else _PIECES_OF_LAYER_BEFORE_HOPPER
+        )
+        pieces = of_layer * rank.num_layers * sizes.pieces
+        size = (_WHOLE_GRAPHS * sizes.full + pieces) // _MEASURED_SIZES
+        size = size * 4 // 5 if layout.tensor_parallel > 1 else size
+        formula = (
+            f"{rank.num_layers} layers captured in pieces for {sizes.pieces} batch sizes, whole "
+            f"for {sizes.full}"
+        )
+    size = 0 if sequences is None else size
     return MemoryPart(
         name="cuda_graphs",
         bytes=size,
@@ -107,10 +152,33 @@ def estimate_cuda_graphs(
         high=size * 3 // 2,
         ledger=MemoryLedger.RESERVED,
         basis=Basis.MEASURED,
-        formula=f"{rank.num_layers} layers captured for each batch size",
+        formula=formula,
         source=_LOGS if release.compiles else _OLD_LOGS,
+        budgeted=release.budgets_graphs,
+    )
+
+
+def estimate_attention_workspace(release: VllmRelease, device: Device) -> MemoryPart:
+    """Return the workspace of FlashInfer's kernels.
+
+    They are the default of data-centre Blackwells, and get it when the pool is there already.
+    """
+    size = _FLASHINFER_WORKSPACE if release.compiles and _is_blackwell(device) else 0
+    return MemoryPart(
+        name="library_workspaces",
+        bytes=size,
+        low=size,
+        high=size,
+        ledger=MemoryLedger.RESERVED,
+        basis=Basis.EXACT,
+        formula="FlashInfer's workspace",
+        source="vLLM 0.33.0, envs.py, VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
         budgeted=False,
     )
+
+
+def _is_blackwell(device: Device) -> bool:
+    return (device.compute_capability or "").startswith("10.")
 
 
 def communicator_bytes(gpu: GpuProperties, layout: Layout, gpu_name: str) -> int:

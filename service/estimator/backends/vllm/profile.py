@@ -1,8 +1,8 @@
 """Peak of an engine's profiling run.
 
 Dummy tokens go through the model, then a row per sequence is sampled: vLLM 0.19.0,
-``v1/worker/gpu_model_runner.py``: ``profile_run``, ``_dummy_run``, ``_dummy_sampler_run``; 0.7.3,
-``worker/worker.py``.
+``v1/worker/gpu_model_runner.py``, and 0.33.0, ``v1/worker/gpu/model_runner.py``: ``profile_run``,
+``_dummy_run``, ``_dummy_sampler_run``; 0.7.3, ``worker/worker.py``.
 """
 
 from dataclasses import dataclass
@@ -125,7 +125,7 @@ def _count_sampling_bytes(
         rank.model.vocab_size,
         rank.model.spec.hidden_size,
     )
-    buffer = 0 if release.sorts_logits else gpu.num_processors * vocabulary * FP32_LOGIT
+    buffer = gpu.num_processors * vocabulary * FP32_LOGIT if release.searches_logits else 0
     states = (batch.num_tokens + 2 * rows) * hidden * batch.bytes_per_element
     return (
         rows * vocabulary * release.sampler_bytes_per_logit(batch.bytes_per_element)

@@ -1,10 +1,9 @@
 """PyTorch's caching allocator.
 
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on
-one stream: no limit on splitting, no garbage collection, memory enough. Sizes and addresses are
-in blocks of 512 bytes. mypyc may compile this module (``build_native.py``): a step's many requests
-depend on each other, so that none can be left out. Both forms are the same code, but for the search
-of a list: interpreted, the standard library's over packed keys is fastest; compiled, a loop is.
+one stream: no limit on splitting, no garbage collection. Sizes and addresses are in blocks of 512
+bytes. mypyc may compile this module (``build_native.py``). Both forms are the same code, but for
+the search: interpreted, the standard library's over packed keys is fastest; compiled, a loop is.
 """
 
 from __future__ import annotations
@@ -159,6 +158,10 @@ class Pool:
         self._spares.append(following)
 
 
+def _round_up(size: i64, unit: i64) -> i64:
+    return (size + unit - 1) // unit * unit
+
+
 def _is_below(block: Block, other: Block) -> bool:
     return block.size < other.size or (block.size == other.size and block.address < other.address)
 
@@ -241,13 +244,8 @@ class CachingAllocator:
 
     def _reserve(self, pool: Pool, size: i64) -> None:
         """Add a segment that touches no other: blocks merge within one."""
-        segment: i64 = (
-            _LARGE_SEGMENT
-            if size < _LARGE
-            else (size + _ROUND_SIZE - 1) // _ROUND_SIZE * _ROUND_SIZE
-        )
-        if pool.is_small:
-            segment = _SMALL_SEGMENT
+        large: i64 = _LARGE_SEGMENT if size < _LARGE else _round_up(size, _ROUND_SIZE)
+        segment: i64 = _SMALL_SEGMENT if pool.is_small else large
         if self.reserved + segment > self.limit and self.make_room is not None:
             self.make_room(segment)
         pool.insert(Block(self.addresses.take(segment), segment))
@@ -274,11 +272,13 @@ class ExpandableAllocator(CachingAllocator):
     def _reserve(self, pool: Pool, size: i64) -> None:
         """Grow the segment by whole pages, from a free last block."""
         page: i64 = _SMALL_SEGMENT if pool.is_small else _LARGE_SEGMENT
-        if self.reserved + size > self.limit and self.make_room is not None:
-            self.make_room((size + page - 1) // page * page)
         end = pool.end
         assert end is not None  # noqa: S101 - both pools of this allocator were made with one
         last = end.before
+        growth = _round_up(size - (last.size if last is not None and last.is_free else 0), page)
+        if self.reserved + growth > self.limit and self.make_room is not None:
+            self.make_room(_round_up(size, page))
+            last = end.before
         block = last if last is not None and last.is_free else Block(end.address, 0)
         if block is last:
             pool.pop(pool.find(block.size, block.address))
@@ -288,7 +288,7 @@ class ExpandableAllocator(CachingAllocator):
             end.before = block
             if last is not None:
                 last.after = block
-        growth = (size - block.size + page - 1) // page * page
+        growth = _round_up(size - block.size, page)
         block.size += growth
         end.address += growth
         self.reserved += growth

@@ -50,7 +50,9 @@ class KernelBuffers:
 
 def find_kernel_buffers(device: Device) -> KernelBuffers | None:
     """Return the properties of an NVIDIA GPU that the table has."""
-    return _find(device.name, device.compute_capability) if device.vendor == "nvidia" else None
+    if device.vendor != "nvidia":
+        return None
+    return _find(device.name, device.compute_capability, device.num_processors)
 
 
 def select_kernels(config: P, kernels: KernelBuffers | None) -> P:
@@ -61,13 +63,15 @@ def select_kernels(config: P, kernels: KernelBuffers | None) -> P:
 
 
 @lru_cache(64)
-def _find(gpu: str, compute_capability: str | None) -> KernelBuffers | None:
+def _find(
+    gpu: str, compute_capability: str | None, num_processors: int | None
+) -> KernelBuffers | None:
     properties = find_gpu_properties(gpu)
     if properties is None:
         return None
     return KernelBuffers(
         cublas_bytes=properties.workspace_bytes,
-        num_processors=properties.num_processors,
+        num_processors=num_processors or properties.num_processors,
         # ``check_prefer_cudnn_attention`` of ``cuda/sdp_utils.cpp``: Hopper and Blackwell of data
         # centres.
         prefers_cudnn=compute_capability in {"9.0", "10.0"},

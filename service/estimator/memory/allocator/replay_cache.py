@@ -54,12 +54,11 @@ included.
 """
 
 
-def make_minimal_replay(kind: Allocator, timeline: Timeline) -> ReplayResult:
-    """Return the lower bound of all replays.
+def make_minimal_replay(kind: Allocator, peak: int) -> ReplayResult:
+    """Return the lower bound of all replays of a peak in bytes.
 
     Its segments have no hole, and its blocks are as large as the tensors in them.
     """
-    peak = _find_peak(timeline)
     return ReplayResult(
         kind=kind,
         reserved_bytes=peak,
@@ -153,7 +152,7 @@ class ReplayCache:
             limited = make_allocator(kind)
             limit_allocator(limited, room_bytes // BLOCK_BYTES)
             try:
-                replay_replica(limited, make_history(), kernels, self._check)
+                replay_replica(limited, make_history(), kernels)
             except DeviceFullError:
                 return None
             return limited.reserved * BLOCK_BYTES
@@ -175,7 +174,7 @@ class ReplayCache:
         timeline: Timeline,
         kernels: KernelBuffers | None,
     ) -> ReplayResult | None:
-        peak = _find_peak(timeline)
+        peak = find_peak_bytes(timeline)
         if peak > MAX_BYTES:
             return None
         setup = timeline.static_memory.setup
@@ -196,7 +195,9 @@ class ReplayCache:
         def run_within(room_bytes: int) -> int | None:
             again = [self._log(model, pass_config) for pass_config in passes]
             try:
-                return replay(kind, tensors, again, values, self._check, kernels, room_bytes)[0]
+                return replay(kind, tensors, again, values, kernels=kernels, room_bytes=room_bytes)[
+                    0
+                ]
             except DeviceFullError:
                 return None
 
@@ -238,7 +239,7 @@ class ReplayCache:
             static.states.weights,
         )
         ties = self.builds_on_gpu and model.tied
-        return replace(tensors, dropped=tensors.loaded[:1]) if ties else tensors
+        return replace(tensors, dropped=tensors.dropped + tensors.loaded[:1]) if ties else tensors
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)
@@ -249,5 +250,6 @@ def _agrees(allocated: int, peak: int) -> bool:
     return peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE
 
 
-def _find_peak(timeline: Timeline) -> int:
+def find_peak_bytes(timeline: Timeline) -> int:
+    """Return the highest allocated bytes of a timeline."""
     return max(moment.allocated_bytes for moment in timeline.peaks)

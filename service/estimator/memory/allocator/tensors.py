@@ -11,7 +11,12 @@ from service.estimator.memory.optimizers.events import StepEvents, unroll
 from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
 from service.estimator.memory.optimizers.table import resolve_optimizer
 from service.estimator.memory.optimizers.tensors import TrainedTensor, list_tensors, split_rows
-from service.estimator.memory.states import TrainStates, group_stepped_tensors, list_local_tensors
+from service.estimator.memory.states import (
+    TrainStates,
+    count_models,
+    group_stepped_tensors,
+    list_local_tensors,
+)
 from service.estimator.memory.trained import Shards, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
@@ -48,7 +53,7 @@ def list_training_tensors(
     stepped = _list_numels(tensors)
     return JobTensors(
         loaded=(
-            *split_bytes(states.weights, _list_numels(base)),
+            *split_bytes(states.weights, _list_numels(base) * count_models(workload)),
             *split_bytes(states.adapters, _list_numels(adapters)),
             states.buffers,
             *split_bytes(states.master_weights, stepped),

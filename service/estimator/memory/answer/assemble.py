@@ -16,16 +16,17 @@ from service.estimator.memory.answer.corrections import (
     increase_context,
 )
 from service.estimator.memory.answer.full_gpu import (
-    limit_device_interval,
+    compute_device_interval,
     limit_slack,
     select_replay,
 )
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.answer.slack import compute_slack
 from service.estimator.memory.answer.workspaces import get_workspaces
-from service.estimator.memory.intervals.ends import LEVEL
+from service.estimator.memory.intervals.ends import LEVEL, get_residual_ends
 from service.estimator.memory.overheads.overheads import (
     Overhead,
+    add_overheads,
     estimate_communicators,
     get_context_overhead,
     stack_overheads,
@@ -58,6 +59,7 @@ class _Quantities:
     allocated_interval: Interval
     reserved_interval: Interval
     reserved_kind: str
+    device_interval: Interval
 
 
 def assemble(
@@ -76,18 +78,15 @@ def assemble(
     quantities = _compute_quantities(partial_estimate, corrections, device, level)
     evidence = _select_evidence(corrections, raised=quantities.raised)
     allocated, reserved = partial_estimate.peak.allocated_bytes, quantities.reserved_bytes
-    outside = quantities.context, quantities.links
     return Estimate(
         num_gpus=partial_estimate.num_gpus,
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        device_bytes=reserved + sum(overhead.point for overhead in outside),
+        device_bytes=reserved + quantities.context.point + quantities.links.point,
         steady_bytes=partial_estimate.steady_bytes,
         allocated_interval=quantities.allocated_interval,
         reserved_interval=quantities.reserved_interval,
-        device_interval=limit_device_interval(
-            quantities.reserved_interval, outside, partial_estimate, corrections, device
-        ),
+        device_interval=quantities.device_interval,
         interval_level=level,
         interval_kind=partial_estimate.kind,
         reserved_kind=quantities.reserved_kind,
@@ -130,10 +129,8 @@ def _compute_quantities(
 ) -> _Quantities:
     """Return the reserved bytes, and what is on the device beside them."""
     allocated = partial_estimate.peak.allocated_bytes
-    context, links = (
-        get_context_overhead(device.name if device is not None else "", partial_estimate.kind),
-        estimate_communicators(partial_estimate.linked_gpus),
-    )
+    links = estimate_communicators(partial_estimate.linked_gpus)
+    context = get_context_overhead(device.name if device else "", partial_estimate.kind)
     context = correct_context(context, links, corrections, level)
     workspaces = get_workspaces(device, partial_estimate.kind, partial_estimate.replayed)
     unlimited_slack = correct_slack(
@@ -162,21 +159,26 @@ def _compute_quantities(
         level,
         reserved_kind,
     )
-    analytic_context = context
-    if corrections is not None and corrections.device_at_least_bytes and device is not None:
-        # What was seen on a GPU that a job filled is no more than what it could have had.
-        seen_bytes = min(corrections.device_at_least_bytes, device.usable_bytes)
-        context = increase_context(context, reserved + context.point + links.point, seen_bytes)
+    raised_context = increase_context(context, reserved + links.point, corrections, device)
     return _Quantities(
         slack=slack,
         workspaces=workspaces,
         links=links,
-        context=context,
-        raised=context is not analytic_context,
+        context=raised_context,
+        raised=raised_context is not context,
         reserved_bytes=reserved,
         allocated_interval=allocated_interval,
         reserved_interval=reserved_interval,
         reserved_kind=reserved_kind,
+        device_interval=compute_device_interval(
+            add_overheads(reserved_interval, (raised_context, links)),
+            raised_context.high + links.high,
+            select_replay(partial_estimate, corrections),
+            device,
+            None
+            if reserved_kind == partial_estimate.kind
+            else get_residual_ends(reserved_kind, "reserved", level)[1],
+        ),
     )
 
 

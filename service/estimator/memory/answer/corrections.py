@@ -9,6 +9,7 @@ from dataclasses import replace
 from service.estimator.memory.intervals.ends import LEVEL, find_conformal_width
 from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.corrections import NO_CORRECTION, Corrections, check_plausible
+from service.estimator.values.device import Device
 from service.estimator.values.result import Interval, Throughput
 
 CALIBRATED, MEASURED = "calibrated", "measured"
@@ -72,12 +73,19 @@ def correct_context(
     return replace(shifted, low=low, high=high)
 
 
-def increase_context(context: Overhead, device_bytes: int, seen_bytes: int) -> Overhead:
-    """Return the context raised to the bytes seen on such a GPU.
+def increase_context(
+    context: Overhead, beside_bytes: int, corrections: Corrections | None, device: Device | None
+) -> Overhead:
+    """Return the context raised to the bytes seen on a whole GPU.
 
-    Nothing tells which process those bytes belong to.
+    Nothing tells which process those bytes belong to. ``beside_bytes`` are those of our own job
+    beside its context.
     """
-    missing = seen_bytes - device_bytes
+    if corrections is None or not corrections.device_at_least_bytes or device is None:
+        return context
+    # What was seen on a GPU that a job filled is no more than what it could have had.
+    seen_bytes = min(corrections.device_at_least_bytes, device.usable_bytes)
+    missing = seen_bytes - beside_bytes - context.point
     if missing <= 0:
         return context
     return replace(

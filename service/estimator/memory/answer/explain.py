@@ -11,6 +11,7 @@ from service.estimator.values.result import Basis, Component
 from service.estimator.values.units import format_count
 from service.estimator.values.workload import (
     Checkpointing,
+    Method,
     OffloadTarget,
 )
 
@@ -130,8 +131,11 @@ class TrainFormulas:
 
     def _gradients(self) -> str:
         width = self._trained.grad_dtype.bytes_per_element
+        is_full = self._setup.workload.method is Method.FULL
+        main = self._precision.main_grad_bytes_per_param if is_full else 0
+        each = f"({width} + {main})" if main else f"{width}"
         return "up to " + _format_per_rank(
-            f"{format_count(self._trained.trained)} params x {width} B", self._shards.gradients
+            f"{format_count(self._trained.trained)} params x {each} B", self._shards.gradients
         )
 
     def _optimizer(self) -> str:

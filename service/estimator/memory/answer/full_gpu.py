@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
-from service.estimator.memory.overheads.overheads import Overhead, add_overheads
+from service.estimator.memory.intervals.ends import PER_MILLION
+from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.result import Interval
@@ -18,10 +19,6 @@ MIN_RUNNING_PER_MILLE = 1043
 """The least that a job runs in over what it allocates, x 1000, where nothing is replayed: median of
 58 traced training steps, replayed in ever less memory until they failed (1001 at 2.5 %, 1200 at
 97.5 %).
-"""
-_MARGIN_PER_MILLE = 10
-"""Of the room, what a job must leave that surely runs: ten times as much as the replay was off at
-most in 100 training runs on H100 and H200 (0.06 %).
 """
 _SOURCE = (
     "c10/cuda/CUDACachingAllocator.cpp: segments without a block in use are released before a "
@@ -70,31 +67,29 @@ def select_replay(
 ) -> ReplayResult | None:
     """Return the replay by which a full GPU is judged.
 
-    There is none where something measured corrects it, nor of a training job of several GPUs: what
-    its streams hold back is in no recording.
+    There is none where something measured corrects it, nor of a job of several GPUs: what its
+    streams hold back is in no recording.
     """
-    is_alone = partial_estimate.linked_gpus == 1 or partial_estimate.kind == "inference"
-    is_judged = corrections is None and is_alone
+    is_judged = corrections is None and partial_estimate.linked_gpus == 1
     return partial_estimate.replayed if is_judged else None
 
 
-def limit_device_interval(
-    reserved: Interval,
-    outside: tuple[Overhead, Overhead],
-    partial_estimate: PartialEstimate,
-    corrections: Corrections | None,
+def compute_device_interval(
+    interval: Interval,
+    outside_bytes: int,
+    replayed: ReplayResult | None,
     device: Device | None,
+    reserved_ratio: int | None,
 ) -> Interval:
-    """Return the interval of the device bytes.
+    """Return the device interval, cut where the job surely fits.
 
-    They are reserved or ``outside`` of the allocator. A job that surely runs in what a GPU leaves
-    it needs no more than that.
+    It surely does where its replay runs in what ``outside_bytes`` leave, less what recorded runs
+    took beyond their replays at most: ``reserved_ratio`` in parts per million, None where none
+    judges.
     """
-    interval = add_overheads(reserved, outside)
-    replayed = select_replay(partial_estimate, corrections)
-    if device is None or replayed is None or interval.high <= device.usable_bytes:
+    if device is None or replayed is None or reserved_ratio is None:
         return interval
-    room_bytes = device.usable_bytes - sum(overhead.high for overhead in outside)
-    if replayed.run_within(room_bytes * (1000 - _MARGIN_PER_MILLE) // 1000) is None:
+    room_bytes = (device.usable_bytes - outside_bytes) * PER_MILLION // reserved_ratio
+    if interval.high <= device.usable_bytes or replayed.run_within(room_bytes) is None:
         return interval
     return Interval(min(interval.low, device.usable_bytes), device.usable_bytes)

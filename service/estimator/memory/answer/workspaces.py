@@ -10,7 +10,8 @@ from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.device import Device
 
-_NUM_THREADS = {"inference": 1}
+_NUM_THREADS = {"inference": 1, "megatron": 0}
+"""Megatron's own temporaries have the workspaces of PyTorch and of Transformer Engine."""
 _TRAINING_THREADS = 2
 """Forward's and backward's."""
 _SOURCE = (

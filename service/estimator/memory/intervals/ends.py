@@ -12,7 +12,6 @@ from functools import lru_cache
 from math import ceil
 
 from service.estimator.memory.intervals.table import HIGHEST_PERCENT, LOWEST_PERCENT, POOLED, WIDTHS
-from service.estimator.values.result import Interval
 
 LEVEL = 0.95
 PER_MILLION = 1_000_000
@@ -39,12 +38,6 @@ def get_residual_ends(kind: str, quantity: str, level: float = LEVEL) -> tuple[i
     lows, highs = WIDTHS.get((kind, quantity), POOLED[quantity])
     index = get_level_index(level)
     return lows[index], highs[index]
-
-
-def widen(low: int, high: int, kind: str, quantity: str, level: float = LEVEL) -> Interval:
-    """Return the interval of two figures with the residuals around it."""
-    low_ratio, high_ratio = get_residual_ends(kind, quantity, level)
-    return Interval(low * low_ratio // PER_MILLION, -(-high * high_ratio // PER_MILLION))
 
 
 def find_conformal_width(sizes: Sequence[float], level: float = LEVEL) -> float | None:

@@ -3,9 +3,11 @@
 They are processors, second-level cache and cuBLAS's workspace.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from service.estimator.memory.overheads.card_processors import AMPERE_AND_ADA, BLACKWELL, TURING
 from service.estimator.values.device import Device
 from service.estimator.values.units import GIB, KIB, MIB
 
@@ -36,12 +38,28 @@ class GpuProperties:
         return self.workspace_bytes == _HOPPER_WORKSPACE
 
 
+def _build_cards(
+    cards: Mapping[str, tuple[int, int]], workspace_bytes: int, *, supports_flash: bool = True
+) -> dict[str, GpuProperties]:
+    return {
+        name: GpuProperties(processors, mebibytes * MIB, workspace_bytes, supports_flash)
+        for name, (processors, mebibytes) in cards.items()
+    }
+
+
 _PROPERTIES = {
+    **_build_cards(TURING, _OLDER_WORKSPACE, supports_flash=False),
+    **_build_cards(AMPERE_AND_ADA, _OLDER_WORKSPACE),
+    **_build_cards(BLACKWELL, _HOPPER_WORKSPACE),
+    "P4": GpuProperties(20, 2 * MIB, _OLDER_WORKSPACE, supports_flash=False),
+    "P40": GpuProperties(30, 3 * MIB, _OLDER_WORKSPACE, supports_flash=False),
     "P100": GpuProperties(56, 4 * MIB, _OLDER_WORKSPACE, supports_flash=False),
     "V100S": GpuProperties(80, 6 * MIB, _OLDER_WORKSPACE, supports_flash=False),
     "V100": GpuProperties(80, 6 * MIB, _OLDER_WORKSPACE, supports_flash=False),
     "T4": GpuProperties(40, 4 * MIB, _OLDER_WORKSPACE, supports_flash=False),
     "RTX-2080-Ti": GpuProperties(68, 5632 * KIB, _OLDER_WORKSPACE, supports_flash=False),
+    "A2": GpuProperties(10, 2 * MIB, _OLDER_WORKSPACE),
+    "A16": GpuProperties(10, 2 * MIB, _OLDER_WORKSPACE),
     "A10": GpuProperties(72, 6 * MIB, _OLDER_WORKSPACE),
     "A10G": GpuProperties(80, 6 * MIB, _OLDER_WORKSPACE),
     "A30": GpuProperties(56, 24 * MIB, _OLDER_WORKSPACE),
@@ -63,6 +81,7 @@ _PROPERTIES = {
     "RTX-A6000": GpuProperties(84, 6 * MIB, _OLDER_WORKSPACE),
     "H100-PCIE": GpuProperties(114, 50 * MIB, _HOPPER_WORKSPACE),
     "H100": GpuProperties(132, 50 * MIB, _HOPPER_WORKSPACE),
+    "H800-PCIE": GpuProperties(114, 50 * MIB, _HOPPER_WORKSPACE),
     "H800": GpuProperties(132, 50 * MIB, _HOPPER_WORKSPACE),
     "GH200": GpuProperties(132, 50 * MIB, _HOPPER_WORKSPACE),
     "H200": GpuProperties(132, 50 * MIB, _HOPPER_WORKSPACE),
@@ -90,9 +109,13 @@ _MIDDLE_BYTES = 30 * GIB
 def get_gpu_properties(device: Device) -> GpuProperties:
     """Return the properties of a GPU.
 
-    One known by its memory alone stands for the data-centre GPU of its size.
+    One known by its memory alone stands for the data-centre GPU of its size, and a slice has the
+    processors that its GPU's driver lists.
     """
-    return _find_properties(device.name, device.usable_bytes)
+    properties = _find_properties(device.name, device.usable_bytes)
+    if device.num_processors is None:
+        return properties
+    return replace(properties, num_processors=device.num_processors)
 
 
 @lru_cache(256)

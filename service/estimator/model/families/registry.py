@@ -126,6 +126,11 @@ def list_model_types() -> tuple[str, ...]:
     return tuple(sorted(_FAMILIES))
 
 
+def get_family_group(model_type: str) -> str:
+    """Return the kind of a family, such as ``moe``."""
+    return _FAMILIES[model_type].partition(".")[0]
+
+
 def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     """Return the architecture of a Hugging Face config.json.
 

@@ -12,14 +12,20 @@ from service.estimator.model.config_reader import (
     read_string,
     refuse_field,
 )
+from service.estimator.model.quantization.compressed_tensors import read_compressed_tensors
+from service.estimator.model.quantization.fields import (
+    FIELD,
+    FP32_BYTES,
+    read_block,
+    read_group_size,
+    read_names,
+)
+from service.estimator.model.quantization.modelopt import is_modelopt, read_modelopt
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
-FIELD = "quantization_config"
-FP32_BYTES, EXPONENT_BYTES = 4, 1
+EXPONENT_BYTES = 1
 _GPTQ_BITS = (2, 3, 4, 8)
-_WHOLE_ROW = -1
-_DEFAULT_GROUP = 128
 
 
 def read_quantization(config: Config) -> Scheme | None:
@@ -39,6 +45,8 @@ def read_quantization(config: Config) -> Scheme | None:
         or read_flag(quantization, "load_in_8bit", default=False)
     ):
         method = "bitsandbytes"  # configs that were written before the field existed
+    if method is None and is_modelopt(quantization):
+        method = "modelopt"  # a hf_quant_config.json, which stands beside the config
     if not isinstance(method, str) or method not in _READERS:
         field = f"{FIELD}.quant_method"
         raise NotModelledError(
@@ -53,7 +61,7 @@ def _read_bitsandbytes(config: Config) -> Scheme:
 
     A list of skipped modules replaces the default one, which is the head.
     """
-    skipped = _read_names(config, "llm_int8_skip_modules")
+    skipped = read_names(config, "llm_int8_skip_modules")
     excluded = skipped if skipped is not None else ("lm_head",)
     in_4bit, in_8bit = (
         read_flag(config, name, default=False) for name in ("load_in_4bit", "load_in_8bit")
@@ -92,9 +100,9 @@ def _read_gptq(config: Config) -> Scheme:
     return Scheme(
         packing=Packing.GPTQ,
         bits=bits,
-        group_size=_read_group_size(config, "group_size"),
+        group_size=read_group_size(config, "group_size"),
         head=read_flag(config, "lm_head", default=False),
-        kept=_read_names(config, "modules_to_not_convert") or (),
+        kept=read_names(config, "modules_to_not_convert") or (),
     )
 
 
@@ -110,11 +118,11 @@ def _read_awq(config: Config) -> Scheme:
         raise NotModelledError(feature, field=FIELD, modelled=["4 bits in the gemm layout"])
     return Scheme(
         packing=Packing.AWQ,
-        group_size=_read_group_size(
+        group_size=read_group_size(
             config, "group_size" if "group_size" in config else "q_group_size"
         ),
         zero_points=read_flag(config, "zero_point", default=True),
-        kept=_read_names(config, "modules_to_not_convert") or (),
+        kept=read_names(config, "modules_to_not_convert") or (),
     )
 
 
@@ -130,12 +138,12 @@ def _read_fp8(config: Config) -> Scheme:
             modelled=["fp8"],
         )
     excluded = (
-        _read_names(config, "modules_to_not_convert") or _read_names(config, "ignored_layers") or ()
+        read_names(config, "modules_to_not_convert") or read_names(config, "ignored_layers") or ()
     )
     return Scheme(
         packing=Packing.FP8,
         bits=8,
-        block=_read_block(config),
+        block=read_block(config),
         scale_bytes=EXPONENT_BYTES
         if config.get("scale_fmt") == "ue8m0" and "expert_dtype" in config
         else FP32_BYTES,
@@ -146,13 +154,13 @@ def _read_fp8(config: Config) -> Scheme:
 
 def _read_fbgemm(config: Config) -> Scheme:
     """Read an fbgemm config: fp32 scales per row (transformers ``FbgemmFp8Linear``)."""
-    excluded = _read_names(config, "modules_to_not_convert") or ()
+    excluded = read_names(config, "modules_to_not_convert") or ()
     return Scheme(packing=Packing.FP8, bits=8, per_row=True, scale_bytes=FP32_BYTES, kept=excluded)
 
 
 def _read_mxfp4(config: Config) -> Scheme:
     """Read an mxfp4 config: the experts are packed, everything else stays."""
-    excluded = _read_names(config, "modules_to_not_convert") or ()
+    excluded = read_names(config, "modules_to_not_convert") or ()
     return Scheme(packing=Packing.MXFP4, scope=Scope.EXPERTS, kept=excluded)
 
 
@@ -167,60 +175,9 @@ def _read_hqq(config: Config) -> Scheme:
     return Scheme(
         packing=Packing.HQQ,
         bits=read_integer(weights, "nbits", 4),
-        group_size=_read_group_size(weights, "group_size"),
+        group_size=read_group_size(weights, "group_size"),
         scope=Scope.LINEARS,
-        kept=_read_names(config, "skip_modules") or ("lm_head",),
-        head=True,
-    )
-
-
-def _read_compressed_tensors(config: Config) -> Scheme:
-    """Read a compressed-tensors config of one group.
-
-    The weights are packed integers, 8-bit integers or fp8.
-    """
-    groups = config.get("config_groups")
-    rules = list(groups.values()) if isinstance(groups, Mapping) else []
-    weights = rules[0].get("weights") if len(rules) == 1 and isinstance(rules[0], Mapping) else None
-    if not isinstance(weights, Mapping) or rules[0].get("targets") not in (["Linear"], None):
-        feature = "compressed-tensors with rules for single modules"
-        raise NotModelledError(
-            feature, field=f"{FIELD}.config_groups", modelled=["one group for every Linear"]
-        )
-    layout = read_string(config, "format", "dense")
-    excluded = _read_names(config, "ignore") or ()
-    if layout == "pack-quantized":
-        return Scheme(
-            packing=Packing.PACKED,
-            bits=read_integer(weights, "num_bits", 4),
-            group_size=_read_group_size(weights, "group_size", None),
-            zero_points=not read_flag(weights, "symmetric", default=True),
-            group_index=weights.get("actorder") not in {None, False, "static", "weight"},
-            kept=excluded,
-            head=True,
-        )
-    if (
-        layout not in {"float-quantized", "int-quantized", "naive-quantized"}
-        or weights.get("num_bits") != 8  # noqa: PLR2004 - bits of a byte
-    ):
-        modelled = ["pack-quantized", "float-quantized and int-quantized with 8 bits"]
-        raise NotModelledError(
-            f"compressed-tensors format {layout!r}", field=f"{FIELD}.format", modelled=modelled
-        )
-    inputs = rules[0].get("input_activations")
-    return Scheme(
-        packing=Packing.FP8,
-        bits=8,
-        per_row=weights.get("strategy") == "channel",
-        group_size=_read_group_size(weights, "group_size", None)
-        if weights.get("strategy") == "group"
-        else None,
-        block=_parse_block(weights.get("block_structure"))
-        if weights.get("strategy") == "block"
-        else None,
-        static_inputs=isinstance(inputs, Mapping)
-        and not read_flag(inputs, "dynamic", default=False),
-        kept=excluded,
+        kept=read_names(config, "skip_modules") or ("lm_head",),
         head=True,
     )
 
@@ -233,49 +190,8 @@ _READERS: dict[str, Callable[[Config], Scheme]] = {
     "fbgemm_fp8": _read_fbgemm,
     "mxfp4": _read_mxfp4,
     "hqq": _read_hqq,
-    "compressed-tensors": _read_compressed_tensors,
+    "compressed-tensors": read_compressed_tensors,
+    "modelopt": read_modelopt,
+    "modelopt_fp4": read_modelopt,
+    "modelopt_mxfp8": read_modelopt,
 }
-
-
-def _read_group_size(config: Config, name: str, default: int | None = _DEFAULT_GROUP) -> int | None:
-    """Return a group size; -1 and null stand for the whole row."""
-    if name in config and config[name] in {None, _WHOLE_ROW}:
-        return None
-    return (
-        read_integer(config, name, default)
-        if default is not None or config.get(name) is not None
-        else None
-    )
-
-
-def _read_block(config: Config) -> tuple[int, int] | None:
-    return (
-        _parse_block(config["weight_block_size"])
-        if "weight_block_size" in config
-        else (_DEFAULT_GROUP, _DEFAULT_GROUP)
-    )
-
-
-def _parse_block(value: object) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    match value:
-        case [int(height), int(width)] if height > 0 and width > 0:
-            return height, width
-        case _:
-            message = f"the block of a scale is {value!r}; it must be two positive integers"
-            raise InvalidConfigError(message, field=f"{FIELD}.weight_block_size")
-
-
-def _read_names(config: Config, name: str) -> tuple[str, ...] | None:
-    """Return a list of module names or patterns.
-
-    None when it is absent or null.
-    """
-    value = config.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        message = f"{FIELD}.{name} is {value!r}; it must be a list of strings"
-        raise InvalidConfigError(message, field=f"{FIELD}.{name}")
-    return tuple(value)

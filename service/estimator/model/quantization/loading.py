@@ -9,6 +9,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.heads.classes import list_classes
 from service.estimator.model.families.heads.decoders import put_task_head
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
+from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
 from service.estimator.values.library_versions import has_stacked_experts
 from service.estimator.values.losses import Trainer
@@ -21,6 +22,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 
+_ADOPTING = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
 _TRAINED = (
     "weights packed as mxfp4 are unpacked to be trained, and are counted so: what is packed gets "
     "no gradient (transformers, Mxfp4Config(dequantize=True))"
@@ -91,6 +93,24 @@ def adapt_to_engine(scheme: Scheme | None) -> Scheme | None:
     if scheme is None or scheme.packing is not Packing.BLOCKS_4BIT:
         return scheme
     return replace(scheme, scope=Scope.ALL)
+
+
+def adopt_cache_format(model: Architecture, workload: Workload) -> Workload:
+    """Return a workload with the cache of its checkpoint.
+
+    ``kv_cache_dtype auto`` is fp8 where the checkpoint has scales of keys and values: vLLM 0.33.0,
+    ``utils/torch_utils.py`` (``resolve_kv_cache_dtype_string``); SGLang 0.5.23,
+    ``mem_cache/kv_cache_dtype.py``.
+    """
+    scheme = model.quantization
+    if (
+        scheme is None
+        or not scheme.fp8_cache
+        or not isinstance(workload, ServeWorkload)
+        or workload.engine not in _ADOPTING
+    ):
+        return workload
+    return replace(workload, kv_cache_dtype=DType.FP8)
 
 
 def adapt_to_release(scheme: Scheme | None, version: str | None) -> Scheme | None:

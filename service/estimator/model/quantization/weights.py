@@ -32,6 +32,8 @@ NF4 = Scheme(packing=Packing.BLOCKS_4BIT, double=True, scope=Scope.LINEARS)
 NF4_SINGLE = replace(NF4, double=False)
 INT8 = Scheme(packing=Packing.INT8_ROWS, bits=8, scope=Scope.LINEARS)
 """What ``load_in_8bit`` makes on loading."""
+GPTQ_INT2 = Scheme(packing=Packing.GPTQ, bits=2, group_size=128)
+"""What GPTQ's exporters write for 2 bits (LLaMA-Factory, ``export_quantization_bit``)."""
 
 _SCHEMES: Mapping[Quantization, Scheme] = MappingProxyType(
     {
@@ -41,6 +43,7 @@ _SCHEMES: Mapping[Quantization, Scheme] = MappingProxyType(
         Quantization.AWQ_INT4: Scheme(packing=Packing.AWQ, group_size=128),
         Quantization.FP8: Scheme(packing=Packing.FP8, bits=8, scale_bytes=4),
         Quantization.MXFP4: Scheme(packing=Packing.MXFP4, scope=Scope.EXPERTS),
+        Quantization.NVFP4: Scheme(packing=Packing.NVFP4, group_size=16, static_inputs=True),
     },
 )
 """The formats that a word alone stands for: groups of 128 (the libraries' default), one scale per

@@ -18,6 +18,7 @@ LOOKUP_4BIT, LOOKUP_8BIT = 16 * 4, 256 * 4
 """Bytes of the fp32 values that codes of 4 and 8 bits stand for; each tensor has its own."""
 INTEGER_BITS = 32
 MX_BLOCK = 32
+NV_BLOCK = 16
 FP32 = 4
 SHAPE_BYTES = 2 * 8
 """compressed-tensors keeps the unpacked shape as two 64-bit integers (``weight_shape``)."""
@@ -138,6 +139,29 @@ def _mxfp4_bytes(rows: int, columns: int, _: Scheme, __: DType) -> PackedBytes:
     return PackedBytes(blocks * MX_BLOCK // 2, blocks)
 
 
+def _nvfp4_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedBytes:
+    """Return the bytes of an nvfp4 matrix.
+
+    Two codes per byte, an fp8 scale per 16 inputs, an fp32 scale of the tensor and one of its
+    inputs: ``weight``, ``weight_scale``, ``weight_scale_2``, ``input_scale`` (ModelOpt 0.47;
+    compressed-tensors 0.20 has the same under other names).
+    """
+    scales = rows * ceil_div(columns, scheme.group_size or NV_BLOCK)
+    return PackedBytes(
+        rows * ceil_div(columns, 2), scales + FP32 + (FP32 if scheme.static_inputs else 0)
+    )
+
+
+def _mx_blocks_bytes(rows: int, columns: int, scheme: Scheme, _: DType) -> PackedBytes:
+    """Return the bytes of a matrix in microscaling blocks.
+
+    There is an exponent byte per 32 inputs.
+    """
+    return PackedBytes(
+        rows * ceil_div(columns * scheme.bits, 8), rows * ceil_div(columns, MX_BLOCK)
+    )
+
+
 def _compressed_tensors_bytes(rows: int, columns: int, scheme: Scheme, dtype: DType) -> PackedBytes:
     """Return the bytes of a compressed-tensors matrix.
 
@@ -169,6 +193,8 @@ _BYTES: dict[Packing, Callable[[int, int, Scheme, DType], PackedBytes]] = {
     Packing.AWQ: _awq_bytes,
     Packing.FP8: _fp8_bytes,
     Packing.MXFP4: _mxfp4_bytes,
+    Packing.NVFP4: _nvfp4_bytes,
+    Packing.MX_BLOCKS: _mx_blocks_bytes,
     Packing.PACKED: _compressed_tensors_bytes,
     Packing.HQQ: _hqq_bytes,
 }

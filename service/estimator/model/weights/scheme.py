@@ -34,6 +34,14 @@ class Packing(StrEnum):
     """blocks of 32 codes of 4 bits with one exponent byte each (OCP Microscaling Formats 1.0)"""
     PACKED = "packed"
     """compressed-tensors: codes in 32-bit integers along the input, the shape beside them"""
+    NVFP4 = "nvfp4"
+    """blocks of 16 codes of 4 bits with one fp8 scale each, and an fp32 scale of the tensor
+    (ModelOpt, compressed-tensors)
+    """
+    MX_BLOCKS = "mx_blocks"
+    """blocks of 32 codes of 4 or 8 bits with one exponent byte each, in any linear layer (ModelOpt,
+    compressed-tensors)
+    """
     HQQ = "hqq"
     """codes in bytes, scale and zero point of every group in the dtype of the weights"""
 
@@ -81,6 +89,8 @@ class Scheme:
     head: bool = False
     """Whether the output head is quantised too."""
     kept: tuple[str, ...] = ()
+    fp8_cache: bool = False
+    """Whether the checkpoint has scales of keys and values, which engines then keep in fp8."""
 
     def is_excluded(self, *names: str) -> bool:
         """Return whether the module of one of these names is excluded.

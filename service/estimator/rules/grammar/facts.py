@@ -20,6 +20,7 @@ _PACKING_NAMES = {
     Packing.AWQ: Quantization.AWQ_INT4,
     Packing.FP8: Quantization.FP8,
     Packing.MXFP4: Quantization.MXFP4,
+    Packing.NVFP4: Quantization.NVFP4,
 }
 """Request names of the formats that a config's own weights may have."""
 
@@ -29,6 +30,8 @@ _CONVERTED = frozenset({Packing.FP8, Packing.MXFP4})
 
 It unpacks fp8, and copies experts in mxfp4 as they are.
 """
+_TRAINED_AS = {4: Quantization.NF4, 8: Quantization.INT8, 2: "gptq_int2"}
+"""By the bits of method ``qlora``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,9 @@ class Case:
         """
         workload = self.workload
         if not isinstance(workload, ServeWorkload):
-            return Quantization.NF4 if workload.method is Method.QLORA else self.model.packed_as
+            if workload.method is Method.QLORA:
+                return _TRAINED_AS[workload.quantization_bits]
+            return self.model.packed_as
         return (
             self.model.packed_as
             if workload.quantization is Quantization.NONE and not workload.unquantised

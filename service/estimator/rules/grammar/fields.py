@@ -7,6 +7,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
+from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
@@ -68,6 +69,8 @@ class LayoutFields:
     expert_parallel: Field[int] = Field("layout.expert_parallel")
     expert_tensor_parallel: Field[int | None] = Field("layout.expert_tensor_parallel")
     virtual_pipeline_stages: Field[int] = Field("layout.virtual_pipeline_stages")
+    pipeline_split: Field[PipelineSplit] = Field("layout.pipeline_split")
+    pipeline_schedule: Field[PipelineSchedule | None] = Field("layout.pipeline_schedule")
     sharding: Field[Sharding] = Field("layout.sharding")
     zero_stage: Field[int] = Field("layout.zero_stage")
     shard_size: Field[int | None] = Field("layout.shard_size")
@@ -113,6 +116,7 @@ class WorkloadFields:
     float8: Field[bool] = Field("workload.float8")
     deterministic: Field[bool] = Field("workload.deterministic")
     double_quantization: Field[bool] = Field("workload.double_quantization")
+    quantization_bits: Field[int] = Field("workload.quantization_bits")
     fp32_norms_and_head: Field[bool | None] = Field("workload.fp32_norms_and_head")
     offload: Field[Offload] = Field("workload.offload")
     precision: Field[Precision] = Field("workload.precision")

@@ -1,6 +1,6 @@
 """Predicates of rules about a model's modules."""
 
-from service.estimator.memory.adapter_bases import resolve_base_weights
+from service.estimator.memory.adapter_bases import UPCAST, resolve_base_weights
 from service.estimator.memory.image_inputs import get_sequence_tokens, resolve_images
 from service.estimator.memory.lengths import (
     count_decoder_positions,
@@ -124,6 +124,12 @@ def get_base_packing(case: Case) -> Packing | None:
     """Return the format of the weights under adapters."""
     scheme = resolve_base_weights(case.model.tree, get_training(case)).scheme
     return None if scheme is None else scheme.packing
+
+
+def casts_beside_base(case: Case) -> bool:
+    """Return whether PEFT casts what is not quantised of the base."""
+    packing = get_base_packing(case)
+    return packing is None or packing in UPCAST
 
 
 def contrasts_images(case: Case) -> bool:

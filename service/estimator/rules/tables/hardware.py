@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from service.estimator.rules.grammar.conditions import all_of, is_in, is_true
 from service.estimator.rules.grammar.fields import STORED_AS, precision, workload
 from service.estimator.rules.grammar.hardware import HardwareNeed, Makers
+from service.estimator.rules.tables.nvfp4 import NVFP4_NEEDS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention, Engine, Framework, Quantization
 
@@ -197,6 +198,7 @@ NEEDS = (
         source="vLLM 0.19.0, quantization/mxfp4.py, get_min_capability; SGLang 0.5.6, "
         "layers/quantization/mxfp4.py, the same",
     ),
+    *NVFP4_NEEDS,
     HardwareNeed(
         field="workload.quantization",
         when=all_of(

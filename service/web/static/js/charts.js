@@ -17,6 +17,7 @@ export const COMPONENT_COLOURS = {
   communication_buffers: "#999933",
   temporaries: "#aa4499",
   cuda_graphs: "#44aa99",
+  sampler_state: "#ddcc77",
   allocator_slack: "#a7adb5",
   library_workspaces: "#8a7f9c",
   device_context: "#6d7681",

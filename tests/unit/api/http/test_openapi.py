@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from litestar.testing import TestClient
 
@@ -14,6 +15,7 @@ RESOURCES = {
     "/v1/models",
     "/v1/models/{name}",
     "/v1/models/{organization}/{name}",
+    "/v1/families",
     "/v1/gpus",
     "/v1/clusters",
     "/v1/clusters/{name}",
@@ -131,6 +133,26 @@ def test_requests_are_strict_all_the_way_down(document: Json) -> None:
     for name in seen:
         if schemas[name].get("type") == "object":
             assert schemas[name]["additionalProperties"] is False, name
+
+
+def test_a_models_source_is_what_is_accepted(document: Json) -> None:
+    """A config may come with the index of its files: the document does not forbid what is read."""
+    schema = jsonschema_rs.validator_for(document["components"]["schemas"]["ModelSource"])
+    accepted = (
+        ["hf_config"],
+        ["architecture"],
+        ["hf_config", "safetensors_index"],
+        ["hf_config", "safetensors_header"],
+    )
+    refused: tuple[list[str], ...] = (
+        [],
+        ["safetensors_index"],
+        ["hf_config", "architecture"],
+        ["hf_config", "safetensors_index", "safetensors_header"],
+    )
+
+    assert all(schema.is_valid({name: {} for name in names}) for names in accepted)
+    assert not any(schema.is_valid({name: {} for name in names}) for names in refused)
 
 
 def test_problems_are_documented_as_they_are_sent(document: Json) -> None:

@@ -235,3 +235,16 @@ def test_a_global_batch_and_its_micro_batch_cannot_both_be_asked(client: TestCli
     assert "leave micro_batch_size out" in refused(
         client, workload=workload | {"micro_batch_size": 4}, **asked
     )
+
+
+def test_lengths_of_the_data_leave_no_length_to_find(client: TestClient[Any]) -> None:
+    """A sequence is as long as the data say; packed ones fill a row of any length."""
+    train = QUESTION["workload"] | {"sequence_lengths": {"512": 3, "128": 9}}
+    train |= {"micro_batch_size": 1}
+    del train["sequence_length"]
+
+    refusal = refused(client, maximize="sequence_length", workload=train)
+    packed = ask(client, maximize="sequence_length", workload=train | {"packing": "packed"})
+
+    assert "leave sequence_lengths out, or maximize another word" in refusal
+    assert packed["value"] > 512

@@ -42,13 +42,17 @@ def client() -> Iterator[TestClient[Any]]:
 
 
 def _ask(
-    client: TestClient[Any], model: str, workload: dict[str, Any], layout: dict[str, Any]
+    client: TestClient[Any],
+    model: str,
+    workload: dict[str, Any],
+    layout: dict[str, Any],
+    *,
+    gpu: str = "H100-SXM5-80GB",
+    remedies: bool = False,
 ) -> dict[str, Any] | None:
     """Return an answer; None is a refusal in words, and a fault fails the test."""
-    reply = client.post(
-        "/v1/fit",
-        json={"model": model, "workload": workload, "gpu": "H100-SXM5-80GB", "layout": layout},
-    )
+    question = {"model": model, "workload": workload, "gpu": gpu, "layout": layout}
+    reply = client.post("/v1/fit", json=question | {"remedies": remedies})
     assert reply.status_code in {200, 422}, (model, workload, reply.text)
     body: dict[str, Any] = reply.json()
     return body if reply.status_code == 200 else None
@@ -158,7 +162,7 @@ def test_a_remedy_sent_back_gives_what_it_said(
     """The words of a change, merged into the question, are a question with that verdict, those
     bytes and that time.
     """
-    before = _ask(client, model, workload, {})
+    before = _ask(client, model, workload, {}, remedies=True)
     assert before is not None
     assert before["remedies"]
 
@@ -168,8 +172,10 @@ def test_a_remedy_sent_back_gives_what_it_said(
         after = _ask(
             client,
             model,
-            workload | {name: value for name, value in words.items() if name not in layout},
+            workload
+            | {name: words[name] for name in words if name not in layout and name != "gpu"},
             layout,
+            gpu=remedy["gpu"],
         )
         assert after is not None
         assert (after["verdict"], after["num_gpus"]) == (remedy["verdict"], remedy["num_gpus"])
@@ -178,10 +184,8 @@ def test_a_remedy_sent_back_gives_what_it_said(
         )
         assert remedy["slowdown"] == pytest.approx(before_rate / after_rate, abs=0.001)
         if after["serving"] is None or after["serving"]["kv_pool_bytes"] is None:
-            assert (
-                before["per_gpu"]["device_bytes"] - after["per_gpu"]["device_bytes"]
-                == remedy["saves_bytes"]
-            )
+            saved = before["per_gpu"]["device_bytes"] - after["per_gpu"]["device_bytes"]
+            assert max(saved, 0) == remedy["saves_bytes"]
 
 
 LAYOUT_WORDS = frozenset(

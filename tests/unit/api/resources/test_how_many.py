@@ -175,7 +175,7 @@ def test_no_number_is_an_answer(client: TestClient[Any]) -> None:
         ({"gpu": None}, "gpu=A100-SXM4-80GB"),
         ({"memory_bytes": "80Gi"}, "once"),
         ({"gpu": None, "memory_bytes": "80GB"}, "two readings"),
-        ({"gpu": "A1000"}, "catalogue"),
+        ({"gpu": "A10000"}, "catalogue"),
         ({"model": "lama-2-7b"}, "llama-2-7b"),
         ({"task": "trian"}, "train"),
         ({"sequence_length": "4096.0"}, "an integer"),

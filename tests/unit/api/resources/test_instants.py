@@ -78,7 +78,7 @@ def test_a_decode_step_of_a_pool_has_its_hidden_states(client: TestClient[Any]) 
     question = {"model": "llama-2-7b", "gpu": "H100-SXM5-80GB", "workload": QUESTIONS["vllm"]}
     decode = client.post("/v1/fit", json=question).json()["per_gpu"]["instants"][-1]["parts"]
 
-    assert set(decode) == {"weights", "kv_cache", "activations"}
+    assert set(decode) == {"weights", "kv_cache", "sampler_state", "activations"}
     assert decode["activations"] == 4 * 4096 * 2
 
 
@@ -115,4 +115,4 @@ def test_remedies_can_be_left_out(client: TestClient[Any], path: str) -> None:
 
     assert helped["verdict"] == "does_not_fit"
     assert helped["remedies"]
-    assert alone == {**helped, "remedies": []}
+    assert alone == {**helped, "remedies": [], "remedy_search": None}

@@ -57,9 +57,7 @@ def measured(status: str, *, out_of_memory: bool = False) -> dict[str, Any]:
 
 
 class Server:
-    """Answers as a server with one measurement, which is over when its events were read;
-    ``interrupts`` Ctrl-C first.
-    """
+    """Server with one measurement, over once its events were read; Ctrl-C ``interrupts`` first."""
 
     def __init__(self, end: dict[str, Any], *, interrupts: int = 0) -> None:
         """Begin with a queued measurement."""
@@ -68,6 +66,7 @@ class Server:
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.now = measured("queued")
+        self.refuses_to_cancel = False
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
@@ -77,6 +76,8 @@ class Server:
                 self.bodies.append(json.loads(request.content))
                 self.keys.append(request.headers["idempotency-key"])
                 return httpx.Response(202, json=self.now)
+            case "DELETE" if self.refuses_to_cancel:
+                return httpx.Response(409, json={"title": "Conflict", "detail": "it has ended"})
             case "DELETE":
                 return httpx.Response(200, json=self.now)
         if not request.url.path.endswith("/events"):
@@ -259,6 +260,13 @@ def test_what_no_worker_can_run_ends_with_what_to_start(
     assert f"measurement m1 {STRANDED}" in err
     assert "--wait" in err
     assert ("DELETE", "/v1/measurements/m1") in server.asked
+
+
+def test_what_a_worker_ended_meanwhile_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that can no longer be cancelled has a result, which is the answer."""
+    stranded(monkeypatch).refuses_to_cancel = True
+
+    assert main([*ASKED]) == 0
 
 
 def test_who_says_so_waits_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,18 @@ def test_nothing_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) 
     assert "max_gpus is 1" in shown
 
 
+def test_a_gpu_without_a_name_and_a_slice_stand_beside_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a fit takes for a GPU, a plan takes too: a slice, and a number of bytes."""
+    words = ("--gpus", "A100-SXM4-80GB/1g.10gb", "--gpu-memory", "12Gi")
+
+    found = answer(capsys, "plan", "gpt2", *words, "--task", "train", "--sequence-length", "128")
+
+    offered = [kind["gpu"] for kind in found["alternatives"]]
+    assert offered == ["A100-SXM4-80GB-MIG-1g.10gb", {"memory_bytes": 12 * 2**30}]
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

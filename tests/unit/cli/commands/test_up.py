@@ -2,7 +2,9 @@
 
 import json
 import signal
+import subprocess
 import tomllib
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from service.cli.commands.worker import EXTRA
 from service.cli.local_workers import (
     LocalWorkers,
     VisibleGpu,
+    choose_workers,
     count_workers_to_start,
     describe_gpu_workers,
     list_worker_gpus,
@@ -130,3 +133,58 @@ def test_the_driver_is_asked_by_a_program_of_the_workers() -> None:
     }
     with pytest.raises(StartupError, match="which is no GPU here"):
         list_worker_gpus("7")
+
+
+class HangingProcess:
+    """A program that its driver does not let end."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Start."""
+
+    def communicate(self, timeout: float) -> None:
+        """Give up after the time."""
+        raise subprocess.TimeoutExpired("worker.nvml", timeout)
+
+    def kill(self) -> None:
+        """Change nothing."""
+
+    def wait(self) -> None:
+        """Wait for ever."""
+        message = "nobody waits for a process that may not end"
+        raise AssertionError(message)
+
+
+def test_a_driver_that_hangs_costs_a_warning_and_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody named a GPU everything else starts; who named one is told."""
+    monkeypatch.setattr("service.cli.local_workers.subprocess.Popen", HangingProcess)
+    log = Warnings()
+
+    workers = choose_workers(Namespace(workers=1, gpus=None, probe_command=None), (), log)
+
+    assert (workers.num_cpu, workers.gpus) == (1, ())
+    assert "did not list its GPUs in 30 s" in log.heard[0]["reason"]
+    with pytest.raises(StartupError, match="--gpus 0: the driver did not list its GPUs"):
+        list_worker_gpus("0")
+
+
+@pytest.mark.usefixtures("machine")
+def test_workers_of_gpus_alone_are_workers() -> None:
+    """Measurements need not wait where GPUs have workers and the CPU has none."""
+    log = Warnings()
+
+    workers = choose_workers(Namespace(workers=0, gpus="all", probe_command=None), (), log)
+
+    assert (workers.num_cpu, len(workers.gpus), log.heard) == (0, 2, [])
+
+
+@pytest.mark.usefixtures("machine")
+def test_gpus_that_somebody_named_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``all`` of none is a mistake where somebody typed it, and the rule where nobody did."""
+    monkeypatch.setenv("FAKE_GPUS", "[]")
+    options = Namespace(workers=1, gpus="all", probe_command=None)
+
+    with pytest.raises(StartupError, match="--gpus all: CUDA shows no GPU here"):
+        choose_workers(options, (), NullLog())
+
+    options.gpus = None
+    assert choose_workers(options, (), NullLog()).gpus == ()

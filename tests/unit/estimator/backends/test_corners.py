@@ -213,9 +213,13 @@ def test_experts_alone_are_in_mxfp4() -> None:
 
 
 def test_a_gpu_known_by_its_memory_stands_for_one_of_its_size() -> None:
-    """Default batches follow the memory: large GPUs profile 8,192 tokens, others 2,048."""
+    """Default batches follow the memory: large GPUs profile 8,192 tokens, others 2,048, and 0.19
+    has a buffer for each processor.
+    """
     model = load_architecture(resolve_model("qwen3-0.6b"))
-    workload = ServeWorkload(num_sequences=1, prompt_tokens=8, engine=Engine.VLLM)
+    workload = ServeWorkload(
+        num_sequences=1, prompt_tokens=8, engine=Engine.VLLM, engine_version="0.19.0"
+    )
     peaks = []
     for gib in (24, 40, 80):
         device = Device(name="custom", capacity_bytes=gib * GIB, usable_bytes=gib * GIB)

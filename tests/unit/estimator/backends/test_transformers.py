@@ -82,8 +82,9 @@ def test_beams_are_sequences() -> None:
         ask(num_sequences=6, client=Client.GENERATE),
     )
 
-    expanded_ids = 6 * 100 * 8
-    assert 0 < beams.allocated_bytes - sequences.allocated_bytes <= 2 * expanded_ids
+    prompts = 2 * 100 * 8
+    ids_and_mask, expanded_ids = 2 * prompts, 3 * prompts
+    assert beams.allocated_bytes - sequences.allocated_bytes == ids_and_mask + expanded_ids
     assert beams.serving is not None
     assert sequences.serving is not None
     assert beams.serving.kv_cache_bytes == sequences.serving.kv_cache_bytes

@@ -70,6 +70,7 @@ def serve(
         "prompt_tokens": 1024,
         "max_model_len": 8192,
         "gpu_memory_fraction": 0.95,
+        "engine_version": "0.19.0",
     }
     workload = ServeWorkload(engine=Engine.VLLM, **asked | words)
     device = resolve_gpu("H100-SXM5-80GB").to_device()

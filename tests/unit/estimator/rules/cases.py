@@ -86,6 +86,9 @@ _BASES_OF_OTHERS = len(_COMMON)
 _ADAPTED_ALONE: tuple[Words, ...] = (
     *_ADAPTED,
     _QLORA,
+    *(_QLORA | {"quantization_bits": bits} for bits in (8, 2)),
+    _QLORA | {"quantization_bits": 8, "double_quantization": False},
+    _ADAPTED[0] | {"quantization_bits": 8},
     _ADAPTED[0] | {"fp32_norms_and_head": True},
     {"method": Method.PEFT, "peft": "lora"},
 )
@@ -165,6 +168,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({"unquantised": True}, {}),
     ({"weight_dtype": DType.FP16, "kv_cache_dtype": DType.FP16}, {}),
     ({}, {"tensor_parallel": 2}),
+    ({}, {"pipeline_parallel": 3}),
     ({}, _DEEPSPEED),
     ({}, {"data_parallel": 2}),
     ({}, {"data_parallel": 4}),

@@ -52,7 +52,7 @@ def _of_megatron(**changes: Any) -> Workload:  # noqa: ANN401 - each field has i
         (
             a_serving(engine=Engine.VLLM, engine_version="9.0.0"),
             Layout(),
-            "answer is that of 0.19.0",
+            "answer is that of 0.33.0",
         ),
         (a_serving(engine=Engine.SGLANG, engine_version="9.0.0"), Layout(), "9.0.0 was not read"),
         (

@@ -8,6 +8,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
+from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
@@ -115,4 +116,9 @@ LAID_OUT: Mapping[str, Sequence[object]] = {
     "sequence_parallel": (True,),
     "shard_embeddings_separately": (True,),
     "shard_size": (2,),
+    "pipeline_split": (
+        PipelineSplit(pipeline_model_parallel_layout="Et*12|m|L"),
+        PipelineSplit(pipeline_parallel_last_stage_less_layers=0),
+    ),
+    "pipeline_schedule": (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B),
 }

@@ -26,7 +26,7 @@ def test_vllm_is_told_every_number_that_its_memory_rests_on() -> None:
         "max_model_len": "4096",
         "max_num_seqs": "256",
         "max_num_batched_tokens": "2048",
-        "gpu_memory_utilization": "0.9",
+        "gpu_memory_utilization": "0.92",
     }
 
 

@@ -2,7 +2,6 @@
 layout.
 """
 
-import argparse
 import json
 import tomllib
 from dataclasses import fields, replace
@@ -18,7 +17,7 @@ from torch.distributed.run import get_args_parser
 from transformers import BitsAndBytesConfig, HfArgumentParser, TrainingArguments
 from transformers.training_args import OptimizerNames
 
-from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.layout import Layout
 from service.estimator.values.optimizers import TRAINER_NAMES, UNMODELLED, OptimizerName
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
@@ -37,7 +36,6 @@ from tests.unit.formats.renderings.builders import (
     BATCHED,
     FLAT,
     FULLY_SHARDED,
-    MEGATRON,
     TRAIN,
     ZERO_3,
     a_job,
@@ -215,35 +213,6 @@ def test_torchtitans_tables_hold_the_layout() -> None:
     assert read["optimizer"] == {"name": "AdamW", "implementation": "fused"}
 
 
-def test_megatrons_arguments_hold_the_layout_and_the_shape() -> None:
-    """Interleaved stages of 80 layers on 4 x 2 parts have 10 each; what has no value is a
-    switch.
-    """
-    layout = Layout(
-        data_parallel=2,
-        tensor_parallel=8,
-        pipeline_parallel=4,
-        virtual_pipeline_stages=2,
-        sequence_parallel=True,
-        sharding=Sharding.MEGATRON,
-        zero_stage=1,
-    )
-    asked = replace(MEGATRON, gradient_accumulation_steps=8, precision=POLICIES["megatron_bf16"])
-    command = make_launch(a_job(asked, layout, model="llama-2-70b")).command
-    read = _megatron().parse_args(command[command.index("pretrain_gpt.py") + 1 :])
-
-    assert (read.tensor_model_parallel_size, read.pipeline_model_parallel_size) == (8, 4)
-    assert (
-        read.num_layers_per_virtual_pipeline_stage,
-        read.global_batch_size,
-        read.num_query_groups,
-    ) == (10, 16, 8)
-    assert read.sequence_parallel
-    assert read.use_distributed_optimizer
-    assert read.accumulate_allreduce_grads_in_fp32
-    assert read.swiglu
-
-
 def test_the_allocators_setting_goes_with_the_job() -> None:
     """Expandable segments are asked for in the environment."""
     launch = make_launch(a_job(replace(TRAIN, allocator=Allocator.EXPANDABLE_SEGMENTS)))
@@ -278,21 +247,3 @@ def test_the_allocators_setting_goes_with_the_job() -> None:
 def test_what_no_flag_says_is_said_in_a_note(asked: TrainWorkload, said: str) -> None:
     """A layout that flags alone would not reproduce is never passed over in silence."""
     assert any(said in note for note in make_launch(a_job(asked)).notes)
-
-
-def _megatron() -> argparse.ArgumentParser:
-    """Return a parser of the arguments as Megatron-LM declares them (Core 0.14,
-    ``megatron/training/arguments.py``).
-    """
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    declared = json.loads(
-        (Path(__file__).with_name("schemas") / "megatron_arguments.json").read_bytes()
-    )
-    for name in declared["integers"]:
-        parser.add_argument(f"--{name}", type=int)
-    for name, choices in declared["words"].items():
-        parser.add_argument(f"--{name}", choices=choices)
-    parser.add_argument("--clip-grad", type=float)
-    for name in declared["switches"]:
-        parser.add_argument(f"--{name}", action="store_true")
-    return parser

@@ -83,17 +83,19 @@ def test_adapters_have_two_bytes_per_parameter() -> None:
     assert _rules(a_subject("gpt2"), ADAPTERS)["2 bytes per parameter (LoRA)"].bytes == 2 * GPT2
 
 
-def test_quantised_adapters_have_half_a_byte_per_parameter() -> None:
-    """The rule for QLoRA counts four bits of each frozen parameter."""
+@pytest.mark.parametrize(("bits", "name"), [(4, "0.5"), (8, "1"), (2, "0.25")])
+def test_quantised_adapters_have_their_bits_per_parameter(bits: int, name: str) -> None:
+    """The rule for QLoRA counts four bits of each frozen parameter, or eight, or two."""
     rules = list_rules_of_thumb(
         a_subject("gpt2"),
-        replace(ADAPTERS, method=Method.QLORA),
+        replace(ADAPTERS, method=Method.QLORA, quantization_bits=bits),
         ONE_GPU,
         a_subject("gpt2").evaluate(ADAPTERS, ONE_GPU),
     )
 
-    assert rules[0].name == "0.5 bytes per parameter (QLoRA)"
-    assert rules[0].bytes == GPT2 // 2
+    assert rules[0].name == f"{name} bytes per parameter (QLoRA)"
+    assert rules[0].bytes == GPT2 * bits // 8
+    assert f"{bits} bits: " in rules[1].why
 
 
 @pytest.mark.parametrize(
@@ -169,4 +171,5 @@ def test_tensor_and_pipeline_ranks_share_the_states() -> None:
     rules = _rules(subject, workload, split)
 
     assert rules["18 bytes per parameter"].bytes == pytest.approx(18 * LLAMA_2_7B / 8, rel=1e-6)
-    assert rules["LLaMA-Factory's table"].bytes == 18 * LLAMA_2_7B // 8
+    assert rules["LLaMA-Factory's table"].bytes == 120 * 10**9 // 8
+    assert "the column of 7B, spread over 8 GPUs" in rules["LLaMA-Factory's table"].why

@@ -1,5 +1,7 @@
 """The verdict holds device bytes against what a process can allocate."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +86,16 @@ def test_a_pool_that_lacks_room_says_so_and_leaves_the_device_its_headroom() -> 
         == answer.serving.required_bytes - answer.serving.budget_bytes
     )
     assert any("more than the engine's budget" in warning for warning in answer.warnings)
+
+
+def test_what_the_host_keeps_counts_where_memory_is_one() -> None:
+    """A DGX Spark has 128 GB for both: offloading moves nothing out of it."""
+    apart, shared = (
+        replace(a_device(100), has_unified_memory=is_shared) for is_shared in (False, True)
+    )
+    estimate = replace(an_estimate(60, high=60), host_bytes_per_node=50)
+
+    assert judge(estimate, apart).verdict is Verdict.FITS
+    judged = judge(estimate, shared)
+    assert judged.verdict is Verdict.DOES_NOT_FIT
+    assert judged.deficit_bytes == 10 == missing_bytes(estimate, shared, confident=False)

@@ -21,8 +21,7 @@ from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Checkpointing, Framework, ServeWorkload, TrainWorkload
-from service.planner.fit.evaluator import Evaluator, make_evaluator
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config, Evaluator, make_evaluator
 from service.planner.fit.verdict import missing_bytes
 from service.planner.plans.objectives import Objective
 from service.planner.plans.plans import plan_offer

@@ -19,8 +19,7 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from service.planner.fit.evaluator import Evaluator, make_evaluator
-from service.planner.fit.remedy_steps import Config
+from service.planner.fit.evaluator import Config, Evaluator, make_evaluator
 from service.planner.fit.verdict import missing_bytes
 from service.planner.plans.ceiling_search import Ceiling
 from service.planner.plans.ceiling_values import Maximized
@@ -174,7 +173,13 @@ def test_the_longest_context_that_an_engine_starts_with() -> None:
     """
     device = resolve_gpu("L4").to_device()
     subject = make_evaluator(load_architecture(resolve_model("llama-3.1-8b")), device, plans=PLANS)
-    chat = ServeWorkload(engine=Engine.SGLANG, num_sequences=1, prompt_tokens=100, output_tokens=20)
+    chat = ServeWorkload(
+        engine=Engine.SGLANG,
+        engine_version="0.5.5",  # later ones leave 7 of 22 GiB out, so that it does not start
+        num_sequences=1,
+        prompt_tokens=100,
+        output_tokens=20,
+    )
     alone = Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=1))
     found = find_ceiling(alone, Maximized.MAX_MODEL_LEN, lambda _: subject)
     roomy = subject_of(80 * GIB)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from service.estimator.values.units import GIB
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.remedies import Remedy
+from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plan

@@ -66,13 +66,13 @@ def plan(
 
 
 def test_a_slice_has_its_share_of_the_gpu() -> None:
-    """Four eighths of memory and bandwidth, three sevenths of the arithmetic, and less than its
-    eighths to allocate.
+    """Four eighths of memory and bandwidth, 42 of 108 processors, and less than its eighths to
+    allocate.
     """
     whole, half = resolve_gpu("A100-SXM4-80GB").to_device(), resolve_device(SLICE)
 
     assert half.bandwidth_bytes_per_second == (whole.bandwidth_bytes_per_second or 0) // 2
-    assert half.peak_flops["bf16"] == whole.peak_flops["bf16"] * 3 // 7
+    assert half.peak_flops["bf16"] == whole.peak_flops["bf16"] * 42 // 108
     assert half.link_bytes_per_second is None
     assert 39 * GIB < half.usable_bytes <= 39.25 * GIB
 

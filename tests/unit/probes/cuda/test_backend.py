@@ -84,6 +84,17 @@ def test_serving_runs_its_rounds() -> None:
     assert len(session.prefill_seconds) == NUM_TIMED_ROUNDS
 
 
+@pytest.mark.parametrize("output_tokens", [0, 1, 2])
+def test_a_prefill_ends_with_whatever_comes_next(output_tokens: int) -> None:
+    """A run of one or two tokens has not all the marks of a long one; its prefills are timed."""
+    session = run(
+        SERVING,
+        Point(layers=(0,), micro_batch_size=2, sequence_length=8, output_tokens=output_tokens),
+    )
+
+    assert len(session.prefill_seconds) == NUM_TIMED_ROUNDS
+
+
 def test_a_prefill_alone_has_no_decode_to_time() -> None:
     """Without output tokens there is no step time."""
     session = run(ServeWorkload(num_sequences=2, prompt_tokens=8), POINT)

@@ -93,7 +93,7 @@ def test_the_operators_of_a_layer_are_those_that_a_plan_counts(
 
 
 @pytest.mark.parametrize(
-    ("family", "lengths"), [("mamba", (8, 16)), ("jamba", (8, 16)), ("qwen3_next", (64, 128))]
+    ("family", "lengths"), [("mamba", (4, 8)), ("jamba", (4, 8)), ("qwen3_next", (64, 128))]
 )
 def test_what_runs_token_by_token_takes_longer_for_more_of_them(
     family: str, lengths: tuple[int, int], monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,7 @@ import pytest
 
 from tests.fake_nvml import GIB, FakeGpu, FakeMismatchError, FakeNvml, FakeNvmlError
 from worker.nvml.gpus import Gpu, find_handle, list_gpus, read_cuda_version, read_driver_version
-from worker.nvml.library import NvmlUnavailableError, open_nvml
+from worker.nvml.library import NoDriverError, NvmlUnavailableError, open_nvml
 from worker.nvml.visible import UnknownGpuError, list_visible_gpus, select_gpus
 
 
@@ -43,7 +43,7 @@ def test_versions_are_told_in_words(machine: FakeNvml) -> None:
 def test_without_a_driver_the_reason_is_told() -> None:
     """A machine without a driver is no crash but an answer."""
     with (
-        pytest.raises(NvmlUnavailableError, match="driver does not answer"),
+        pytest.raises(NoDriverError, match="there is no NVIDIA driver"),
         open_nvml(FakeNvml(has_driver=False)),
     ):
         pass

@@ -43,3 +43,13 @@ def test_no_driver_is_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert statuses == (0, EXIT_UNKNOWN)
     assert listed(capsys) == []
+
+
+def test_a_driver_that_does_not_start_is_no_machine_without_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its GPUs may be there: it is said, not passed over."""
+    status = main((), FakeNvml(starts_driver=False), {})
+
+    assert status == EXIT_UNKNOWN
+    assert "the NVIDIA driver does not answer" in capsys.readouterr().err

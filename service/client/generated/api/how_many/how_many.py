@@ -21,6 +21,7 @@ from ...models.kernels import Kernels
 from ...models.loss import Loss
 from ...models.method import Method
 from ...models.optimizer_name import OptimizerName
+from ...models.pipeline_schedule import PipelineSchedule
 from ...models.quantization import Quantization
 from ...models.reference import Reference
 from ...models.sampling import Sampling
@@ -37,6 +38,8 @@ def call(
     gpu: str | Unset = UNSET,
     memory_bytes: int | str | Unset = UNSET,
     confidence: float | None | Unset = UNSET,
+    account_for_embedding_in_pipeline_split: bool | Unset = UNSET,
+    account_for_loss_in_pipeline_split: bool | Unset = UNSET,
     activation_checkpointing: Checkpointing | Unset = UNSET,
     allocator: Allocator | Unset = UNSET,
     attention: Attention | Unset = UNSET,
@@ -91,6 +94,8 @@ def call(
     network_bytes_per_second: int | Unset = UNSET,
     num_beams: int | Unset = UNSET,
     num_images: int | Unset = UNSET,
+    num_layers_in_first_pipeline_stage: int | Unset = UNSET,
+    num_layers_in_last_pipeline_stage: int | Unset = UNSET,
     num_sequences: int | Unset = UNSET,
     num_tokens: int | Unset = UNSET,
     nvme_bytes: int | str | Unset = UNSET,
@@ -99,10 +104,18 @@ def call(
     output_tokens: int | Unset = UNSET,
     packing: SequencePacking | Unset = UNSET,
     padding_mask: bool | Unset = UNSET,
+    partition_method: str | Unset = UNSET,
+    pipeline_layers: list[int] | Unset = UNSET,
+    pipeline_model_parallel_layout: str | Unset = UNSET,
     pipeline_parallel: int | Unset = UNSET,
+    pipeline_parallel_first_stage_less_layers: int | Unset = UNSET,
+    pipeline_parallel_last_stage_less_layers: int | Unset = UNSET,
+    pipeline_parallel_layers_per_stage: int | Unset = UNSET,
+    pipeline_schedule: PipelineSchedule | Unset = UNSET,
     precision: HowManyPrecision | Unset = UNSET,
     prompt_tokens: int | Unset = UNSET,
     quantization: Quantization | Unset = UNSET,
+    quantization_bits: int | Unset = UNSET,
     reentrant_checkpointing: bool | Unset = UNSET,
     reference: Reference | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
@@ -141,6 +154,10 @@ def call(
     else:
         json_confidence = confidence
     params["confidence"] = json_confidence
+
+    params["account_for_embedding_in_pipeline_split"] = account_for_embedding_in_pipeline_split
+
+    params["account_for_loss_in_pipeline_split"] = account_for_loss_in_pipeline_split
 
     json_activation_checkpointing: str | Unset = UNSET
     if not isinstance(activation_checkpointing, Unset):
@@ -311,6 +328,10 @@ def call(
 
     params["num_images"] = num_images
 
+    params["num_layers_in_first_pipeline_stage"] = num_layers_in_first_pipeline_stage
+
+    params["num_layers_in_last_pipeline_stage"] = num_layers_in_last_pipeline_stage
+
     params["num_sequences"] = num_sequences
 
     params["num_tokens"] = num_tokens
@@ -340,7 +361,29 @@ def call(
 
     params["padding_mask"] = padding_mask
 
+    params["partition_method"] = partition_method
+
+    json_pipeline_layers: list[int] | Unset = UNSET
+    if not isinstance(pipeline_layers, Unset):
+        json_pipeline_layers = pipeline_layers
+
+    params["pipeline_layers"] = json_pipeline_layers
+
+    params["pipeline_model_parallel_layout"] = pipeline_model_parallel_layout
+
     params["pipeline_parallel"] = pipeline_parallel
+
+    params["pipeline_parallel_first_stage_less_layers"] = pipeline_parallel_first_stage_less_layers
+
+    params["pipeline_parallel_last_stage_less_layers"] = pipeline_parallel_last_stage_less_layers
+
+    params["pipeline_parallel_layers_per_stage"] = pipeline_parallel_layers_per_stage
+
+    json_pipeline_schedule: str | Unset = UNSET
+    if not isinstance(pipeline_schedule, Unset):
+        json_pipeline_schedule = pipeline_schedule
+
+    params["pipeline_schedule"] = json_pipeline_schedule
 
     json_precision: str | Unset = UNSET
     if not isinstance(precision, Unset):
@@ -355,6 +398,8 @@ def call(
         json_quantization = quantization
 
     params["quantization"] = json_quantization
+
+    params["quantization_bits"] = quantization_bits
 
     params["reentrant_checkpointing"] = reentrant_checkpointing
 

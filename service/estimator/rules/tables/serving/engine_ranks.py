@@ -6,6 +6,7 @@ from service.estimator.rules.grammar.conditions import (
     divides,
     divides_or_is_multiple_of,
     is_above,
+    is_absent,
     is_at_most,
     is_given,
     is_in,
@@ -15,14 +16,15 @@ from service.estimator.rules.grammar.conditions import (
     satisfies,
 )
 from service.estimator.rules.grammar.fields import layout, model, workload
-from service.estimator.rules.grammar.rule import OTHERS, Refusal, Rule, Topic, unmodelled
+from service.estimator.rules.grammar.rule import OTHERS, Refusal, Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import finds_experts, get_serving
 from service.estimator.values.dtypes import DType
+from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import Quantization
 
 HUB_FORMATS = (
     *(Quantization.NONE, Quantization.INT8, Quantization.NF4, Quantization.GPTQ_INT4),
-    *(Quantization.AWQ_INT4, Quantization.FP8, Quantization.MXFP4),
+    *(Quantization.AWQ_INT4, Quantization.FP8, Quantization.MXFP4, Quantization.NVFP4),
 )
 """Formats of weights that engines in Python load; the others are those of GGUF files."""
 
@@ -147,3 +149,27 @@ DRAFTS_WITHOUT_STAGES = Rule(
     require=is_in(layout.pipeline_parallel, 1),
     reason="a draft model beside a pipeline",
 )
+
+OWN_STAGES = (
+    Rule(
+        require=is_in(layout.pipeline_split, EVEN),
+        topic=Topic.ONE_STAGE,
+        refusal=unmodelled(
+            "{layout.pipeline_split.field} in serving: engines split layers themselves",
+            "left out",
+            field="{layout.pipeline_split.field}",
+        ),
+        reason="engines split layers themselves",
+    ),
+    Rule(
+        require=is_absent(layout.pipeline_schedule),
+        topic=Topic.ONE_STAGE,
+        refusal=invalid(
+            "pipeline_schedule {layout.pipeline_schedule} orders backward passes, and serving has "
+            "none: leave it out"
+        ),
+        reason="serving has no backward passes",
+        source="arXiv:2104.04473, section 2.2",
+    ),
+)
+"""Whoever serves splits the layers itself."""

@@ -29,6 +29,7 @@ from service.estimator.rules.predicates.models import get_serving, keeps_own_for
 from service.estimator.rules.tables.serving.engine_ranks import (
     FINDS_EXPERTS_BESIDE_OWN,
     HUB_FORMATS,
+    OWN_STAGES,
 )
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
@@ -211,6 +212,7 @@ ENGINES = (
             ),
         )
     ),
+    *OWN_STAGES,
     Rule(
         when=is_in(layout.expert_parallel, 1),
         require=any_of(

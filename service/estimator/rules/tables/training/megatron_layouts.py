@@ -13,41 +13,25 @@ from service.estimator.rules.grammar.conditions import (
     is_multiple_of,
     is_same,
     is_true,
+    satisfies,
 )
-from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import OTHERS, Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.pipelines import is_split_as_torchtitan
+from service.estimator.rules.tables.training.pipelines import SPLIT_STAGES
 from service.estimator.rules.tables.transformers_layouts import (
     REFUSES_HEADS,
     REFUSES_INNER,
     REFUSES_SHARED_KV_HEADS,
 )
 from service.estimator.values.layout import Sharding
+from service.estimator.values.pipeline import PipelineSchedule
 
 _CORE = "Megatron-LM, megatron/core"
 
 _CONFIG = f"{_CORE}/transformer/transformer_config.py"
 
 _ARGUMENTS = "Megatron-LM, megatron/training/arguments.py"
-
-
-def _refuse_stages(case: Case) -> str:
-    layout, layers = case.layout, case.model.num_hidden_layers
-    virtual = layout.virtual_pipeline_stages
-    interleaved = f" x {virtual} interleaved" if virtual > 1 else ""
-    possible = ", ".join(str(n) for n in range(1, layers + 1) if layers % n == 0)
-    return (
-        f"pipeline_parallel {layout.pipeline_parallel}{interleaved} does not divide {layers} "
-        f"layers into equal stages; stages in all may be {possible}"
-    )
-
-
-def _get_stages_field(case: Case) -> str:
-    return (
-        layout.virtual_pipeline_stages.path
-        if case.layout.virtual_pipeline_stages > 1
-        else layout.pipeline_parallel.path
-    )
 
 
 _SPREAD = invalid(
@@ -130,16 +114,28 @@ MEGATRON_LAYOUTS = (
         source=f"{_ARGUMENTS}: pipeline-model-parallel size should be greater than 1 with "
         "interleaved schedule",
     ),
+    *SPLIT_STAGES,
     Rule(
-        require=divides(
-            (layout.pipeline_parallel, layout.virtual_pipeline_stages), model.num_hidden_layers
+        require=is_in(
+            layout.pipeline_schedule,
+            *(None, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.INTERLEAVED),
         ),
         topic=Topic.STAGES,
-        refusal=invalid(_refuse_stages, field=_get_stages_field),
-        reason="{layout.pipeline_parallel} stages x {layout.virtual_pipeline_stages} do not divide "
-        "{model.num_hidden_layers} layers",
-        source=f"{_ARGUMENTS}: number of layers should be divisible by the "
-        "pipeline-model-parallel size",
+        refusal=OTHERS,
+        reason="Megatron-LM runs 1F1B and interleaved 1F1B, not {layout.pipeline_schedule}",
+        source=f"{_CORE}/pipeline_parallel/schedules.py, get_forward_backward_func",
+    ),
+    Rule(
+        require=satisfies(lambda case: not is_split_as_torchtitan(case), layout.pipeline_split),
+        topic=Topic.STAGES,
+        refusal=invalid(
+            "{layout.pipeline_split.field} is a word of torchtitan; Megatron-LM's are "
+            "pipeline_layers, num_layers_in_first_pipeline_stage and its last, "
+            "account_for_embedding_in_pipeline_split and its loss, pipeline_model_parallel_layout",
+            field="{layout.pipeline_split.field}",
+        ),
+        reason="the split is torchtitan's",
+        source="torchtitan, torchtitan/distributed/pipeline_parallel.py",
     ),
     Rule(
         when=is_above(layout.virtual_pipeline_stages, 1),

@@ -1,6 +1,5 @@
 """Rules of what is trained: weights that are quantised, frozen modules."""
 
-from service.estimator.memory.adapter_bases import UPCAST
 from service.estimator.model.adapters.frozen import TRAINABLE
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import (
@@ -15,7 +14,9 @@ from service.estimator.rules.grammar.conditions import (
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import (
+    casts_beside_base,
     find_unknown_kind,
+    get_base_packing,
     get_training,
     leaves_kinds,
     list_module_kinds,
@@ -108,6 +109,36 @@ BASE_WEIGHTS = (
         source="arXiv:2305.14314, section 3",
     ),
     Rule(
+        when=is_false(workload.double_quantization),
+        require=is_in(workload.quantization_bits, 4),
+        field=workload.double_quantization.path,
+        topic=Topic.WEIGHTS,
+        refusal=invalid(
+            "double_quantization is about the scales of nf4, and quantization_bits is "
+            "{workload.quantization_bits}; drop one of them"
+        ),
+        source="arXiv:2305.14314, section 3",
+    ),
+    Rule(
+        when=is_not_in(workload.quantization_bits, 4),
+        require=is_in(workload.method, Method.QLORA),
+        field=workload.quantization_bits.path,
+        topic=Topic.WEIGHTS,
+        refusal=invalid('quantization_bits is of method "qlora", and method is {workload.method}'),
+        source="arXiv:2305.14314, section 3",
+    ),
+    Rule(
+        when=is_not_in(workload.quantization_bits, 4),
+        require=is_in(model.packing, None),
+        field=workload.quantization_bits.path,
+        topic=Topic.WEIGHTS,
+        refusal=invalid(
+            "quantization_bits {workload.quantization_bits} quantises weights on loading, but the "
+            'config packs them as {model.packing.value}; say method "lora"'
+        ),
+        source="transformers 5.23 quantizers/auto.py, merge_quantization_configs",
+    ),
+    Rule(
         when=_PLAIN,
         require=is_false(workload.fp32_norms_and_head),
         topic=Topic.WEIGHTS,
@@ -141,12 +172,16 @@ PACKED_WEIGHTS = (
     ),
     Rule(
         when=all_of(is_true(workload.fp32_norms_and_head), _QUANTISED),
-        require=is_in(model.packing, None, *UPCAST),
+        require=satisfies(
+            casts_beside_base, workload.method, workload.quantization_bits, model.packing
+        ),
         field=workload.fp32_norms_and_head.path,
         topic=Topic.WEIGHTS,
         refusal=invalid(
-            "fp32_norms_and_head has no effect: prepare_model_for_kbit_training casts nothing "
-            "beside {model.packing.value}"
+            lambda case: (
+                "fp32_norms_and_head has no effect: prepare_model_for_kbit_training casts nothing "
+                f"beside {get_base_packing(case)}"
+            )
         ),
         source=_PREPARED,
     ),
@@ -155,6 +190,7 @@ PACKED_WEIGHTS = (
         require=satisfies(
             quantizes_evenly,
             workload.method,
+            workload.quantization_bits,
             workload.double_quantization,
             workload.framework_version,
         ),
@@ -170,6 +206,7 @@ PACKED_WEIGHTS = (
         require=satisfies(
             quantizes_no_stacks,
             workload.method,
+            workload.quantization_bits,
             workload.double_quantization,
             workload.framework_version,
         ),

@@ -8,12 +8,12 @@ import { gib } from "../format.js";
 export function offerCatalogue(onChoose) {
   const known = { models: [], gpus: [] };
   combobox(byId("model"), { options: () => known.models.map(modelOption), onChoose });
-  combobox(byId("gpu"), { options: () => known.gpus.map(gpuOption), onChoose });
+  combobox(byId("gpu"), { options: () => gpuOptions(known.gpus), onChoose });
   const ready = Promise.all([
     askAll("/v1/models").then((items) => (known.models = items.filter((item) => item.supported))),
     askAll("/v1/gpus").then((items) => (known.gpus = items)),
   ]);
-  const offered = { model: () => known.models.map(modelOption), gpu: () => known.gpus.map(gpuOption) };
+  const offered = { model: () => known.models.map(modelOption), gpu: () => gpuOptions(known.gpus) };
   return { known, ready, isWhole: (input) => !(input.id in offered) || isNamed(offered[input.id](), input.value) };
 }
 
@@ -30,7 +30,18 @@ export function modelOption(model) {
   return { value: model.name, note, names, also: `${names.join(" ")} ${model.family ?? ""}` };
 }
 
-/** A GPU as a box offers it. */
+/** GPUs as a box offers them: those of servers before the others, and last the slices that MIG cuts of them. */
+export function gpuOptions(gpus) {
+  const place = (gpu) => (gpu.form === "server" ? 0 : 1);
+  const whole = [...gpus].sort((left, right) => place(left) - place(right)).map(gpuOption);
+  return [...whole, ...gpus.flatMap(sliceOptions)];
+}
+
+function sliceOptions(gpu) {
+  return gpu.mig_profiles.map((profile) => ({ value: `${gpu.name}/${profile.name}`, note: gib(profile.usable_bytes), names: [], also: `mig slice ${gpu.family}` }));
+}
+
+/** A whole GPU as a box offers it. */
 export function gpuOption(gpu) {
   const names = [gpu.family, ...Object.values(gpu.aliases).flat()];
   return { value: gpu.name, note: gib(gpu.usable_bytes), names, also: `${gpu.vendor} ${names.join(" ")}` };

@@ -1,6 +1,6 @@
 // What would help, what people reckon with instead, and what was taken for granted.
 import { fill, h } from "../dom.js";
-import { count, exact, gib, signedPercent } from "../format.js";
+import { MISSING, count, exact, gib, seconds, signedPercent } from "../format.js";
 import { emptyNote } from "../notice.js";
 
 const VERDICTS = { fits: "fits", tight: "tight", does_not_fit: "does not fit" };
@@ -16,35 +16,50 @@ export function changeWords(change) {
   return Object.entries(change).map(([name, one]) => h("span", { class: "mono change" }, `${name}: ${value(one)}`));
 }
 
+const COLUMNS = ["", "Change", "Then it", "Saves", "GPUs", "Step", "Tokens/s", "Cost per token"];
+
 /** List remedies, each with a button that makes it the question; `isLooking` says that they are still being looked for. */
 export function showRemedies(panel, element, answer, { onApply, isLooking }) {
   panel.hidden = answer.verdict === "fits";
-  if (panel.hidden || answer.remedies.length === 0) {
-    fill(element, emptyNote(isLooking ? "Looking for what would help…" : "None of the changes that were tried would help."));
+  if (panel.hidden || isLooking) {
+    fill(element, emptyNote("Looking for what would help…"));
+    return;
+  }
+  const conclusion = h("p", { class: "small" }, answer.remedy_search?.conclusion ?? "None of the changes that were tried would help.");
+  if (answer.remedies.length === 0) {
+    fill(element, conclusion);
     return;
   }
   const table = h(
     "table",
     { class: "data is-middle" },
-    h("thead", {}, h("tr", {}, ["", "Change", "Then it", "Saves", "GPUs", "Time per token"].map((name, place) => h("th", { scope: "col", class: place > 2 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
-    h(
-      "tbody",
-      {},
-      answer.remedies.map((remedy) =>
-        h(
-          "tr",
-          {},
-          h("td", {}, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
-          h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change))),
-          h("td", {}, verdictTag(remedy.verdict)),
-          h("td", { class: "is-number", title: exact(remedy.saves_bytes) }, gib(remedy.saves_bytes)),
-          h("td", { class: "is-number" }, count(remedy.num_gpus)),
-          h("td", { class: "is-number" }, `× ${remedy.slowdown.toFixed(2)}`),
-        ),
-      ),
-    ),
+    h("thead", {}, h("tr", {}, COLUMNS.map((name, place) => h("th", { scope: "col", class: place > 2 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
+    h("tbody", {}, answer.throughput && asAsked(answer), answer.remedies.map((remedy) => remedyRow(remedy, onApply))),
   );
-  fill(element, table);
+  fill(element, table, conclusion);
+}
+
+function remedyRow(remedy, onApply) {
+  return h(
+    "tr",
+    {},
+    h("td", {}, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
+    h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change)), remedy.effects.map((text) => h("div", { class: "why small" }, text))),
+    h("td", {}, verdictTag(remedy.verdict)),
+    h("td", { class: "is-number", title: exact(remedy.saves_bytes) }, gib(remedy.saves_bytes)),
+    h("td", { class: "is-number" }, count(remedy.num_gpus)),
+    speedCells(remedy),
+    h("td", { class: "is-number" }, remedy.cost_ratio === null ? MISSING : `× ${remedy.cost_ratio.toFixed(2)}`, remedy.usd_per_million_tokens !== null && h("div", { class: "why small" }, `$${remedy.usd_per_million_tokens.toFixed(2)} per million`)),
+  );
+}
+
+/** The question itself, which the rows below are compared with. */
+function asAsked(answer) {
+  return h("tr", {}, h("td"), h("th", { scope: "row" }, "As asked"), h("td", {}, verdictTag(answer.verdict)), h("td"), h("td", { class: "is-number" }, count(answer.num_gpus)), speedCells(answer.throughput), h("td", { class: "is-number" }, "× 1.00"));
+}
+
+function speedCells(timed) {
+  return [seconds(timed.step_time_s), timed.tokens_per_second === null ? MISSING : count(Math.round(timed.tokens_per_second))].map((text) => h("td", { class: "is-number" }, text));
 }
 
 /** Show rules of thumb and how far each is off. */

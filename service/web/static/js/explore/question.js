@@ -55,6 +55,7 @@ function offer(box, isWanted) {
 
 /** Put values of the API into the form: `change` maps its names, of workload and layout alike, to values. */
 export function applyChange(form, change) {
+  if (change.gpu !== undefined) form.elements.gpu.value = gpuText(change.gpu);
   for (const root of ["workload", "layout"]) applyPart(form, root, change, { isWhole: false });
   arrange(form);
   // What was hidden until now has its controls only after the fields were arranged.

@@ -1,6 +1,4 @@
-"""Golden values of Megatron-LM's functional tests: what the last rank has allocated between steps,
-and at its highest.
-"""
+"""Golden values of Megatron-LM's functional tests: bytes of the last rank."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,11 +26,6 @@ _NO_WORD = {
     "--is-hybrid-model": "a hybrid of Megatron-LM's own",
     "--export-model-type": "a hybrid of Megatron-LM's own",
     "--img-h": "a vision-language model of Megatron-LM's own",
-    "--decoder-first-pipeline-num-layers": "pipeline stages of unequal depth",
-    "--account-for-embedding-in-pipeline-split": (
-        "pipeline stages that count the embedding as a layer"
-    ),
-    "--pipeline-model-parallel-layout": "pipeline stages laid out by hand",
     "--use-megatron-fsdp": "Megatron-FSDP",
     "--mtp-num-layers": "layers that predict further tokens",
     "--fp8-format": "fp8",
@@ -49,14 +42,11 @@ _NO_WORD = {
     "--moe-router-fusion": "a fused router",
 }
 """Flags for which the contract has no word, and what they are."""
-_LARGEST_JOB = 4096
-"""Data-parallel ranks up to which a size that is not public is looked for."""
+_LARGEST_JOB = 4096  # data-parallel ranks, where their number is not public
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one test; a cluster whose size is not public is as large as its bytes between steps
-    say, which are not scored.
-    """
+    """Yield one test; a cluster of unknown size is as large as its bytes between steps say."""
     arguments = row["framework_config"]["model_args"]
     _refuse(row, arguments)
     spec, layout = _architecture(row, arguments), _layout(row, arguments)
@@ -230,7 +220,16 @@ def _layout(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, A
         "sharding": "megatron",
         "zero_stage": 1 if row["optimizer"]["distributed"] else 0,
     }
+    layout |= {word: arguments[f"--{flag}"] for flag, word in _SPLITS if arguments.get(f"--{flag}")}
     return layout | ({"expert_tensor_parallel": parallel["etp"]} if parallel["etp"] else {})
+
+
+_SPLITS = (
+    ("decoder-first-pipeline-num-layers", "num_layers_in_first_pipeline_stage"),
+    ("decoder-last-pipeline-num-layers", "num_layers_in_last_pipeline_stage"),
+    ("account-for-embedding-in-pipeline-split", "account_for_embedding_in_pipeline_split"),
+    ("account-for-loss-in-pipeline-split", "account_for_loss_in_pipeline_split"),
+)
 
 
 def _workload(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

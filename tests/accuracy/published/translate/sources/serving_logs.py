@@ -11,10 +11,6 @@ _QUANTITIES = frozenset(
     {"weights_memory", "activation_peak", "cuda_graph_memory", "kv_cache_memory"}
 )
 _GIB = 1024**3
-_NEWEST = "V1 (2026)"
-"""Logs that name no release: the newest one is asked, and its default fraction where none is
-stated.
-"""
 _GPUS = {
     "NVIDIA T4 (14.56 GiB, XFormers backend)": "T4",
     "NVIDIA RTX A6000": "RTX-A6000",
@@ -27,6 +23,7 @@ _UNNAMED = {
     "0.6.5 dev (Dec 2024)": "0.6.5",
     "V0 (Mar 2025 log)": "0.7.3",
     "V0 (May 2025 log)": "0.8.5",
+    "V1 (2026)": "0.19.0",
 }
 
 
@@ -64,8 +61,7 @@ def _case(row: Mapping[str, Any], serving: Mapping[str, Any]) -> dict[str, Any]:
         "max_model_len": longest,
         "weight_dtype": _FORMATS[dtype],
     }
-    if row["software"]["version"] != _NEWEST:
-        workload["engine_version"] = _version(row["software"]["version"])
+    workload["engine_version"] = _version(row["software"]["version"])
     if "gpu_memory_utilization" in serving:
         workload["gpu_memory_fraction"] = serving["gpu_memory_utilization"]
     if "max_num_seqs" in serving:

@@ -162,3 +162,10 @@ def test_frameworks_remember_apart() -> None:
     )
 
     assert len(plans.get_memo("megatron")) == len(plans.get_memo("torchtitan passes")) == 1
+
+
+def test_library_workspaces_are_counted_once() -> None:
+    """Megatron's own temporaries have those of cuBLAS and of Transformer Engine."""
+    components = {part.name for part in answered().components if part.bytes}
+
+    assert "library_workspaces" not in components

@@ -5,11 +5,8 @@ import pytest
 from service.catalog.models import list_supported_models, load_architecture, resolve_model
 from service.estimator.backends.megatron.parameters import count_stage_parameters
 from service.estimator.backends.megatron.shape import build_rank_shape
-from service.estimator.backends.megatron.stages import (
-    count_in_flight,
-    list_stage_chunks,
-    merge_chunks,
-)
+from service.estimator.backends.megatron.stages import list_stage_chunks, merge_chunks
+from service.estimator.model.pipelines.in_flight import count_in_flight
 from service.estimator.rules.tables.training.megatron import FAMILIES
 from service.estimator.values.errors import InvalidInputError
 from tests.unit.estimator.backends.megatron.builders import a_gpt3, a_megatron_layout, answered

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.estimator.memory.allocator.caching_allocator import Block, CachingAllocator
-from service.estimator.memory.allocator.pressure import DeviceFullError, limit_allocator
 from service.estimator.values.workload import Allocator
 from tests.unit.estimator.memory.allocator import reference_allocator
 from tests.unit.estimator.memory.allocator.allocator_forms import FORMS, name_form
@@ -253,46 +252,3 @@ def test_addresses_and_sizes_beyond_32_bits_are_exact(form: ModuleType) -> None:
         addresses[1],
         addresses[0],
     ]
-
-
-@_FORM
-@pytest.mark.parametrize("kind", Allocator)
-def test_cached_memory_goes_back_before_a_request_fails(form: ModuleType, kind: Allocator) -> None:
-    """60 MiB that nobody uses make room for 80 on a GPU of 100."""
-    allocator = form.make_allocator(kind)
-    limit_allocator(allocator, 100 * MIB)
-    kept = allocator.allocate(20 * MIB)
-    allocator.free(allocator.allocate(60 * MIB))
-
-    block = allocator.allocate(80 * MIB)
-
-    assert (kept.size, block.size) == (20 * MIB, 80 * MIB)
-    assert allocator.reserved == 100 * MIB
-
-
-@_FORM
-@pytest.mark.parametrize("kind", Allocator)
-def test_a_request_fails_where_nothing_cached_is_left(form: ModuleType, kind: Allocator) -> None:
-    """Two blocks in use leave 20 MiB of 100."""
-    allocator = form.make_allocator(kind)
-    limit_allocator(allocator, 100 * MIB)
-    for _ in range(2):
-        allocator.allocate(40 * MIB)
-
-    with pytest.raises(DeviceFullError):
-        allocator.allocate(40 * MIB)
-
-
-@_FORM
-def test_a_segment_of_fixed_size_in_use_is_kept_whole(form: ModuleType) -> None:
-    """A block of 11 MiB keeps its segment of 40; of an expandable one the other page goes back."""
-    fixed, growing = (form.make_allocator(kind) for kind in Allocator)
-    for allocator in (fixed, growing):
-        limit_allocator(allocator, 60 * MIB)
-        allocator.free(allocator.allocate(40 * MIB))
-        allocator.allocate(11 * MIB)
-    growing.allocate(30 * MIB)
-
-    assert growing.reserved == 60 * MIB
-    with pytest.raises(DeviceFullError):
-        fixed.allocate(30 * MIB)

@@ -41,7 +41,8 @@ def test_a_full_gpu_is_used_up_and_not_more() -> None:
 
     assert found.device_bytes == full
     assert found.allocated_bytes == roomy.allocated_bytes
-    assert found.device_interval.high > full
+    assert found.device_interval.low <= full < found.device_interval.high
+    assert found.reserved_interval.low <= found.reserved_bytes
     assert sum(part.bytes for part in found.components) == found.device_bytes
 
 

@@ -1,6 +1,7 @@
 """Answers about replayed jobs: reserved bytes and their slack."""
 
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
@@ -126,3 +127,23 @@ def test_a_replay_that_was_given_up_is_made_when_it_is_asked_for_again() -> None
 
     assert ask(plans) == ask(PlanCache())
     assert ask(plans.with_cancellation(leave)) == ask(plans)
+
+
+def test_a_shared_replay_forgets_who_first_asked_for_it() -> None:
+    """Another GPU, fuller, plays the same job again after its first asker has left."""
+    plans, gone = PlanCache(), Event()
+
+    def check() -> None:
+        if gone.is_set():
+            raise TimeoutError
+
+    def ask(cache: PlanCache, usable_bytes: int) -> int:
+        device = replace(DEVICE, capacity_bytes=usable_bytes, usable_bytes=usable_bytes)
+        return estimate(
+            a_model(), WORKLOAD, layout=Layout(), device=device, plans=cache, detail=Detail.REPLAYED
+        ).device_bytes
+
+    roomy = ask(plans.with_cancellation(check), DEVICE.usable_bytes)
+    gone.set()
+
+    assert ask(plans, roomy - 1) == ask(PlanCache(), roomy - 1)

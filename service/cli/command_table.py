@@ -1,0 +1,75 @@
+"""Commands by name, each loaded when it is asked for."""
+
+from difflib import get_close_matches
+from importlib import import_module
+from types import ModuleType
+
+from service.base.errors import InvalidRequestError
+from service.terminal.arguments import Parser
+
+COMMANDS = {
+    "up": "start everything, embedded, in the foreground",
+    "serve": "run the HTTP API against DATABASE_URL and REDIS_URL",
+    "worker": "run a worker that measures",
+    "reconcile": "run the loop that re-rings and re-queues jobs",
+    "migrate": "bring the database to this version's schema",
+    "prune": "delete old progress, samples, artifacts and changes",
+    "fit": "does a workload fit on a GPU? answers offline, or a server",
+    "how-many": "how many GPUs does it need? the same",
+    "plan": "which GPUs, how many, in which layout? the same",
+    "ceilings": ("how large may a batch, a sequence, a load, an adapter or a model be? the same"),
+    "gpus": "list and show the GPUs that questions may name",
+    "families": "list the families of models, and what is modelled of each",
+    "models": "list, show, store and delete models",
+    "clusters": "list, show, store and delete clusters",
+    "reservations": "list, show, make and release reservations of GPUs",
+    "keys": "make, list and revoke keys",
+    "audit": "list the changes that were asked for, and by whom",
+    "workers": "list the workers of a server, and what they do now",
+    "measure": "ask for a measurement and watch it",
+    "measurements": "list, show, export and import measurements",
+    "accuracy": "how far answers were from measurements, before and after calibration",
+    "calibrations": "list what was learnt from measurements, measure it again",
+    "completion": "print or install the completion of a shell",
+    "help": "show what a command takes",
+    "version": "print the version",
+}
+"""Command → one line of help."""
+_FOLDERS = {
+    **dict.fromkeys(("audit", "families", "gpus", "workers"), "lists."),
+    **dict.fromkeys(("completion", "help", "version"), "about."),
+}
+"""Folders of commands that do not lie in ``service.cli.commands`` itself."""
+
+
+def load_command(name: str) -> ModuleType:
+    """Return the module of a command; raises InvalidRequestError with the nearest."""
+    if name not in COMMANDS:
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        message = f"there is no command {name!r}.{hint} Commands: {', '.join(COMMANDS)}."
+        raise InvalidRequestError(message)
+    return import_module(f"service.cli.commands.{_FOLDERS.get(name, '')}{name.replace('-', '_')}")
+
+
+def build_parser(name: str) -> Parser:
+    """Return the parser of a command."""
+    module = load_command(name)
+    parser = Parser(prog=f"headroom {name}", description=module.__doc__)
+    module.add_arguments(parser)
+    return parser
+
+
+def render_overview() -> str:
+    """Return the list of all commands."""
+    lines = [f"  {name:<12} {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: headroom COMMAND …",
+            "",
+            *lines,
+            "",
+            "`headroom COMMAND --help` shows what a command takes.",
+            "",
+        ],
+    )

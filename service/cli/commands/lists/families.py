@@ -1,0 +1,68 @@
+"""List the families of models and what is modelled of each, or show one with every refusal and its
+reason; offline unless a server is named.
+"""
+
+import argparse
+
+from service.catalog.families import list_families
+from service.cli.answer_source import add_source
+from service.cli.lists import Document, list_documents, select_named
+from service.cli.printing import print_json
+from service.cli.views.tables import add_title, make_console, make_table
+from service.contract.to_answer.families import build_family
+
+_COLUMNS = ("family", "kind", "models", "trained by", "served by")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the family that is shown."""
+    parser.add_argument("name", nargs="?", help="show this family: the model_type of a config.json")
+    parser.add_argument(
+        "--json", action="store_true", help="print the items as GET /v1/families sends them"
+    )
+    add_source(parser, "families")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the families, or one of them."""
+    items = list_documents(options, "families", lambda: map(build_family, list_families()))
+    chosen = select_named(items, options.name, noun="family")
+    if options.json:
+        print_json(chosen)
+    elif options.name is not None:
+        _show_one(chosen[0])
+    else:
+        rows = [_format_row(item) for item in chosen]
+        make_console().print(make_table(_COLUMNS, rows, right=("models",)))
+    return 0
+
+
+def _format_row(item: Document) -> tuple[str, ...]:
+    return (
+        item["name"],
+        item["group"],
+        str(len(item["models"])),
+        _format_training(item),
+        ", ".join(item["serving"]),
+    )
+
+
+def _format_training(item: Document) -> str:
+    return "; ".join(f"{one['framework']} {', '.join(one['methods'])}" for one in item["training"])
+
+
+def _show_one(item: Document) -> None:
+    screen = make_console()
+    screen.print(f"{item['name']}: {item['group']}", style="bold")
+    for label, text in (
+        ("trained by", _format_training(item)),
+        ("served by", ", ".join(item["serving"])),
+        ("models of the catalogue", ", ".join(item["models"])),
+    ):
+        screen.print(f"{label}: {text or 'none'}", markup=False, soft_wrap=True)
+    rows = [
+        (one["task"], one["runner"], one["method"] or "", one["reason"]) for one in item["refused"]
+    ]
+    if rows:
+        columns = ("task", "with", "method", "reason")
+        screen.print(add_title("refused", make_table(columns, rows)))

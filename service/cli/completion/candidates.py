@@ -1,0 +1,156 @@
+"""Candidates of a shell's completion, from the parsers of the commands themselves."""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from service.base.errors import ServiceError
+from service.cli.command_table import COMMANDS, build_parser
+from service.terminal.arguments import ChoiceReader, Parser
+
+FILES = ":files"
+"""What stands for the shell's own completion of files."""
+Candidate = tuple[str, str]
+"""A word and what it means."""
+
+
+def list_candidates(words: Sequence[str], last: str) -> list[Candidate]:
+    """Return what may stand in place of ``last`` after ``words``.
+
+    ``words`` are those after ``headroom``; a ``=`` by itself, as bash cuts words, is left out.
+    """
+    given = [word for word in words if word != "="]
+    if last == "=":
+        last = ""
+    if not given:
+        return _keep(((name, text) for name, text in COMMANDS.items()), last)
+    try:
+        parser = build_parser(given[0])
+    except ServiceError:
+        return []
+    return _complete_argument(given[0], parser, given[1:], last)
+
+
+def _complete_argument(
+    command: str, parser: Parser, given: Sequence[str], last: str
+) -> list[Candidate]:
+    flags = {name: action for action in parser.list_actions() for name in action.option_strings}
+    name, equals, value = last.partition("=")
+    if equals and name in flags:
+        return [
+            (f"{name}={word}", text) for word, text in _complete_value(command, flags[name], value)
+        ]
+    before = flags.get(given[-1]) if given else None
+    if before is not None and before.nargs != 0:
+        return _complete_value(command, before, last)
+    if last.startswith("-"):
+        return _keep(_iter_flags(parser, given), last)
+    position = _find_positional(parser, flags, given)
+    values = [] if position is None else _complete_value(command, position, last)
+    return values or _keep(_iter_flags(parser, given), last)
+
+
+def _iter_flags(parser: Parser, given: Sequence[str]) -> Iterator[Candidate]:
+    """Yield the flags that were not given yet."""
+    for action in parser.list_actions():
+        if action.help == argparse.SUPPRESS or not set(action.option_strings).isdisjoint(given):
+            continue
+        for name in action.option_strings:
+            if name.startswith("--"):
+                yield name, _describe(action)
+
+
+def _find_positional(
+    parser: Parser, flags: Mapping[str, argparse.Action], given: Sequence[str]
+) -> argparse.Action | None:
+    """Return the argument without a flag that comes next."""
+    places = [
+        action
+        for action in parser.list_actions()
+        if not action.option_strings and action.help != argparse.SUPPRESS
+    ]
+    count, takes_value = 0, False
+    for word in given:
+        if takes_value:
+            takes_value = False
+        elif word.startswith("-"):
+            action = flags.get(word)
+            takes_value = action is not None and action.nargs != 0
+        else:
+            count += 1
+    return places[count] if count < len(places) else None
+
+
+def _complete_value(command: str, action: argparse.Action, last: str) -> list[Candidate]:
+    """Return values of an argument.
+
+    Of a list with commas they are those after the last comma.
+    """
+    if action.type is Path:
+        return [(FILES, "")]
+    words = _list_values(command, action)
+    if not str(action.metavar or "").endswith(",…"):
+        return _keep(((word, "") for word in words), last)
+    first, comma, rest = last.rpartition(",")
+    taken = set(first.split(","))
+    offered = ((word, "") for word in words if word not in taken)
+    return [(f"{first}{comma}{word}", text) for word, text in _keep(offered, rest)]
+
+
+def _list_values(command: str, action: argparse.Action) -> Sequence[str]:
+    if isinstance(action.type, ChoiceReader):
+        return action.type.choices
+    if "." in action.dest:
+        # Only a question has such flags.
+        from service.cli.flags import list_choices  # noqa: PLC0415
+
+        choices = list_choices().get(action.dest, ())
+        return choices or _SOURCES.get(action.dest, _list_nothing)()
+    by_command = _SOURCES.get(f"{command} {action.dest}", _list_nothing)
+    return by_command() or _SOURCES.get(action.dest, _list_nothing)()
+
+
+def _list_nothing() -> Sequence[str]:
+    return ()
+
+
+def _list_models() -> Sequence[str]:
+    from service.catalog.models import list_models  # noqa: PLC0415 - what is not completed is not loaded
+
+    return [name for entry in list_models() for name in (entry.name, *entry.aliases)]
+
+
+def _list_gpus() -> Sequence[str]:
+    from service.catalog.gpus import list_gpus  # noqa: PLC0415 - the same
+
+    return [entry.name for entry in list_gpus()]
+
+
+def _list_families() -> Sequence[str]:
+    from service.estimator.model.families.registry import list_model_types  # noqa: PLC0415 - the same
+
+    return list_model_types()
+
+
+_SOURCES: Mapping[str, Callable[[], Sequence[str]]] = {
+    "model": _list_models,
+    "models name": _list_models,
+    "workload.speculative.draft": _list_models,
+    "gpu": _list_gpus,
+    "gpus name": _list_gpus,
+    "plan gpus": _list_gpus,
+    "families name": _list_families,
+    "accuracy family": _list_families,
+}
+"""Lists of names, by the command and the argument or by the argument alone."""
+
+
+def _describe(action: argparse.Action) -> str:
+    """Return the first clause of an argument's help, without argparse's own marks."""
+    text = " ".join(str(action.help or "").split()).replace("%%", "%")
+    return text.partition(": ")[0]
+
+
+def _keep(candidates: Iterator[Candidate], last: str) -> list[Candidate]:
+    folded = last.casefold()
+    return [one for one in candidates if one[0].casefold().startswith(folded)]

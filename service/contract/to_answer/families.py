@@ -1,0 +1,23 @@
+"""Families of models as answers of /v1/families."""
+
+from service.catalog.families import FamilyEntry
+from service.contract.schemas.models import ModelFamilyAnswer, RefusalAnswer, TrainingAnswer
+
+
+def build_family(entry: FamilyEntry) -> ModelFamilyAnswer:
+    """Return a family with what is modelled of it."""
+    return ModelFamilyAnswer(
+        name=entry.name,
+        group=entry.group,
+        models=entry.models,
+        training=tuple(
+            TrainingAnswer(framework=framework, methods=methods)
+            for framework, methods in entry.training.items()
+        ),
+        serving=entry.serving,
+        refused=tuple(
+            RefusalAnswer(task=one.task, runner=one.runner, method=one.method, reason=one.refusal)
+            for one in entry.capabilities
+            if one.refusal is not None
+        ),
+    )

@@ -1,0 +1,96 @@
+"""Defaults of an SGLang server by the GPU's memory and by release.
+
+They are ``chunked_prefill_size``, the largest captured decode batch, and ``mem_fraction_static``:
+0.4.6, 0.5.5, 0.5.9, 0.5.10, 0.5.13 to 0.5.17, ``srt/server_args.py``; 0.5.19 to 0.5.23,
+``srt/arg_groups/memory_hook.py`` (``handle_gpu_memory_settings``).
+"""
+
+from service.estimator.values.engine_versions import Version
+from service.estimator.values.layout import Layout
+
+_COMPUTED_FRACTION = Version(0, 5)
+_ATTENTION_RANKS = Version(0, 5, 9)
+"""Ranks that attend for themselves pad their batches, more from 300 on."""
+_MANY_BATCHES = 300
+_PREFILL_GRAPHS = Version(0, 5, 10)
+"""Prefill is captured too where the pipeline has one stage and ranks attend together."""
+_WIDER_MIDDLE = Version(0, 5, 20)
+"""GPUs of 20 to 35 GiB get the chunks of larger ones, and larger decode graphs."""
+_SMALL_MIB, _MIDDLE_MIB, _LARGE_MIB, _HUGE_MIB = 20 * 1024, 35 * 1024, 60 * 1024, 160 * 1024
+_FEW_RANKS = 4
+_LATENT_PREFILL_MIB = 1536
+_PREFILL_GRAPH_MIB = 8
+
+
+def get_chunk_tokens(version: Version, memory_mib: int) -> int:
+    """Return ``chunked_prefill_size``'s default."""
+    if memory_mib < (_SMALL_MIB if version >= _WIDER_MIDDLE else _MIDDLE_MIB):
+        return 2048
+    if memory_mib < _LARGE_MIB:
+        return 4096
+    return 8192 if memory_mib < _HUGE_MIB else 16384
+
+
+def get_memory_fraction(
+    version: Version, memory_mib: int, chunk_tokens: int, layout: Layout, *, latent: bool
+) -> float:
+    """Return ``mem_fraction_static``'s default."""
+    if version < _COMPUTED_FRACTION:
+        return _get_tabled_fraction(memory_mib, layout)
+    return _compute_fraction(version, memory_mib, chunk_tokens, layout, latent=latent)
+
+
+def _get_tabled_fraction(memory_mib: int, layout: Layout) -> float:
+    """Return the default until 0.4.
+
+    It goes by the number of ranks, and is 13 GiB less on large GPUs.
+    """
+    if memory_mib > 80 * 1024:
+        return (memory_mib - 13 * 1024) / memory_mib
+    steps = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
+    return next(fraction for ranks, fraction in steps if layout.tensor_parallel >= ranks)
+
+
+def _compute_fraction(
+    version: Version, memory_mib: int, chunk_tokens: int, layout: Layout, *, latent: bool
+) -> float:
+    """Return the default since 0.5.
+
+    What activations and graphs are estimated at is left out.
+    """
+    batches = _get_graph_batches(version, memory_mib, layout)
+    reserved = 512 + max(chunk_tokens, 2048) * 1.5 + batches * 2
+    reserved += layout.tensor_parallel * layout.pipeline_parallel / 8 * 1024
+    if version >= _ATTENTION_RANKS and layout.expert_parallel > 1 and layout.data_parallel > 1:
+        reserved += batches * layout.data_parallel * (4.5 if batches > _MANY_BATCHES else 3)
+    elif version >= _PREFILL_GRAPHS and layout.pipeline_parallel == 1:
+        reserved += (
+            _LATENT_PREFILL_MIB
+            if latent
+            else _PREFILL_GRAPH_MIB * _count_prefill_sizes(chunk_tokens)
+        )
+    if memory_mib > _LARGE_MIB:
+        reserved = max(reserved, 10 * 1024)
+    return round((memory_mib - reserved) / memory_mib, 3)
+
+
+def _count_prefill_sizes(chunk_tokens: int) -> int:
+    """Return the number of token counts that prefill is captured for."""
+    sizes = (
+        *(*range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32), *range(576, 1025, 64)),
+        *(*range(1280, 4097, 256), *range(4608, chunk_tokens + 1, 512)),
+    )
+    return sum(size <= chunk_tokens for size in sizes)
+
+
+def _get_graph_batches(version: Version, memory_mib: int, layout: Layout) -> int:
+    """Return the default of the largest captured decode batch."""
+    few = layout.tensor_parallel < _FEW_RANKS
+    if memory_mib < _SMALL_MIB:
+        return 8
+    if memory_mib < _MIDDLE_MIB:
+        middle = (48, 160) if version >= _WIDER_MIDDLE else (24, 80)
+        return middle[not few]
+    if memory_mib < _LARGE_MIB:
+        return 32 if few else 160
+    return 256 if few and memory_mib < _HUGE_MIB else 512

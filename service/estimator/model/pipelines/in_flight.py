@@ -1,0 +1,86 @@
+"""Micro-batches in flight on a stage while a pass runs."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from service.estimator.model.pipelines.passes import Pass, PassKind
+from service.estimator.model.pipelines.schedules import get_round_size, list_passes
+from service.estimator.values.layout import Layout
+from service.estimator.values.pipeline import ONE_CHUNK, PipelineSchedule
+
+_STEADY_ROUNDS = 4
+"""Rounds after which the passes of a schedule repeat: warm-up ends within the second."""
+_ALL_KEPT = frozenset({PipelineSchedule.GPIPE, PipelineSchedule.LOOPED_BFS})
+"""Schedules whose backwards begin after the last forward."""
+_ENDS = frozenset({PassKind.BACKWARD, PassKind.WEIGHT})
+"""Passes after which a micro-batch's tensors are dropped."""
+
+
+class Moment(NamedTuple):
+    """A pass of a chunk, and the micro-batches in flight.
+
+    They are counted by chunk, and the pass's own is among them.
+    """
+
+    kind: PassKind
+    chunk: int
+    counts: tuple[int, ...]
+
+
+def count_in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, ...]:
+    """Count the micro-batches of each chunk at their highest number.
+
+    These are the micro-batches whose tensors are kept at once, the one that runs included: in 1F1B
+    ``min(p - i, m)``, interleaved ``2 (p - i - 1) + (v - 1) p + 1`` in all.
+    """
+    moments = list_moments(layout, stage, micro_batches)
+    return max((moment.counts for moment in moments), key=sum)
+
+
+def list_moments(layout: Layout, stage: int, micro_batches: int) -> tuple[Moment, ...]:
+    """Return the moments of a stage that no other one exceeds."""
+    return _list_moments(
+        layout.schedule,
+        layout.pipeline_parallel,
+        layout.virtual_pipeline_stages,
+        stage,
+        micro_batches,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _list_moments(
+    schedule: PipelineSchedule, stages: int, chunks: int, stage: int, micro_batches: int
+) -> tuple[Moment, ...]:
+    if schedule in ONE_CHUNK:
+        counts = (micro_batches if schedule in _ALL_KEPT else min(stages - stage, micro_batches),)
+        return tuple(Moment(kind, 0, counts) for kind in (PassKind.FORWARD, PassKind.BACKWARD))
+    size = get_round_size(stages, micro_batches)
+    fewer = micro_batches if schedule in _ALL_KEPT else min(micro_batches, _STEADY_ROUNDS * size)
+    passes = list_passes(schedule, stages, chunks, stage, fewer, round_size=size)
+    return find_moments(passes, chunks)
+
+
+def find_moments(passes: tuple[Pass, ...], chunks: int) -> tuple[Moment, ...]:
+    """Return the moments of passes, without those that another one exceeds everywhere."""
+    counts, seen = [0] * chunks, dict[Moment, None]()
+    for kind, chunk, _ in passes:
+        if kind is PassKind.FORWARD:
+            counts[chunk] += 1
+        seen[Moment(kind, chunk, tuple(counts))] = None
+        if kind in _ENDS:
+            counts[chunk] -= 1
+    by_pass: dict[tuple[PassKind, int], list[Moment]] = {}
+    for moment in seen:
+        by_pass.setdefault((moment.kind, moment.chunk), []).append(moment)
+    return tuple(
+        moment
+        for moment in seen
+        if not any(_exceeds(other, moment) for other in by_pass[moment.kind, moment.chunk])
+    )
+
+
+def _exceeds(other: Moment, moment: Moment) -> bool:
+    return other is not moment and all(
+        more >= fewer for more, fewer in zip(other.counts, moment.counts, strict=True)
+    )

@@ -1,0 +1,78 @@
+"""Reader of ModelOpt's configs, in a config.json or as ``hf_quant_config.json``.
+
+ModelOpt 0.47 writes them (``export/quant_utils.py``); vLLM 0.33.0 reads them
+(``quantization/modelopt.py``), from which the patterns of excluded modules are: shell patterns, and
+parts of names.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import translate
+from types import MappingProxyType
+
+from service.estimator.model.config_reader import Config
+from service.estimator.model.quantization.fields import (
+    FIELD,
+    FP32_BYTES,
+    is_fp8_cache,
+    read_group_size,
+    read_names,
+)
+from service.estimator.model.weights.scheme import Packing, Scheme
+from service.estimator.values.errors import NotModelledError
+
+_ALGORITHM = "quant_algo"
+_SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+    {
+        "FP8": Scheme(packing=Packing.FP8, bits=8, scale_bytes=FP32_BYTES, static_inputs=True),
+        "FP8_PER_CHANNEL_PER_TOKEN": Scheme(
+            packing=Packing.FP8, bits=8, scale_bytes=FP32_BYTES, per_row=True
+        ),
+        "FP8_PB_WO": Scheme(packing=Packing.FP8, bits=8, scale_bytes=FP32_BYTES, block=(128, 128)),
+        "NVFP4": Scheme(packing=Packing.NVFP4, group_size=16, static_inputs=True),
+        "W4A16_NVFP4": Scheme(packing=Packing.NVFP4, group_size=16),
+        "MXFP8": Scheme(packing=Packing.MX_BLOCKS, bits=8),
+    }
+)
+
+
+def is_modelopt(config: Config) -> bool:
+    """Return whether a config is a ``hf_quant_config.json``."""
+    nested = config.get("quantization")
+    return isinstance(nested, Mapping) and _ALGORITHM in nested
+
+
+def read_modelopt(config: Config) -> Scheme:
+    """Return the scheme of a ModelOpt config.
+
+    Raises NotModelledError for algorithms without a term, and for one of each layer.
+    """
+    nested = config.get("quantization")
+    words: Config = nested if isinstance(nested, Mapping) else config
+    algorithm = str(words.get(_ALGORITHM)).upper()
+    if algorithm not in _SCHEMES:
+        raise NotModelledError(
+            f"{_ALGORITHM} {words.get(_ALGORITHM)!r}",
+            field=f"{FIELD}.{_ALGORITHM}",
+            modelled=tuple(_SCHEMES),
+        )
+    scheme = _SCHEMES[algorithm]
+    excluded = read_names(words, "ignore") or read_names(words, "exclude_modules") or ()
+    cache = str(words.get("kv_cache_quant_algo")).upper()
+    group = read_group_size(words, "group_size", None) if scheme.packing is Packing.NVFP4 else None
+    return replace(
+        scheme,
+        group_size=group or scheme.group_size,
+        head=True,
+        kept=tuple(_make_pattern(name) for name in excluded),
+        fp8_cache=cache == "FP8" or is_fp8_cache(words.get("kv_cache_scheme")),
+    )
+
+
+def _make_pattern(name: str) -> str:
+    """Return a pattern of full names.
+
+    The name is a shell pattern, or a part of names anywhere.
+    """
+    return f"re:{translate(name)}" if "*" in name else f"re:.*{re.escape(name)}"

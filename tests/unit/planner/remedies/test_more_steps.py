@@ -1,0 +1,62 @@
+"""Steps of engines, of replicas over several GPUs, of adapters on attention and of DPO."""
+
+from dataclasses import replace
+
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Reference, Trainer
+from service.estimator.values.workload import Engine, Method, ServeWorkload, TrainWorkload
+from service.planner.remedies import layout_steps, serving_steps, training_steps
+from tests.unit.planner.builders import ADAPTERS, CHAT, ONE_GPU, SHORT
+
+ENGINE = replace(CHAT, engine=Engine.VLLM)
+GPT2 = load_architecture(resolve_model("gpt2"))
+
+
+def test_an_engine_gets_more_of_the_gpu_in_small_strides() -> None:
+    """Only fractions above the one that is asked are offered, and none by engines without one."""
+    fractions = [
+        workload.gpu_memory_fraction
+        for workload, _ in serving_steps.raise_memory_fraction(
+            (replace(ENGINE, gpu_memory_fraction=0.93), ONE_GPU)
+        )
+        if isinstance(workload, ServeWorkload)
+    ]
+
+    assert fractions == [0.95, 0.97]
+    assert list(serving_steps.raise_memory_fraction((CHAT, ONE_GPU))) == []
+
+
+def test_a_served_replica_is_spread_over_stages() -> None:
+    """Where eight ranks split a replica already, stages come from other nodes."""
+    stages = [
+        layout.pipeline_parallel
+        for _, layout in layout_steps.add_pipeline_stages((ENGINE, Layout(tensor_parallel=8)))
+    ]
+
+    assert stages == [2, 4, 8, 16]
+    alone = replace(CHAT, engine=Engine.LLAMA_CPP)
+    assert list(layout_steps.add_pipeline_stages((alone, ONE_GPU))) == []
+
+
+def test_attention_alone_is_named_by_layers_that_nothing_else_has() -> None:
+    """GPT-2 calls two layers ``c_proj``, of which one is no attention."""
+    ((adapted, _),) = training_steps.adapt_attention_only(GPT2, (ADAPTERS, ONE_GPU))
+
+    assert isinstance(adapted, TrainWorkload)
+    assert adapted.lora is not None
+    assert adapted.lora.targets == ("c_attn",)
+
+
+def test_dpo_does_without_its_second_model() -> None:
+    """Adapters have their base as the reference; without them the data set has it."""
+    pairs = replace(SHORT, trainer=Trainer.DPO, reference=Reference.MODEL)
+    references = [
+        [workload.reference for workload, _ in training_steps.drop_reference((trained, ONE_GPU))]  # type: ignore[union-attr]  # trains
+        for trained in (pairs, replace(pairs, method=Method.LORA, lora=ADAPTERS.lora))
+    ]
+
+    assert references == [
+        [Reference.PRECOMPUTED],
+        [Reference.ADAPTERS_OFF, Reference.PRECOMPUTED],
+    ]
