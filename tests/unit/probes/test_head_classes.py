@@ -1,6 +1,7 @@
 """Classes that transformers has for each head, beside those that configs may name."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from transformers import BertConfig
@@ -12,7 +13,7 @@ from service.estimator.values.heads import Head
 from tests.tiny_models import tiny_config
 from worker.probes.models.build import get_auto_class
 
-_MAPPINGS: Mapping[Head, Mapping[str, str]] = {
+_MAPPINGS: Mapping[Head, Mapping[str, Any]] = {
     Head.NONE: modeling_auto.MODEL_MAPPING_NAMES,
     Head.CAUSAL_LM: modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     Head.MASKED_LM: modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
