@@ -30,9 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     that is told apart. With ``--json`` a refusal is a problem document on stdout as well.
     """
     reopen_closed_streams()
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _dispatch(words)
+        code = _dispatch(argv)
         # At exit, a reader that has left would be a warning of Python's and a code of its own.
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -41,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - Python would leave with 1, which means "does not fit"
         report_error(error)
-        _print_problem(error, words)
+        _print_problem(error, argv)
         code = ERROR
     except UsageError as error:
-        _print_problem(error, words)
+        _print_problem(error, argv)
         raise
     detach_broken_streams()
     return code
@@ -61,12 +61,12 @@ def _dispatch(arguments: Sequence[str]) -> int:
     return code
 
 
-def _print_problem(error: BaseException, words: Sequence[str]) -> None:
+def _print_problem(error: BaseException, argv: Sequence[str]) -> None:
     """Print a refusal as programs read it, where they asked for JSON."""
-    if "--json" not in words:
+    if "--json" not in argv:
         return
     with suppress(OSError):
-        import_module("service.cli.refusals").print_problem(error, words[0])
+        import_module("service.cli.refusals").print_problem(error, argv[0])
 
 
 if __name__ == "__main__":

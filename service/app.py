@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio.to_thread
@@ -17,7 +18,7 @@ from prometheus_client import disable_created_metrics
 from sqlalchemy import Engine
 
 from service.access.hosts import get_default_access
-from service.api.application import Lifespan, make_application
+from service.api.application import Extension, Lifespan, make_application
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import Dependencies
 from service.api.http.rate_limits import make_quota_charge, make_rate_throttle
@@ -153,11 +154,21 @@ def create_app(settings: Settings) -> ASGIApp:
         deps,
         handlers=ROUTERS,
         fast_route=fit.FAST_ROUTE,
+        extension=_make_mcp_endpoint(deps),
         lifespan=(
             _make_lifespan(refreshers, notifier, engine),
             *_make_recording_lifespans(settings.cache_dir),
         ),
     )
+
+
+def _make_mcp_endpoint(deps: Dependencies) -> Extension | None:
+    """Return the endpoint of MCP, where its SDK is installed."""
+    if find_spec("mcp") is None:
+        return None
+    from service.mcp.endpoint import McpEndpoint  # noqa: PLC0415 - what it needs is an extra
+
+    return McpEndpoint(deps.guard, version=deps.version)
 
 
 def _make_notifier(

@@ -5,7 +5,7 @@ Everything it works with comes in as dependencies.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from litestar import Litestar, Request, Router
@@ -27,12 +27,26 @@ from service.api.http.problems import HANDLERS
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 
+class Extension(Protocol):
+    """Endpoint of another protocol, inside of the application it asks."""
+
+    def wrap(self, inner: ASGIApp) -> ASGIApp:
+        """Return the application with the endpoint before it."""
+
+    def bind(self, application: ASGIApp) -> None:
+        """Set the application that is asked."""
+
+    def lifespan(self, app: Litestar) -> AbstractAsyncContextManager[None]:
+        """Run for as long as the application runs."""
+
+
 def make_application(
     deps: Dependencies,
     *,
     handlers: Sequence[Router | HTTPRouteHandler],
     fast_route: FastRoute | None = None,
     lifespan: Sequence[Lifespan] = (),
+    extension: Extension | None = None,
 ) -> ASGIApp:
     """Return the application that answers with ``deps``.
 
@@ -44,7 +58,7 @@ def make_application(
         before_request=admit,
         request_max_body_size=MAX_BODY_BYTES,
         state=State({"parts": deps}),
-        lifespan=list(lifespan),
+        lifespan=[*lifespan, *(() if extension is None else (extension.lifespan,))],
         openapi_config=None,
         logging_config=None,
     )
@@ -52,12 +66,15 @@ def make_application(
     routed: ASGIApp = OptionsMiddleware(app)
     if fast_route is not None:
         routed = FastPathMiddleware(routed, deps, fast_route)
-    return RequestMiddleware(
-        routed,
+    outermost = RequestMiddleware(
+        routed if extension is None else extension.wrap(routed),
         deps.metrics,
         access_log=deps.settings.access_log,
         record_change=deps.record_change,
     )
+    if extension is not None:
+        extension.bind(outermost)
+    return outermost
 
 
 async def admit(request: Request[Any, Any, Any]) -> None:

@@ -36,16 +36,21 @@ class FamilyEntry:
     def training(self) -> Mapping[str, tuple[str, ...]]:
         """Modelled methods by framework; without frameworks that have none."""
         methods: dict[str, tuple[str, ...]] = {}
-        for one in self.capabilities:
-            if one.is_modelled and one.method is not None:
-                methods[one.runner] = (*methods.get(one.runner, ()), one.method)
+        for capability in self.capabilities:
+            if capability.is_modelled and capability.method is not None:
+                methods[capability.runner] = (
+                    *methods.get(capability.runner, ()),
+                    capability.method,
+                )
         return methods
 
     @property
     def serving(self) -> tuple[str, ...]:
         """Modelled engines."""
         return tuple(
-            one.runner for one in self.capabilities if one.is_modelled and one.task == "serve"
+            capability.runner
+            for capability in self.capabilities
+            if capability.is_modelled and capability.task == "serve"
         )
 
 
@@ -68,7 +73,7 @@ def _build_family(name: str) -> FamilyEntry:
 def _load_example(name: str, models: list[ModelEntry]) -> Architecture:
     """Return a model of a family.
 
-    It is one of the catalogue, else one of the family's own defaults.
+    It is capability of the catalogue, else capability of the family's own defaults.
     """
     plain = [entry for entry in models if "quantization_config" not in load_config(entry)]
     if plain:

@@ -30,6 +30,7 @@ COMMANDS = {
     "measurements": "list, show, export and import measurements",
     "accuracy": "how far answers were from measurements, before and after calibration",
     "calibrations": "list what was learnt from measurements, measure it again",
+    "mcp": "serve tools for language models over stdin and stdout",
     "completion": "print or install the completion of a shell",
     "help": "show what a command takes",
     "version": "print the version",

@@ -39,7 +39,7 @@ def read_config(path: Path) -> dict[str, Any]:
     ModelOpt's ``hf_quant_config.json`` beside it counts where it has no quantisation of its own.
     """
     config = read_object(path)
-    beside = path.with_name("hf_quant_config.json")
-    if "quantization_config" not in config and beside.is_file():
-        config |= {"quantization_config": read_object(beside)}
+    companion = path.with_name("hf_quant_config.json")
+    if "quantization_config" not in config and companion.is_file():
+        config |= {"quantization_config": read_object(companion)}
     return config

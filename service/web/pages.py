@@ -39,6 +39,12 @@ def explore(request: AnyRequest) -> ASGIApp:
     return _respond(request, "explore.html")
 
 
+@get("/models", sync_to_thread=False)
+def models(request: AnyRequest) -> ASGIApp:
+    """Show the models, and the families that are modelled."""
+    return _respond(request, "models.html")
+
+
 @get(["/clusters", "/clusters/{cluster:str}"], sync_to_thread=False)
 def clusters(request: AnyRequest) -> ASGIApp:
     """Show the clusters.
@@ -87,7 +93,8 @@ def asset(request: AnyRequest) -> ASGIApp:
 
 
 router = Router(
-    path="/", route_handlers=[explore, clusters, measurements, measurement, accuracy, asset]
+    path="/",
+    route_handlers=[explore, models, clusters, measurements, measurement, accuracy, asset],
 )
 
 

@@ -118,7 +118,7 @@ def test_a_link_shows_the_same(visit: Visit) -> None:
     """What was typed is in the address, and the address alone brings it back."""
     page = visit(FITS).page
     verdict(page)
-    page.get_by_label("Method").select_option("lora")
+    page.get_by_label("Method", exact=True).select_option("lora")
     page.get_by_label("LoRA rank").fill("64")
     until(page, lambda: query(page).get("workload.lora.rank") == "64")
 
@@ -183,7 +183,12 @@ def test_a_pasted_config_is_asked_about(visit: Visit, base_url: str) -> None:
     question = {
         "model": {"hf_config": config},
         "gpu": "H100-SXM5-80GB",
-        "workload": {"task": "train", "sequence_length": 4096},
+        "workload": {
+            "task": "train",
+            "method": "lora",
+            "precision": "bf16",
+            "sequence_length": 4096,
+        },
     }
     answer = httpx.post(f"{base_url}/v1/fit", json=question, timeout=30).json()
     assert (

@@ -12,6 +12,7 @@ from tests.browser.watching import faults_of_access
 NEEDED = "Send a key of this server."
 PAGES = {
     "Explore": "/",
+    "Models": "/models",
     "Clusters": "/clusters",
     "Measurements": "/measurements",
     "Accuracy": "/accuracy",

@@ -18,6 +18,8 @@ _STATIC = files("service.api.http") / "static"
 _MEDIA_TYPES = {
     "docs.html": "text/html",
     "docs.js": "text/javascript",
+    "docs.css": "text/css",
+    "theme.js": "text/javascript",
     "swagger-ui.css": "text/css",
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui-LICENSE.txt": "text/plain",

@@ -16,6 +16,7 @@ from litestar.routes import HTTPRoute
 from service.api.http.operation import Operation, Reply
 from service.api.http.problems import MEDIA_TYPE
 from service.contract.schemas.operations import Problem
+from service.contract.sentences.describe import describe_fields, find_description, iter_structs
 
 DESCRIPTION = (
     "GPU capacity planning: does it fit, how many GPUs, and what real probes measured. Memory is "
@@ -114,6 +115,8 @@ class _Schemas:
         schemas, self.components = msgspec.json.schema_components(
             [*types, Problem], ref_template=_REFERENCE
         )
+        for struct in iter_structs([*types, Problem]):
+            _describe_properties(self.components[struct.__name__], describe_fields(struct))
         for component in self.components.values():
             _unwrap_descriptions(component)
         self._by_type = {
@@ -138,6 +141,11 @@ class _Schemas:
 
     def get(self, kind: object) -> Json:
         return dict(self._by_type[str(kind)])
+
+
+def _describe_properties(schema: Json, sentences: Mapping[str, str]) -> None:
+    for name, text in sentences.items():
+        schema["properties"][name]["description"] = text
 
 
 def _unwrap_descriptions(schema: Json) -> None:
@@ -198,13 +206,23 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
         }
         for name, kind in _get_annotations(operation.query).items():
             parameters.append(
-                _describe_parameter(name, "query", schemas.get(kind), required=name in required)
+                _describe_parameter(
+                    name,
+                    "query",
+                    schemas.get(kind) | _describe_annotation(kind),
+                    required=name in required,
+                )
             )
     for name, kind in operation.headers.items():
         parameters.append(
             _describe_parameter(name, "header", schemas.get(kind), required=name == "If-Match")
         )
     return parameters
+
+
+def _describe_annotation(annotation: Any) -> Json:  # noqa: ANN401 - a type annotation
+    text = find_description(annotation)
+    return {} if text is None else {"description": text}
 
 
 def _describe_parameter(name: str, place: str, schema: Json, *, required: bool) -> Json:

@@ -32,7 +32,8 @@ from service.contract.to_question.pieces import (
     decode_model,
     decode_pieces,
 )
-from service.planner.fit.fit import FitReport
+from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.fit import FitReport, needs_replay
 from service.planner.fit.parts import FitPart
 from service.planner.fit.verdict import Verdict
 from service.telemetry.spans import span
@@ -42,6 +43,7 @@ from service.usecases.questions.fit import (
     FitQuestion,
     judge_fit,
     judge_with,
+    make_question_evaluator,
 )
 from service.usecases.questions.remedies import add_fit_remedies
 
@@ -66,7 +68,7 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         question=question,
         calibrations=calibrations,
     )
-    if not deps.answered_questions.has_answered(job.question):
+    if not deps.answered_questions.has_answered(job.question, job.needs_replay):
         return await run_until_disconnect(receive, job.answer_first)
     with span("fit.judge"):
         report = job.judge()
@@ -94,13 +96,22 @@ class _Job:
 
     def judge(self) -> FitReport:
         """Answer from memory, but for remedies."""
+        return judge_with(self._get_evaluator(), self.question)
+
+    def needs_replay(self) -> bool:
+        """Return whether the allocator is replayed for this answer."""
+        question = self.question
+        return needs_replay(
+            self._get_evaluator(), question.workload, question.layout, question.parts
+        )
+
+    def _get_evaluator(self) -> Evaluator:
         deps, question = self.deps, self.question
         if self.model.name is not None and question.architecture is self.model.architecture:
-            evaluator = deps.evaluators.get(
+            return deps.evaluators.get(
                 question, plans=deps.plans, find_corrections=deps.corrections.find
             )
-            return judge_with(evaluator, question)
-        return judge_fit(question, plans=deps.plans, find_corrections=deps.corrections.find)
+        return make_question_evaluator(question, deps.plans, deps.corrections.find)
 
     async def answer_first(self) -> ASGIApp:
         """Answer a configuration that this process never answered, beside the event loop."""
@@ -111,7 +122,7 @@ class _Job:
         )
         with span("fit.judge"):
             report = await anyio.to_thread.run_sync(judge, limiter=deps.first_answer_limiter)
-        deps.answered_questions.record(self.question)
+        deps.answered_questions.record(self.question, is_replayed=report.estimate.replayed)
         if self.needs_remedies(report):
             return await self.answer_with_remedies(report, deps.first_answer_limiter)
         return self.finish(report)

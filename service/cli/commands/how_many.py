@@ -19,6 +19,13 @@ from service.cli.flags import (
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
+_CONSTRAINTS = (
+    "max_gpus",
+    "global_batch_size",
+    "min_tokens_per_second",
+    "min_num_sequences",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model, GPU, workload, layout and search limits.
@@ -36,6 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_number,
         metavar="N",
         help="sequences of one optimizer step",
+    )
+    search.add_argument(
+        "--min-tokens-per-second",
+        type=float,
+        metavar="N",
+        help="of the whole job, or of all replicas",
+    )
+    search.add_argument(
+        "--min-num-sequences",
+        type=parse_number,
+        metavar="N",
+        help="sequences that all replicas serve at once",
     )
     add_search_confidence(search)
     parser.add_argument(
@@ -76,7 +95,7 @@ def _choose_source(options: argparse.Namespace) -> Source:
 
 
 def _build_document(options: argparse.Namespace) -> dict[str, object]:
-    constraints = {"max_gpus": options.max_gpus, "global_batch_size": options.global_batch_size}
+    constraints = {name: getattr(options, name) for name in _CONSTRAINTS}
     return {
         "model": get_model(options),
         "gpu": get_gpu(options),

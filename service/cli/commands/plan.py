@@ -23,6 +23,7 @@ _COUNTS = {
     "max_gpus": "largest number to try (default 1024)",
     "max_nodes": "largest number of nodes",
     "global_batch_size": "sequences of one optimizer step",
+    "min_num_sequences": "sequences that all replicas serve at once",
 }
 _AMOUNTS = {
     "max_cost_per_hour": "USD per hour of all GPUs",
@@ -30,6 +31,7 @@ _AMOUNTS = {
     "max_hours": "hours for --num-tokens",
     "max_prefill_time_s": "seconds until all prompts are read",
     "max_time_per_output_token_s": "seconds of one decode step",
+    "min_tokens_per_second": "of the whole job, or of all replicas",
 }
 _LISTS = {
     "frameworks": (

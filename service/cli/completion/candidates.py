@@ -19,20 +19,20 @@ def list_candidates(words: Sequence[str], last: str) -> list[Candidate]:
 
     ``words`` are those after ``headroom``; a ``=`` by itself, as bash cuts words, is left out.
     """
-    given = [word for word in words if word != "="]
+    before = [word for word in words if word != "="]
     if last == "=":
         last = ""
-    if not given:
+    if not before:
         return _keep(((name, text) for name, text in COMMANDS.items()), last)
     try:
-        parser = build_parser(given[0])
+        parser = build_parser(before[0])
     except ServiceError:
         return []
-    return _complete_argument(given[0], parser, given[1:], last)
+    return _complete_argument(before[0], parser, before[1:], last)
 
 
 def _complete_argument(
-    command: str, parser: Parser, given: Sequence[str], last: str
+    command: str, parser: Parser, before: Sequence[str], last: str
 ) -> list[Candidate]:
     flags = {name: action for action in parser.list_actions() for name in action.option_strings}
     name, equals, value = last.partition("=")
@@ -40,20 +40,20 @@ def _complete_argument(
         return [
             (f"{name}={word}", text) for word, text in _complete_value(command, flags[name], value)
         ]
-    before = flags.get(given[-1]) if given else None
-    if before is not None and before.nargs != 0:
-        return _complete_value(command, before, last)
+    flag = flags.get(before[-1]) if before else None
+    if flag is not None and flag.nargs != 0:
+        return _complete_value(command, flag, last)
     if last.startswith("-"):
-        return _keep(_iter_flags(parser, given), last)
-    position = _find_positional(parser, flags, given)
+        return _keep(_iter_flags(parser, before), last)
+    position = _find_positional(parser, flags, before)
     values = [] if position is None else _complete_value(command, position, last)
-    return values or _keep(_iter_flags(parser, given), last)
+    return values or _keep(_iter_flags(parser, before), last)
 
 
-def _iter_flags(parser: Parser, given: Sequence[str]) -> Iterator[Candidate]:
+def _iter_flags(parser: Parser, before: Sequence[str]) -> Iterator[Candidate]:
     """Yield the flags that were not given yet."""
     for action in parser.list_actions():
-        if action.help == argparse.SUPPRESS or not set(action.option_strings).isdisjoint(given):
+        if action.help == argparse.SUPPRESS or not set(action.option_strings).isdisjoint(before):
             continue
         for name in action.option_strings:
             if name.startswith("--"):
@@ -61,7 +61,7 @@ def _iter_flags(parser: Parser, given: Sequence[str]) -> Iterator[Candidate]:
 
 
 def _find_positional(
-    parser: Parser, flags: Mapping[str, argparse.Action], given: Sequence[str]
+    parser: Parser, flags: Mapping[str, argparse.Action], before: Sequence[str]
 ) -> argparse.Action | None:
     """Return the argument without a flag that comes next."""
     places = [
@@ -70,7 +70,7 @@ def _find_positional(
         if not action.option_strings and action.help != argparse.SUPPRESS
     ]
     count, takes_value = 0, False
-    for word in given:
+    for word in before:
         if takes_value:
             takes_value = False
         elif word.startswith("-"):

@@ -8,7 +8,12 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from service.cli.views.phrases import format_assumptions, format_change, format_checkpointing
+from service.cli.views.phrases import (
+    format_assumptions,
+    format_change,
+    format_checkpointing,
+    format_shortage,
+)
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 
 Document = Mapping[str, Any]
@@ -31,7 +36,7 @@ def show_plans(model: str, plans: Sequence[Document]) -> None:
     screen = make_console()
     for plan in plans:
         screen.print(
-            f"{model} on {_format_gpu(plan['gpu'])}: {_format_number(plan['num_gpus'])}",
+            f"{model} on {_format_gpu(plan['gpu'])}: {_format_number(plan)}",
             soft_wrap=True,
         )
         for part in _iter_tables(plan):
@@ -45,9 +50,10 @@ def _format_gpu(gpu: str | Document) -> str:
     return gpu if isinstance(gpu, str) else f"a GPU of {show_bytes(gpu['memory_bytes'])}"
 
 
-def _format_number(num_gpus: int | None) -> str:
+def _format_number(plan: Document) -> str:
+    num_gpus = plan["num_gpus"]
     if num_gpus is None:
-        return "[bold red]no number of GPUs is enough[/]"
+        return f"[bold red]{format_shortage(plan)}[/]"
     return f"[bold green]{num_gpus}[/] {'GPU' if num_gpus == 1 else 'GPUs'}"
 
 

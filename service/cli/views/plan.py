@@ -14,6 +14,7 @@ from service.cli.views.phrases import (
     format_change,
     format_checkpointing,
     format_degrees,
+    format_shortage,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 
@@ -31,6 +32,8 @@ _LAYOUTS = (
     "tokens/s",
     "USD/h",
 )
+_FRONT = ("GPU", "number", "layout", "batch", "per GPU", "step", "tokens/s", "USD/h")
+_RIGHT_OF_FRONT = ("number", "batch", "per GPU", "step", "tokens/s", "USD/h")
 _OF_RUN = "USD a run"
 _RIGHT = ("batch", "per GPU", "left", "step", "tokens/s", "USD/h", _OF_RUN)
 
@@ -48,7 +51,8 @@ def show_plan(model: str, plan: Document) -> None:
 
 def _format_headline(plan: Document) -> str:
     if plan["num_gpus"] is None:
-        return "[bold red]nothing that was offered is enough[/]"
+        kind = "" if plan["closest"] is None else f" ({_format_gpu(plan['closest']['gpu'])})"
+        return f"[bold red]nothing that was offered is enough: {format_shortage(plan)}{kind}[/]"
     return (
         f"[bold green]{plan['num_gpus']}[/] x {_format_gpu(plan['gpu'])} "
         f"({plan['objective'].replace('_', ' ')})"
@@ -71,10 +75,9 @@ def _iter_tables(plan: Document) -> Iterator[RenderableType]:
         )
     if plan["pareto"]:
         rows = [_format_point(point) for point in plan["pareto"]]
-        heads = ("GPU", "number", "per GPU", "tokens/s", "USD/h")
         yield add_title(
             "beaten by no other in memory, time and cost at once",
-            make_table(heads, rows, right=heads[1:]),
+            make_table(_FRONT, rows, right=_RIGHT_OF_FRONT),
         )
     if plan["rejected"]:
         # The largest of the numbers that are too small: the small ones are no surprise.
@@ -120,8 +123,8 @@ def _build_priced_table(
     return make_table(heads, priced_rows, right=right)
 
 
-def _format_candidate(candidate: Document) -> tuple[str, ...]:
-    workload, layout, fit = candidate["workload"], candidate["layout"], candidate["fit"]
+def _format_config(entry: Document) -> tuple[str, ...]:
+    workload, layout = entry["workload"], entry["layout"]
     batch = workload.get("micro_batch_size", workload.get("num_sequences"))
     steps = workload.get("gradient_accumulation_steps", 1)
     return (
@@ -130,6 +133,13 @@ def _format_candidate(candidate: Document) -> tuple[str, ...]:
         format_degrees(layout),
         format_checkpointing(workload),
         f"{batch} x {steps}" if steps > 1 else str(batch),
+    )
+
+
+def _format_candidate(candidate: Document) -> tuple[str, ...]:
+    fit = candidate["fit"]
+    return (
+        *_format_config(candidate),
         show_bytes(fit["per_gpu"]["device_bytes"]),
         show_bytes(fit["headroom_bytes"]),
         _format_seconds(candidate["step_time_s"]),
@@ -154,10 +164,19 @@ def _format_point(point: Document) -> tuple[str, ...]:
     return (
         _format_gpu(point["gpu"]),
         str(point["num_gpus"]),
+        *_format_point_config(point),
         show_bytes(point["device_bytes"]),
+        _format_seconds(point["step_time_s"]),
         _format_amount(point["tokens_per_second"]),
         _format_amount(point["cost_per_hour"], digits=2),
     )
+
+
+def _format_point_config(point: Document) -> tuple[str, str]:
+    """Return a configuration in one cell, and its batch."""
+    run_by, sharded, degrees, recomputed, batch = _format_config(point)
+    cells = (run_by, degrees) if recomputed == "-" else (run_by, sharded, degrees, recomputed)
+    return ", ".join(cells), batch
 
 
 def _iter_lines(plan: Document) -> Iterator[str]:

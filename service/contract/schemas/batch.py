@@ -34,8 +34,9 @@ Detail = Annotated[
     BatchDetail | UnsetType,
     Meta(
         description="`numbers` (the default): verdict, bytes and intervals; lists that explain are "
-        "empty, throughput is null "
-        "and reserved bytes are not replayed. `full`: what POST /v1/fit answers.",
+        "empty, throughput is null, "
+        "and the allocator is replayed only where that could turn the verdict, which is that of "
+        "POST /v1/fit: `replayed` of each item says what was. `full`: what POST /v1/fit answers.",
     ),
 ]
 

@@ -52,9 +52,17 @@ class DriftAnswer(Answer, frozen=True, kw_only=True):
     ]
     bias: Annotated[
         float | None,
-        Meta(description="Mean of measured / analytic answer - 1 where it was learnt."),
+        Meta(
+            description=(
+                "Mean of measured / analytic answer - 1 where it was learnt; null where nothing "
+                "was."
+            )
+        ),
     ]
-    current_bias: Annotated[float | None, Meta(description="The same where workers run now.")]
+    current_bias: Annotated[
+        float | None,
+        Meta(description="The same where workers run now; null where nothing was measured there."),
+    ]
 
 
 class CalibrationAnswer(Answer, frozen=True, kw_only=True):
@@ -98,10 +106,22 @@ class CalibrationPoolAnswer(Answer, frozen=True, kw_only=True):
     keys: int
     measurements: int
     half_width: Annotated[
-        float | None, Meta(description="Of the 0.95 interval of a key that nobody measured.")
+        float | None,
+        Meta(
+            description=(
+                "Half the 0.95 interval of a key that nobody measured, as a share; null where too "
+                "few keys are known."
+            )
+        ),
     ]
     key_half_width: Annotated[
-        float | None, Meta(description="Of the 0.95 interval of other sizes of a key.")
+        float | None,
+        Meta(
+            description=(
+                "Half the 0.95 interval of other sizes of a measured key, as a share; null where "
+                "too few are known."
+            )
+        ),
     ]
 
 
@@ -138,10 +158,21 @@ class ErrorAnswer(Answer, frozen=True, kw_only=True):
     p95: Annotated[float, Meta(description="Of the absolute errors.")]
     bias: Annotated[float, Meta(description="Mean of the signed errors.")]
     coverage: Annotated[
-        float | None, Meta(description="Share of measurements in their 0.95 interval.")
+        float | None,
+        Meta(
+            description=(
+                "Share of measurements in their 0.95 interval; null where the answers had none."
+            )
+        ),
     ]
     width: Annotated[
-        float | None, Meta(description="Mean width of the intervals over what was measured.")
+        float | None,
+        Meta(
+            description=(
+                "Mean width of the intervals over what was measured; null where the answers had "
+                "none."
+            )
+        ),
     ]
 
 

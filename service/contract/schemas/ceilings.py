@@ -80,11 +80,22 @@ class NextAnswer(Answer, frozen=True, kw_only=True):
 
     value: int | None
     deficit_bytes: Annotated[
-        int | None, Meta(description="Device less usable bytes, 0 when it is only tight.")
+        int | None,
+        Meta(
+            description=(
+                "Device less usable bytes, 0 when it is only tight; null where it cannot run at "
+                "all."
+            )
+        ),
     ]
     missing_bytes: Annotated[
         int | None,
-        Meta(description="What it lacks for the confidence: at the interval's upper end."),
+        Meta(
+            description=(
+                "Bytes that it lacks for the confidence, at the interval's upper end; null where "
+                "it cannot run at all."
+            )
+        ),
     ]
     reason: str
 

@@ -33,7 +33,9 @@ class AllocationRequest(Strict, frozen=True, kw_only=True):
     holder: Holder
     num_gpus: Annotated[GpuCount, Meta(description="GPUs that he holds.")]
     gpu_indices: GpuIndices | UnsetType = UNSET
-    host_memory_bytes: Annotated[Memory, Meta(description="Memory of the host that he holds.")] = 0
+    host_memory_bytes: Annotated[
+        Memory, Meta(description="Bytes of the host's memory that he holds.")
+    ] = 0
 
 
 class MigSlicesRequest(Strict, frozen=True, kw_only=True):
@@ -89,16 +91,17 @@ class PoolRequest(Strict, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=100_000)] | UnsetType,
         Meta(description="GPUs that reach each other over NVLink."),
     ] = UNSET
-    host_memory_bytes: Annotated[Memory | UnsetType, Meta(description="Memory of one node.")] = (
-        UNSET
-    )
-    nvme_bytes: Annotated[Memory | UnsetType, Meta(description="NVMe of one node.")] = UNSET
+    host_memory_bytes: Annotated[
+        Memory | UnsetType, Meta(description="Bytes of one node's memory.")
+    ] = UNSET
+    nvme_bytes: Annotated[Memory | UnsetType, Meta(description="Bytes of one node's NVMe.")] = UNSET
     network_bytes_per_second: Annotated[
-        Annotated[int, Meta(ge=0, le=2**53)] | UnsetType, Meta(description="Network of one node.")
+        Annotated[int, Meta(ge=0, le=2**53)] | UnsetType,
+        Meta(description="Bytes per second of one node's network."),
     ] = UNSET
     price_per_gpu_hour: Annotated[
         Annotated[float, Meta(ge=0, le=1e6)] | UnsetType,
-        Meta(description="Price of one GPU for one hour."),
+        Meta(description="USD of one GPU for one hour."),
     ] = UNSET
     nodes: Annotated[list[NodeRequest], Meta(max_length=10_000)] | UnsetType = UNSET
     num_nodes: Annotated[
@@ -203,7 +206,9 @@ class PoolAnswer(Answer, frozen=True, kw_only=True):
         list[NodeAnswer] | None,
         Meta(description="Null where they are only counted, or were not asked for."),
     ]
-    num_nodes: Annotated[int | None, Meta(description="Nodes without names.")]
+    num_nodes: Annotated[
+        int | None, Meta(description="Nodes without names; null where they have some.")
+    ]
     total_nodes: Annotated[int, Meta(description="Nodes with and without names.")]
     total_gpus: int
     drained_gpus: Annotated[int, Meta(description="GPUs of nodes that take no new work.")]

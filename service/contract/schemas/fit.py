@@ -1,6 +1,6 @@
 """Request and answer of POST /v1/fit."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
@@ -16,6 +16,7 @@ from service.contract.schemas.fields import (
 from service.contract.schemas.heads import HeadWord, NumLabels
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.serving import ServingAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
 from service.planner.fit.parts import FitPart
@@ -62,7 +63,8 @@ _INCLUDE = (
     "What to work out beside the verdict, the bytes and their intervals; everything where this is "
     "not said. What is left out is empty or null: `components` are `per_gpu.components` and "
     "`checkpoint_bytes`; `instants` are `per_gpu.instants` and `per_gpu.phases`. Without "
-    "`replay` reserved bytes are a ratio of the allocated ones that was measured, as in a batch. "
+    "`replay` reserved bytes are a ratio of the allocated ones that was measured, as in a batch, "
+    "wherever no replay could turn the verdict. "
     "`remedies` come with a replay, and not at all where `remedies` is false."
 )
 
@@ -172,10 +174,10 @@ class BasesAnswer(Answer, frozen=True, kw_only=True):
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):
     """Memory of the worst rank."""
 
-    allocated_bytes: Annotated[int, Meta(description="torch.cuda.max_memory_allocated.")]
-    reserved_bytes: Annotated[int, Meta(description="torch.cuda.max_memory_reserved.")]
-    device_bytes: Annotated[int, Meta(description="What NVML shows for the process.")]
-    steady_bytes: Annotated[int, Meta(description="Allocated between steps.")]
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    steady_bytes: int
     intervals: IntervalsAnswer
     peak_instant: str
     worst_rank: WorstRankAnswer
@@ -201,29 +203,6 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     total: int
 
 
-class ServingAnswer(Answer, frozen=True, kw_only=True):
-    """What a serving replica needs and has; null where an engine without a pool has no such
-    number.
-    """
-
-    kv_bytes_per_token: int
-    kv_cache_bytes: int
-    required_bytes: int
-    budget_bytes: int
-    kv_pool_bytes: int | None
-    kv_pool_tokens: int | None
-    max_num_sequences: int | None
-    max_concurrency: Annotated[
-        float | None,
-        Meta(
-            description=(
-                "Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it."
-            )
-        ),
-    ]
-    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]
-
-
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
     """How long one optimizer step takes, or one decode step with the full cache, and why."""
 
@@ -231,12 +210,12 @@ class ThroughputAnswer(Answer, frozen=True, kw_only=True):
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     mfu: float
-    hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
-    prefill_time_s: Annotated[float | None, Meta(description="Serving: seconds of the prompts.")]
-    host_time_s: Annotated[float, Meta(description="Seconds to launch a step's kernels.")]
-    gpu_time_s: Annotated[float, Meta(description="Seconds to run them, without waiting.")]
-    bound: Annotated[Bound, Meta(description="The side that decides the time.")]
-    bound_reason: Annotated[str, Meta(description="Why, and what would help.")]
+    hours_for_tokens: float | None
+    prefill_time_s: float | None
+    host_time_s: float
+    gpu_time_s: float
+    bound: Bound
+    bound_reason: str
     basis: str
 
 
@@ -247,6 +226,9 @@ class RuleAnswer(Answer, frozen=True, kw_only=True):
     bytes: int
     off_by: float
     why: str
+
+
+Replayed = Literal["steps", "generations"]
 
 
 class FitAnswer(Answer, frozen=True, kw_only=True):
@@ -262,13 +244,25 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
             examples=["analytic"],
         ),
     ]
-    bases: Annotated[BasesAnswer, Meta(description="The same of each quantity.")]
+    bases: BasesAnswer
+    replayed: Annotated[
+        Replayed | None,
+        Meta(
+            description=(
+                "What the caching allocator was replayed over: loading and two optimizer `steps`, "
+                "or loading and two `generations` of a replica. Null where reserved bytes are a "
+                "measured ratio of the allocated ones, or an engine's own budget: nothing is "
+                "replayed there, or no replay could turn the verdict of an answer that did not "
+                "ask for one."
+            )
+        ),
+    ]
     num_gpus: int
     per_gpu: PerGpuAnswer
-    capacity_bytes: Annotated[int, Meta(description="NVML's total.")]
-    usable_bytes: Annotated[int, Meta(description="What a process can allocate.")]
-    headroom_bytes: Annotated[int, Meta(description="Usable less device bytes, never negative.")]
-    deficit_bytes: Annotated[int, Meta(description="Device less usable bytes, never negative.")]
+    capacity_bytes: int
+    usable_bytes: int
+    headroom_bytes: int
+    deficit_bytes: int
     host_bytes_per_node: int
     nvme_bytes_per_node: int
     checkpoint_bytes: CheckpointAnswer | None
@@ -280,11 +274,9 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
         RemedySearchAnswer | None,
         Meta(description="Null where it fits, or remedies were not looked for."),
     ]
-    assumptions: Annotated[list[str], Meta(description="Every default that was used.")]
+    assumptions: list[str]
     warnings: list[str]
-    calibration: Annotated[
-        str | None, Meta(description="The calibration that the answer rests on.")
-    ]
+    calibration: str | None
     calibration_level: Annotated[
         str,
         Meta(

@@ -16,7 +16,7 @@ class MigAnswer(Answer, frozen=True, kw_only=True):
     name: Annotated[str, Meta(examples=["1g.10gb"])]
     max_instances: int
     memory_eighths: int
-    usable_bytes: Annotated[int, Meta(description="What a process in one can allocate.")]
+    usable_bytes: Annotated[int, Meta(description="Bytes that a process in one can allocate.")]
     multiprocessors: Annotated[
         int | None,
         Meta(
@@ -46,8 +46,8 @@ class GpuAnswer(Answer, frozen=True, kw_only=True):
     aliases: Annotated[
         Mapping[str, tuple[str, ...]], Meta(description="Names that others use, by who uses them.")
     ]
-    capacity_bytes: Annotated[int, Meta(description="NVML's total.")]
-    usable_bytes: Annotated[int, Meta(description="What a process can allocate.")]
+    capacity_bytes: Annotated[int, Meta(description="NVML's total, in bytes.")]
+    usable_bytes: Annotated[int, Meta(description="Bytes that a process can allocate.")]
     has_unified_memory: Annotated[
         bool,
         Meta(description="Whether the CPU has no other memory: what the host keeps counts too."),
@@ -62,10 +62,13 @@ class GpuAnswer(Answer, frozen=True, kw_only=True):
     mig_profiles: list[MigAnswer]
     compute_capability: Annotated[
         str | None,
-        Meta(description="Of NVIDIA's GPUs: what decides which kernels run.", examples=["9.0"]),
+        Meta(
+            description="Of NVIDIA's GPUs: what decides which kernels run; null of others.",
+            examples=["9.0"],
+        ),
     ]
     gfx_target: Annotated[
-        str | None, Meta(description="The same of AMD's GPUs.", examples=["gfx942"])
+        str | None, Meta(description="The same of AMD's GPUs; null of others.", examples=["gfx942"])
     ]
     sources: Annotated[Mapping[str, str], Meta(description="Where each figure comes from.")]
 

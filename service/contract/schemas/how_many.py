@@ -156,12 +156,8 @@ class RejectedAnswer(Answer, frozen=True, kw_only=True):
     reason: str
     instant: str
     component: str
-    deficit_bytes: Annotated[
-        int, Meta(description="Device less usable bytes, 0 when it is only tight.")
-    ]
-    missing_bytes: Annotated[
-        int, Meta(description="What it lacks for the confidence: at the upper end of the interval.")
-    ]
+    deficit_bytes: int
+    missing_bytes: int
 
 
 class SearchedAnswer(Answer, frozen=True, kw_only=True):
@@ -173,6 +169,17 @@ class SearchedAnswer(Answer, frozen=True, kw_only=True):
     estimated: int
     pruned: dict[str, int]
     elapsed_ms: float
+
+
+class BeyondAnswer(Answer, frozen=True, kw_only=True):
+    """What lies beyond the GPUs that the request allows, which are too few."""
+
+    allowed_gpus: Annotated[int, Meta(description="The largest number that the request allows.")]
+    num_gpus: Annotated[
+        int | None,
+        Meta(description="The fewest that are enough; null where none up to `max_gpus` is."),
+    ]
+    max_gpus: Annotated[int, Meta(description="The largest number that was searched.")]
 
 
 class HowManyAnswer(Answer, frozen=True, kw_only=True):
@@ -187,6 +194,15 @@ class HowManyAnswer(Answer, frozen=True, kw_only=True):
     rejected: Annotated[list[RejectedAnswer], Meta(description="Why each smaller number fails.")]
     searched: SearchedAnswer
     reason: Annotated[str | None, Meta(description="Why no number is enough.")]
+    beyond: Annotated[
+        BeyondAnswer | None,
+        Meta(
+            description=(
+                "Where nothing is enough: what more GPUs would do; null where the request fixes "
+                "their number or a cluster has no more."
+            )
+        ),
+    ]
     closest: Annotated[RejectedAnswer | None, Meta(description="The closest miss.")]
     smallest_change: Annotated[
         RemedyAnswer | None, Meta(description="The smallest change that would help.")

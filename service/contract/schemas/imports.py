@@ -139,13 +139,18 @@ class ImportItem(Answer, frozen=True, kw_only=True):
             )
         ),
     ]
-    id: Annotated[str | None, Meta(description="The measurement, once there is one.")]
+    id: Annotated[str | None, Meta(description="Id of the measurement; null until there is one.")]
     gpu: str | None
     environment: Json
     peaks: Json
     prediction: Annotated[
         Json | None,
-        Meta(description="Of each quantity: measured, predicted, before and after calibration."),
+        Meta(
+            description=(
+                "Of each quantity: measured, predicted, before and after calibration; null where "
+                "nothing could be predicted."
+            )
+        ),
     ]
     readings: Sequence[ReadingAnswer]
     notes: Sequence[str]

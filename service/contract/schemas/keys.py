@@ -46,7 +46,11 @@ class KeyRequest(Strict, frozen=True, kw_only=True):
     expires_in_s: (
         Annotated[
             int,
-            Meta(ge=1, le=MAX_LIFE_S, description="Without it the key lives until it is revoked."),
+            Meta(
+                ge=1,
+                le=MAX_LIFE_S,
+                description="Seconds until it ends; without it the key lives until it is revoked.",
+            ),
         ]
         | UnsetType
     ) = UNSET

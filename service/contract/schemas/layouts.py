@@ -119,12 +119,14 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     ] = UNSET
     host_memory_bytes: Annotated[
         Memory | UnsetType,
-        Meta(description="Memory of one node, which offloaded states must fit in."),
+        Meta(description="Bytes of one node's memory, which offloaded states must fit in."),
     ] = UNSET
     nvme_bytes: Annotated[
         Memory | UnsetType,
         Meta(
-            description="NVMe of one node, which states and parameters offloaded to it must fit on."
+            description=(
+                "Bytes of one node's NVMe, which states and parameters offloaded to it must fit on."
+            )
         ),
     ] = UNSET
     gpus_per_node: Annotated[

@@ -10,7 +10,7 @@ from msgspec import Meta
 from service.contract.schemas.fields import Answer
 
 Bytes = int | None
-Error = Annotated[float | None, Meta(description="predicted / measured - 1.")]
+Error = Annotated[float | None, Meta(description="Its answer over what was measured, less 1.")]
 
 
 class MeasurementRow(Answer, frozen=True, kw_only=True):

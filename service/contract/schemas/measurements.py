@@ -114,7 +114,12 @@ class DryRunAnswer(Answer, frozen=True, kw_only=True):
     told_at: str | None
     problem: Annotated[
         Json | None,
-        Meta(description="Why the probe would refuse, as a problem document; then nothing runs."),
+        Meta(
+            description=(
+                "Why the probe would refuse, as a problem document; then nothing runs. Null where "
+                "it would not."
+            )
+        ),
     ]
 
 
@@ -227,7 +232,9 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     readings: Annotated[
         Sequence[Json], Meta(description="Of an import: the numbers of the file.")
     ] = ()
-    steady_bytes: Annotated[int | None, Meta(description="Allocated between steps.")] = None
+    steady_bytes: Annotated[
+        int | None, Meta(description="Bytes that are allocated between steps.")
+    ] = None
     extrapolated: Annotated[
         bool | None, Meta(description="Whether peaks and instants come from slices, see `probes`.")
     ] = None

@@ -48,7 +48,9 @@ class FieldError(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str, Meta(description="Dotted path of the value.", examples=["workload.micro_batch_size"])
     ]
     message: Annotated[str, Meta(description="What is wrong and what would be right.")]
-    nearest: Annotated[str | None, Meta(description="The nearest known name.")] = None
+    nearest: Annotated[
+        str | None, Meta(description="The nearest known name; null where none is near.")
+    ] = None
 
 
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):

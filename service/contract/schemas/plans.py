@@ -13,7 +13,13 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference
-from service.contract.schemas.how_many import Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
+from service.contract.schemas.how_many import (
+    BeyondAnswer,
+    Constraints,
+    GpuAnswer,
+    RejectedAnswer,
+    SearchedAnswer,
+)
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
@@ -46,9 +52,15 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
     layout: Annotated[
         LayoutRequest | UnsetType, Meta(description="What of the layout is fixed.")
     ] = UNSET
-    objective: Annotated[Objective, Meta(description="What the plan is best at.")] = (
-        Objective.FEWEST_GPUS
-    )
+    objective: Annotated[
+        Objective,
+        Meta(
+            description=(
+                "What the plan is best at. Of equal ones, the one with the most tokens per second "
+                "of the whole job; of equally fast ones, the simplest."
+            )
+        ),
+    ] = Objective.FEWEST_GPUS
     confidence: SearchConfidence = 0.95
     constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = (
         UNSET
@@ -74,9 +86,21 @@ class PlanCandidate(Answer, frozen=True, kw_only=True):
     fit: FitAnswer
     step_time_s: Annotated[
         float | None,
-        Meta(description="One optimizer step, or one decode step with the full cache."),
+        Meta(
+            description=(
+                "Seconds of one optimizer step, or of one decode step with the full cache; null "
+                "where the GPU's rates are not known."
+            )
+        ),
     ]
-    tokens_per_second: Annotated[float | None, Meta(description="Of the whole job.")]
+    tokens_per_second: Annotated[
+        float | None,
+        Meta(
+            description=(
+                "Tokens of the whole job per second; null where the GPU's rates are not known."
+            )
+        ),
+    ]
     cost_per_hour: Annotated[
         float | None, Meta(description="USD, of all GPUs; null where nobody told the price.")
     ]
@@ -85,17 +109,28 @@ class PlanCandidate(Answer, frozen=True, kw_only=True):
         Meta(
             description=(
                 "USD for the workload's `num_tokens`, which `cheapest` compares where they are "
-                "said."
+                "said; null without them or a price."
             )
         ),
     ]
-    price_source: Annotated[str | None, Meta(description="Where the price is from, and of when.")]
+    price_source: Annotated[
+        str | None,
+        Meta(description="Where the price is from, and of when; null where there is none."),
+    ]
     placement: Annotated[
         PlacedAnswer | NotTodayAnswer | NeverAnswer | None,
-        Meta(description="Nodes of the cluster, or who is on them."),
+        Meta(
+            description="Nodes of the cluster, or who is on them; null where no cluster was named."
+        ),
     ]
     requests: Annotated[
-        JsonObject | None, Meta(description="The same as requests to schedulers and launchers.")
+        JsonObject | None,
+        Meta(
+            description=(
+                "The same as requests to schedulers and launchers; null where there is nothing to "
+                "launch."
+            )
+        ),
     ]
 
 
@@ -103,19 +138,26 @@ class AlternativeAnswer(Answer, frozen=True, kw_only=True):
     """The best plan on one kind of GPU."""
 
     gpu: GpuAnswer
-    pool: Annotated[str | None, Meta(description="The pool of the cluster.")]
+    pool: Annotated[
+        str | None, Meta(description="The pool of the cluster; null where the plan is on none.")
+    ]
     num_gpus: int | None
     step_time_s: float | None
+    tokens_per_second: Annotated[
+        float | None, Meta(description="Of the whole plan; null where nothing is timed.")
+    ]
     cost_per_hour: float | None
     cost_of_run: Annotated[
         float | None, Meta(description="USD for the workload's `num_tokens`; null without them.")
     ]
     device_bytes: int | None
-    reason: Annotated[str | None, Meta(description="Why there is none.")]
+    reason: Annotated[str | None, Meta(description="Why there is none; null where there is one.")]
 
 
 class ParetoAnswer(Answer, frozen=True, kw_only=True):
-    """A plan that no other beats in memory per GPU, time per token and cost at once."""
+    """A plan that no other beats in memory per GPU, time per token and cost at once, nor, of
+    replicas, in the time of a decode step.
+    """
 
     num_gpus: int
     gpu: GpuAnswer
@@ -147,6 +189,15 @@ class PlanAnswer(Answer, frozen=True, kw_only=True):
     searched: SearchedAnswer
     reason: Annotated[
         str | None, Meta(description="Why nothing is enough, or why the best does not run today.")
+    ]
+    beyond: Annotated[
+        BeyondAnswer | None,
+        Meta(
+            description=(
+                "Where nothing is enough: what more GPUs would do; null where the request fixes "
+                "their number or a cluster has no more."
+            )
+        ),
     ]
     closest: Annotated[RejectedAnswer | None, Meta(description="The closest miss.")]
     smallest_change: Annotated[

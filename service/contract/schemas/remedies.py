@@ -46,7 +46,13 @@ class RemedyAnswer(Answer, frozen=True, kw_only=True):
         ),
     ]
     tokens_per_second: Annotated[
-        float | None, Meta(description="Tokens that the whole job makes in a second.")
+        float | None,
+        Meta(
+            description=(
+                "Tokens that the whole job makes in a second; null where the GPU's rates are "
+                "unknown."
+            )
+        ),
     ]
     time_ratio: Annotated[
         float | None,
@@ -62,7 +68,7 @@ class RemedyAnswer(Answer, frozen=True, kw_only=True):
         Meta(
             description=(
                 "GPU time per token: on twice the GPUs at the same rate it is 2, though "
-                "`time_ratio` is 1."
+                "`time_ratio` is 1. Null where two kinds of GPU cannot be compared."
             )
         ),
     ]

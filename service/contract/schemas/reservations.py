@@ -35,13 +35,15 @@ class ShareRequest(Strict, frozen=True, kw_only=True):
         Meta(description="Absent: any nodes of the pool, the fewest and fullest."),
     ] = UNSET
     gpu_indices: Annotated[
-        GpuIndices | UnsetType | None, Meta(description="Which GPUs; absent: any of the node.")
+        GpuIndices | UnsetType | None,
+        Meta(description="Which GPUs; absent or null: any of the node."),
     ] = UNSET
     mig_profile: Annotated[
-        MigProfileName | UnsetType | None, Meta(description="Slices in place of whole GPUs.")
+        MigProfileName | UnsetType | None,
+        Meta(description="Profile of slices in place of whole GPUs; absent or null: whole GPUs."),
     ] = UNSET
     host_memory_bytes: Annotated[
-        Memory, Meta(description="Memory of the host for these GPUs together.")
+        Memory, Meta(description="Bytes of the host's memory for these GPUs together.")
     ] = 0
 
 
@@ -147,7 +149,15 @@ class HeldAnswer(Answer, frozen=True, kw_only=True):
     hold: Annotated[str, Meta(description="`used`, `reserved` or `drained`.")]
     holder: Annotated[str | None, Meta(description="Null where nobody told.")]
     num_gpus: int
-    until: Annotated[str | None, Meta(description="When the last reservation of this holder ends.")]
+    until: Annotated[
+        str | None,
+        Meta(
+            description=(
+                "When the last reservation of this holder ends, RFC 3339, UTC; null where no "
+                "reservation holds them."
+            )
+        ),
+    ]
 
 
 class NotTodayAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag="not_today"):

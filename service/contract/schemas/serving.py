@@ -1,10 +1,11 @@
-"""Serving workload of a request."""
+"""Serving workload of a request, and what an answer says of a replica."""
 
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import (
+    Answer,
     Batch,
     Count,
     Fraction,
@@ -107,3 +108,43 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     allocator: Annotated[
         Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")
     ] = UNSET
+    gpu_layers: Annotated[
+        Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
+        Meta(
+            description=(
+                "llama.cpp's `--n-gpu-layers`: last layers that GPUs hold, the output counted as "
+                "one; default all."
+            )
+        ),
+    ] = UNSET
+    cpu_moe_layers: Annotated[
+        Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
+        Meta(description="llama.cpp's `--n-cpu-moe`: first layers whose experts the host holds."),
+    ] = UNSET
+    cpu_offload_gb: Annotated[
+        Annotated[float, Meta(gt=0, le=100_000)] | UnsetType,
+        Meta(description="GiB of weights of each GPU that vLLM or SGLang keep on the host."),
+    ] = UNSET
+
+
+class ServingAnswer(Answer, frozen=True, kw_only=True):
+    """What a serving replica needs and has; null where an engine without a pool has no such
+    number.
+    """
+
+    kv_bytes_per_token: int
+    kv_cache_bytes: int
+    required_bytes: int
+    budget_bytes: int
+    kv_pool_bytes: int | None
+    kv_pool_tokens: int | None
+    max_num_sequences: int | None
+    max_concurrency: Annotated[
+        float | None,
+        Meta(
+            description=(
+                "Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it."
+            )
+        ),
+    ]
+    engine_version: Annotated[str | None, Meta(description="Release that the answer is of.")]

@@ -64,10 +64,12 @@ class PrecisionRequest(Strict, frozen=True, kw_only=True):
         DType | UnsetType, Meta(description="Format of the reduction; default `grad_dtype`.")
     ] = UNSET
     master_dtype: Annotated[
-        DType | UnsetType | None, Meta(description="The optimizer's own copy; default none.")
+        DType | UnsetType | None,
+        Meta(description="The optimizer's own copy; null, the default, is none."),
     ] = UNSET
     main_grad_dtype: Annotated[
-        DType | UnsetType | None, Meta(description="The optimizer's gradient; default none.")
+        DType | UnsetType | None,
+        Meta(description="The optimizer's gradient; null, the default, is none."),
     ] = UNSET
     main_grad_persistent: Annotated[
         bool, Meta(description="The main gradient lives through the whole step.")

@@ -16,8 +16,13 @@ def build_family(entry: FamilyEntry) -> ModelFamilyAnswer:
         ),
         serving=entry.serving,
         refused=tuple(
-            RefusalAnswer(task=one.task, runner=one.runner, method=one.method, reason=one.refusal)
-            for one in entry.capabilities
-            if one.refusal is not None
+            RefusalAnswer(
+                task=capability.task,
+                runner=capability.runner,
+                method=capability.method,
+                reason=capability.refusal,
+            )
+            for capability in entry.capabilities
+            if capability.refusal is not None
         ),
     )

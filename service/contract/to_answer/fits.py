@@ -11,13 +11,14 @@ from service.contract.schemas.fit import (
     InstantAnswer,
     IntervalsAnswer,
     PerGpuAnswer,
+    Replayed,
     RuleAnswer,
-    ServingAnswer,
     StageAnswer,
     ThroughputAnswer,
     WorstRankAnswer,
 )
 from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.serving import ServingAnswer
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,
@@ -53,6 +54,7 @@ def build_fit_answer(
         verdict=report.verdict.value,
         basis=estimate.basis,
         bases=_build_bases(estimate),
+        replayed=_name_replay(estimate),
         num_gpus=estimate.num_gpus,
         per_gpu=_build_per_gpu(estimate, parts),
         capacity_bytes=report.device.capacity_bytes,
@@ -78,6 +80,12 @@ def build_fit_answer(
         calibration_level=estimate.calibration_level,
         calibration_measurements=estimate.num_measurements,
     )
+
+
+def _name_replay(estimate: Estimate) -> Replayed | None:
+    if not estimate.replayed:
+        return None
+    return "generations" if estimate.interval_kind == "inference" else "steps"
 
 
 def _build_bases(estimate: Estimate) -> BasesAnswer:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from service.contract.schemas.how_many import (
+    BeyondAnswer,
     CandidateAnswer,
     FamilyAnswer,
     HowManyAnswer,
@@ -58,11 +59,24 @@ def _build_answer(
             elapsed_ms=round(elapsed_s * 1000, 3),
         ),
         reason=plan.reason,
+        beyond=build_beyond_answer(plan),
         closest=None if plan.closest is None else build_rejected_answer(device, plan.closest),
         smallest_change=None
         if plan.smallest_change is None
         else build_remedy_answer(_name_single_gpu(plan.smallest_change)),
         assumptions=list(assumptions),
+    )
+
+
+def build_beyond_answer(plan: Plan) -> BeyondAnswer | None:
+    """Return what more GPUs than the request allows would do."""
+    beyond = plan.beyond
+    return (
+        None
+        if beyond is None
+        else BeyondAnswer(
+            allowed_gpus=beyond.allowed_gpus, num_gpus=beyond.num_gpus, max_gpus=beyond.max_gpus
+        )
     )
 
 

@@ -11,7 +11,11 @@ from service.contract.schemas.plans import (
     PlanCandidate,
 )
 from service.contract.to_answer.fits import build_fit_answer, build_remedy_answer, require_exact
-from service.contract.to_answer.how_many import build_rejected_answer, build_rejected_answers
+from service.contract.to_answer.how_many import (
+    build_beyond_answer,
+    build_rejected_answer,
+    build_rejected_answers,
+)
 from service.contract.to_answer.placements import build_placement_answer
 from service.contract.to_answer.renderings import render_requests
 from service.contract.to_answer.requests import render_gpu, render_layout, render_workload
@@ -56,6 +60,7 @@ def build_plan_answer(
         pareto=None if report.front is None else [_build_point(point) for point in report.front],
         searched=_sum_searched(report, elapsed_s),
         reason=_explain_wait(placements) if nearest is None else nearest.plan.reason,
+        beyond=None if nearest is None else build_beyond_answer(nearest.plan),
         closest=None
         if nearest is None or nearest.plan.closest is None
         else build_rejected_answer(nearest.offer.device, nearest.plan.closest),
@@ -112,6 +117,7 @@ def _build_alternative(offered: OfferPlan) -> AlternativeAnswer:
         pool=offered.offer.pool,
         num_gpus=offered.plan.num_gpus,
         step_time_s=None if throughput is None else throughput.step_time_s,
+        tokens_per_second=None if throughput is None else throughput.tokens_per_second,
         cost_per_hour=offered.cost_per_hour,
         cost_of_run=None if best is None else offered.compute_run_cost(best),
         device_bytes=None if best is None else best.estimate.device_bytes,

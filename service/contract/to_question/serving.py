@@ -45,6 +45,9 @@ _SERVE_OPTIONAL = (
     "gpu_memory_fraction",
     "enforce_eager",
     "allocator",
+    "gpu_layers",
+    "cpu_moe_layers",
+    "cpu_offload_gb",
 )
 
 

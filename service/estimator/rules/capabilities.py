@@ -57,11 +57,13 @@ def list_capabilities(model: Architecture) -> tuple[Capability, ...]:
 def _iter_capabilities(model: Architecture) -> Iterator[Capability]:
     for framework in Framework:
         for method in Method:
-            one = Capability(task="train", runner=framework.value, method=method.value)
-            yield replace(one, refusal=_find_refusal(model, build_plain_workload(one)))
+            capability = Capability(task="train", runner=framework.value, method=method.value)
+            yield replace(
+                capability, refusal=_find_refusal(model, build_plain_workload(capability))
+            )
     for engine in Engine:
-        one = Capability(task="serve", runner=engine.value)
-        yield replace(one, refusal=_find_refusal(model, build_plain_workload(one)))
+        capability = Capability(task="serve", runner=engine.value)
+        yield replace(capability, refusal=_find_refusal(model, build_plain_workload(capability)))
 
 
 def build_plain_workload(capability: Capability) -> Workload:

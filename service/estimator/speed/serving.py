@@ -42,11 +42,12 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
 ) -> Throughput | None:
     """Return the times of prefill and of a decode step.
 
-    The cache is full; None for a GPU of unknown rates. Every beam is a row of both; the gain of
-    speculative decoding rests on how often it guesses right, and is not counted.
+    The cache is full; None for a GPU of unknown rates, and for weights on the host. Every beam is a
+    row of both; the gain of speculative decoding rests on how often it guesses right, and is not
+    counted.
     """
     machine = Machine.from_device(device, layout, workload.weight_dtype, rates)
-    if machine is None:
+    if machine is None or reads_host(workload):
         return None
     beams = workload.num_beams
     workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
@@ -74,6 +75,12 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         host_time_s=host_s,
         gpu_time_s=gpu_s,
     )
+
+
+def reads_host(workload: ServeWorkload) -> bool:
+    """Return whether weights are read from the host's memory."""
+    settings = (workload.gpu_layers, workload.cpu_moe_layers, workload.cpu_offload_gb)
+    return any(setting is not None for setting in settings)
 
 
 def _estimate_prefill_s(

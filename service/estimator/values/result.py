@@ -181,6 +181,8 @@ class Estimate:
     interval_level: float = 0.95
     interval_kind: str = "training"
     """The kind of answer whose residuals the intervals stand on."""
+    replayed: bool = False
+    """Whether the allocator was replayed over this very order of calls."""
     reserved_kind: str = ""
     """The same of the reserved bytes, where they have a kind of their own."""
     host_bytes_per_node: int = 0

@@ -277,6 +277,9 @@ class ServeWorkload:
     image_tokens: int | None = None
     cache: Cache = Cache.DYNAMIC
     allocator: Allocator = Allocator.DEFAULT
+    gpu_layers: int | None = None
+    cpu_moe_layers: int | None = None
+    cpu_offload_gb: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""

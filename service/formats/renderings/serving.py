@@ -4,6 +4,7 @@ Every number that the estimate rests on is set, engines' defaults among them.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -86,6 +87,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "max-num-seqs": sequences,
         "max-num-batched-tokens": workload.max_num_batched_tokens
         or release.get_batched_tokens(job.device, longest, sequences),
+        "cpu-offload-gb": workload.cpu_offload_gb,
         "gpu-memory-utilization": _get_fraction(workload, release.memory_fraction),
         "speculative-config": _render_speculative(job, workload),
     }
@@ -128,6 +130,9 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
         "context-length": resolve_max_model_len(job.model, workload),
         "chunked-prefill-size": workload.max_num_batched_tokens,
         "mem-fraction-static": workload.gpu_memory_fraction,
+        "cpu-offload-gb": None
+        if workload.cpu_offload_gb is None
+        else math.ceil(workload.cpu_offload_gb),
     }
     multi_node: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
@@ -178,7 +183,9 @@ def _launch_llama_server(job: Job, workload: ServeWorkload) -> Launch:
     cache = _CACHE_TYPES[workload.kv_cache_dtype]
     values: dict[str, Scalar | None] = {
         "model": f"{job.model_name}-{workload.quantization.value}.gguf",
-        "n-gpu-layers": _ALL_LAYERS,
+        "n-gpu-layers": _ALL_LAYERS if workload.gpu_layers is None else workload.gpu_layers,
+        "n-cpu-moe": workload.cpu_moe_layers,
+        "split-mode": _get_split_mode(job),
         "ctx-size": workload.num_sequences * length,
         "parallel": workload.num_sequences,
         "ubatch-size": llama_cpp.MICRO_BATCH,
@@ -187,6 +194,13 @@ def _launch_llama_server(job: Job, workload: ServeWorkload) -> Launch:
         "flash-attn": "off" if workload.attention is Attention.EAGER else "on",
     }
     return Launch(command=("llama-server", *render_flags(values)))
+
+
+def _get_split_mode(job: Job) -> str | None:
+    """Return how several GPUs share the layers; None on one."""
+    if job.layout.tensor_parallel > 1:
+        return "row"
+    return "layer" if job.layout.pipeline_parallel > 1 else None
 
 
 def _launch_transformers(job: Job, workload: ServeWorkload) -> Launch:

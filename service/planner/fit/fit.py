@@ -1,6 +1,6 @@
 """Fit question: estimate, verdict and rules of thumb."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.memory.answer.corrections import correct_throughput
 from service.estimator.speed.bounds import describe_bound
@@ -12,6 +12,7 @@ from service.estimator.values.workload import Workload
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.parts import ALL_PARTS, EXPLAINED, REPLAYED, FitPart
 from service.planner.fit.remedy import Remedy, RemedySearch
+from service.planner.fit.replay_need import may_turn
 from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
 from service.planner.fit.verdict import Verdict, judge
 
@@ -78,12 +79,41 @@ def assess_fit(
     )
 
 
+def needs_replay(
+    evaluator: Evaluator, workload: Workload, layout: Layout, parts: frozenset[FitPart]
+) -> bool:
+    """Return whether an answer with some parts is replayed."""
+    return bool(parts & REPLAYED) or may_turn(
+        evaluator, workload, layout, evaluator.estimate_numbers(workload, layout)
+    )
+
+
 def _estimate(
     evaluator: Evaluator, workload: Workload, layout: Layout, parts: frozenset[FitPart]
 ) -> Estimate:
-    """Return the cheapest estimate that has what the parts need."""
+    """Return the cheapest estimate that has what the parts need.
+
+    Its verdict is that of all parts: it is replayed where that could turn the verdict.
+    """
     if parts & REPLAYED:
         return evaluator.answer(workload, layout)
-    if parts & EXPLAINED:
-        return evaluator.evaluate(workload, layout)
-    return evaluator.estimate_numbers(workload, layout)
+    is_explained = bool(parts & EXPLAINED)
+    estimate = (evaluator.evaluate if is_explained else evaluator.estimate_numbers)(
+        workload, layout
+    )
+    if not may_turn(evaluator, workload, layout, estimate):
+        return estimate
+    replayed = evaluator.answer(workload, layout)
+    return replayed if is_explained else _drop_explanation(replayed, estimate)
+
+
+def _drop_explanation(replayed: Estimate, numbers: Estimate) -> Estimate:
+    """Return the numbers of a replayed answer, unexplained."""
+    return replace(
+        replayed,
+        components=numbers.components,
+        instants=numbers.instants,
+        phases=numbers.phases,
+        checkpoint=numbers.checkpoint,
+        warnings=numbers.warnings,
+    )

@@ -8,7 +8,8 @@ class Objective(StrEnum):
 
     Cost is that of the run where its tokens are given, else of an hour.
 
-    Ties go to the faster, then to the simpler layout.
+    Of equal ones the better plan is taken: it keeps every limit, makes the most tokens per second
+    of the whole job, of all replicas where it serves, and of equally fast ones is the simplest.
     """
 
     FEWEST_GPUS = "fewest_gpus"

@@ -44,8 +44,23 @@ class Plan:
     reason: str | None = None
     closest: Rejection | None = None
     smallest_change: Remedy | None = None
+    beyond: "Beyond | None" = None
+    """What more GPUs than the request allows would do, where none that it allows is enough."""
     is_refused: bool = False
     """Whether no configuration can run there at all, or has a term; the reason says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beyond:
+    """Numbers of GPUs beyond those that a request allows.
+
+    The latter are too few. ``num_gpus`` is the fewest that are enough, None where none up to
+    ``max_gpus`` is.
+    """
+
+    allowed_gpus: int
+    num_gpus: int | None
+    max_gpus: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

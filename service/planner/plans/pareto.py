@@ -1,11 +1,13 @@
 """Pareto front of plans by memory per GPU, time and cost.
 
-No other plan beats one of the front in memory per GPU, time per token and cost at once.
+No other plan beats one of the front in memory per GPU, time per token and cost at once, nor of
+replicas in the time of a decode step, which more of them do not shorten.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.estimator.values.workload import TrainWorkload
 from service.planner.fit.candidates import Candidate
 from service.planner.plans.offered import OfferPlan, Plans
 from service.planner.search.layouts import SearchSpace
@@ -39,9 +41,12 @@ class ParetoPoint:
         )
 
     @property
-    def _measures(self) -> tuple[float, float, float]:
+    def _measures(self) -> tuple[float, ...]:
         candidate = self.candidate
-        return candidate.estimate.device_bytes, candidate.seconds_per_token, self.cost
+        measures = candidate.estimate.device_bytes, candidate.seconds_per_token, self.cost
+        if candidate.throughput is None or isinstance(candidate.workload, TrainWorkload):
+            return measures
+        return *measures, candidate.throughput.step_time_s
 
 
 def find_pareto_front(plans: Plans, question: Question) -> tuple[ParetoPoint, ...]:

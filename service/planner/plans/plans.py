@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.errors import EstimatorError
 from service.planner.fit.candidates import Rejection
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.hardware import select_format
+from service.planner.plans.affordable import list_affordable, list_placeable
 from service.planner.plans.no_layout_reasons import explain_no_layout, list_no_layout_reasons
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import (
@@ -28,7 +29,12 @@ from service.planner.plans.refusals import (
     find_refusal,
     make_contradiction_error,
 )
-from service.planner.plans.relaxations import LargerGpus, find_smallest_change, list_no_larger_gpus
+from service.planner.plans.relaxations import (
+    LargerGpus,
+    find_smallest_change,
+    list_no_larger_gpus,
+    search_beyond,
+)
 from service.planner.plans.winners import find_winners
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
@@ -124,12 +130,17 @@ def select_question_format(evaluator: Evaluator, question: Question) -> Question
 def add_smallest_change(
     offer_plan: OfferPlan, search: Search, larger_gpus: LargerGpus = list_no_larger_gpus
 ) -> Plan:
-    """Add the smallest helpful change to a plan that lacks memory."""
-    closest = offer_plan.plan.closest
+    """Add what would help to a plan without a number.
+
+    It is the number beyond the limits, and where memory lacks the smallest change.
+    """
+    plan, closest = offer_plan.plan, offer_plan.plan.closest
+    if plan.num_gpus is None:
+        plan = replace(plan, beyond=search_beyond(search, offer_plan.offer))
     if closest is None or not closest.missing_bytes:
-        return offer_plan.plan
+        return plan
     return replace(
-        offer_plan.plan,
+        plan,
         smallest_change=find_smallest_change(
             search, offer_plan.offer, closest.nearest, larger_gpus
         ),
@@ -157,8 +168,8 @@ def plan_offer(offer: Offer, search: Search, objective: Objective) -> Plan:
     It has its best layout.
     """
     space = search.space
-    placeable = _list_placeable(space.counts, offer)
-    counts = _list_affordable(placeable, search.question, offer)
+    placeable = list_placeable(space.counts, offer)
+    counts = list_affordable(placeable, search.question, offer)
     if not counts:
         return _plan_without_counts(search, offer)
     winners, rejected = find_winners(search, counts, offer, objective)
@@ -208,7 +219,7 @@ def _plan_without_winners(
         rejected = tuple(nearer if miss is closest else miss for miss in rejected)
         closest = nearer
     tried = [count for count in counts if space.list_options(count)]
-    placeable = _list_placeable(space.counts, offer)
+    placeable = list_placeable(space.counts, offer)
     reason = explain_no_plan(question, offer, tried, closest, placeable=placeable)
     unused = (
         ""
@@ -266,23 +277,6 @@ def _compute_excess(miss: Rejection, question: Question) -> float:
         if nearest.throughput is None
         else compute_excess(question.limits, nearest.workload, nearest.throughput)
     )
-
-
-def _list_placeable(counts: Sequence[int], offer: Offer) -> tuple[int, ...]:
-    return tuple(count for count in counts if offer.counts is None or count in offer.counts)
-
-
-def _list_affordable(counts: Sequence[int], question: Question, offer: Offer) -> tuple[int, ...]:
-    budget = question.limits.max_cost_per_hour
-    if budget is None:
-        return tuple(counts)
-    if offer.price_per_gpu_hour is None:
-        message = (
-            f"max_cost_per_hour needs a price, and nobody told that of {offer.device.name}; say it "
-            "in prices"
-        )
-        raise InvalidInputError(message, field="constraints.max_cost_per_hour")
-    return tuple(count for count in counts if count * offer.price_per_gpu_hour <= budget)
 
 
 def _collect_counters(search: Search) -> Mapping[str, int]:

@@ -13,6 +13,7 @@ from service.planner.fit.candidates import Candidate
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict, needed_bytes
+from service.planner.plans.offered import Beyond
 from service.planner.remedies.costs import compare_costs, time_config
 from service.planner.remedies.effects import describe_effects
 from service.planner.remedies.find import find_changes
@@ -58,6 +59,30 @@ def find_smallest_change(
         else _iter_relaxed_remedies(search, offer, nearest, larger_gpus)
     )
     return same_job or next(widened, None) or next(iter(fitting), None)
+
+
+def search_beyond(search: Search, offer: Offer) -> Beyond | None:
+    """Search the numbers of GPUs beyond those that a question allows.
+
+    None where a question fixes their number, or a cluster has no more.
+    """
+    question, limits, counts = search.question, search.question.limits, search.space.counts
+    is_fixed = len(counts) == 1 and not question.is_open("data_parallel")
+    if offer.pool is not None or is_fixed or offer.device.mig_profile is not None:
+        return None
+    max_gpus = max(limits.max_gpus, DEFAULT_MAX_GPUS)
+    allowed = limits.max_gpus
+    if limits.max_nodes is not None:
+        allowed = min(allowed, limits.max_nodes * search.space.base_layout.gpus_per_node)
+    candidate = None
+    if allowed < max_gpus:
+        wider = replace(question, limits=replace(limits, max_gpus=max_gpus, max_nodes=None))
+        candidate = find_fewest(search.evaluator, wider, offer, more_than=allowed)
+    return Beyond(
+        allowed_gpus=allowed,
+        num_gpus=None if candidate is None else candidate.num_gpus,
+        max_gpus=max_gpus,
+    )
 
 
 def _iter_relaxed_remedies(

@@ -11,13 +11,6 @@ from service.planner.search.layout_options import LayoutOption
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 
-MAX_REPLAYED_CANDIDATES = 4
-"""Configurations whose numbers are too large and that are replayed all the same, where the fastest
-is asked.
-
-The more, the more time; with these the plans of all but one in three hundred random questions are
-the optimum.
-"""
 WORTHWHILE = 0.99
 """Share of a run's cost that more GPUs must undercut.
 
@@ -85,7 +78,6 @@ def _find_fastest(
     Counts go from the largest down to those whose arithmetic alone takes longer.
     """
     winners: tuple[Candidate, ...] = ()
-    search.replay_candidates.remaining = MAX_REPLAYED_CANDIDATES
     for count, options in _iter_fastest_first(search, counts):
         if winners and search.step_times.compute_min_seconds(count) >= winners[0].seconds_per_token:
             search.pruned["arithmetic_alone"] += search.space.count_divisions(count)

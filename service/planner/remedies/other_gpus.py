@@ -102,13 +102,19 @@ def _plan(
     return _answer_on(trials, evaluator, (candidate.workload, candidate.layout))
 
 
-def find_fewest(evaluator: Evaluator, question: Question, offer: Offer) -> Candidate | None:
-    """Return the fastest candidate on the fewest sufficient GPUs."""
+def find_fewest(
+    evaluator: Evaluator, question: Question, offer: Offer, *, more_than: int = 0
+) -> Candidate | None:
+    """Return the fastest candidate on the fewest sufficient GPUs.
+
+    They are ``more_than`` a number that is too small.
+    """
     try:
         search = Search(evaluator, SearchSpace(evaluator.architecture, question, offer))
         for count in iter_counts(search, offer):
             if (
-                search.suffices(count)
+                count > more_than
+                and search.suffices(count)
                 and (candidate := next(search.iter_best(count), None)) is not None
             ):
                 return candidate

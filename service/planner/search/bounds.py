@@ -54,6 +54,15 @@ class StateBytes:
             num_bytes += self.optimizer / (shards if stage >= OPTIMIZER_STAGE else 1)
         return int(num_bytes / split)
 
+    def compute_rank_states(self, option: LayoutOption) -> int:
+        """Return a lower bound of the optimizer's bytes on the deciding rank.
+
+        Which stage of a pipeline decides is known with its memory alone.
+        """
+        if option.layout.pipeline_parallel > 1:
+            return 0
+        return StateBytes(optimizer=self.optimizer).compute_rank_bytes(option)
+
     @property
     def total(self) -> int:
         """Return the sum of all parts."""

@@ -87,3 +87,18 @@ def rank_complexity(option: LayoutOption, batch: Batch) -> tuple[int, int, int, 
         layout.zero_stage,
         batch.micro_batch_size,
     )
+
+
+def get_kind(option: LayoutOption, batch: Batch) -> object:
+    """Return the kind of a configuration.
+
+    A plan shows one of each: strategy, recomputation, and of a server its replicas.
+    """
+    return (
+        option.strategy.name,
+        option.layout.data_parallel if option.strategy.framework is None else None,
+        option.layout.zero_stage,
+        option.offload,
+        option.quantization,
+        batch.checkpointing_index,
+    )

@@ -4,10 +4,12 @@ Their numbers do not suffice.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Framework
+from service.estimator.values.workload import Framework, Workload
+from service.planner.fit.evaluator import Evaluator
 from service.planner.search.layout_options import Batch, LayoutOption
 
 MAX_REPLAYED = 3
@@ -44,48 +46,43 @@ def find_nearest_to_replay(
         (trial.missing_bytes, index, option)
         for index, (option, trial) in enumerate(tried)
         if trial.estimate is not None
-        and option.strategy.framework in _REPLAYED
+        and may_be_replayed(option)
         and trial.missing_bytes
         and trial.estimate.allocated_bytes <= usable_bytes
     ]
     return [option for _, _, option in sorted(near, key=lambda entry: entry[:2])[:MAX_REPLAYED]]
 
 
-class ReplayCandidates:
-    """A budget of configurations to replay though their numbers are too large.
+def may_be_replayed(option: LayoutOption) -> bool:
+    """Return whether the allocator is replayed over an option's configurations."""
+    return option.strategy.framework in _REPLAYED
 
-    They are taken in the order in which they come.
+
+def make_at_best(evaluator: Evaluator) -> Evaluator:
+    """Return an evaluator whose numbers are those without any hole.
+
+    No replay needs less. Where what was measured of the reserved bytes leaves no bound, the holes
+    of the numbers are left out.
     """
 
-    def __init__(self, usable_bytes: int, *, is_confident: bool) -> None:
-        """Start with an empty budget.
+    def estimate_at_best(workload: Workload, layout: Layout) -> Estimate:
+        bound = evaluator.lower_bound(workload, layout)
+        return (
+            _remove_holes(evaluator.estimate_numbers(workload, layout)) if bound is None else bound
+        )
 
-        With confidence the upper ends have to have room.
-        """
-        self.remaining = 0
-        self._usable, self._is_confident = usable_bytes, is_confident
+    return replace(evaluator, outlined=estimate_at_best)
 
-    def accept(self, option: LayoutOption, tried: TriedBatch | None) -> bool:
-        """Accept a configuration that is worth a replay.
 
-        It would have room if the allocator left no hole.
-        """
-        if (
-            not self.remaining
-            or tried is None
-            or tried.estimate is None
-            or option.strategy.framework not in _REPLAYED
-        ):
-            return False
-        estimate = tried.estimate
-        holes = estimate.reserved_bytes - estimate.allocated_bytes
-        needs = estimate.device_bytes
-        if self._is_confident:
-            holes = estimate.reserved_interval.high - estimate.allocated_interval.high
-            needs = estimate.device_interval.high
-        is_near = needs - holes <= self._usable
-        self.remaining -= is_near
-        return is_near
+def _remove_holes(estimate: Estimate) -> Estimate:
+    holes = estimate.reserved_bytes - estimate.allocated_bytes
+    high_holes = estimate.reserved_interval.high - estimate.allocated_interval.high
+    interval = estimate.device_interval
+    return replace(
+        estimate,
+        device_bytes=estimate.device_bytes - holes,
+        device_interval=replace(interval, high=interval.high - high_holes),
+    )
 
 
 def get_length_group(option: LayoutOption, batch: Batch) -> object:

@@ -9,18 +9,22 @@ from dataclasses import replace
 
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import ServeWorkload, TrainWorkload
+from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.candidates import Candidate, Rejection, make_rejection
 from service.planner.fit.evaluator import Config, Evaluator, memoize_evaluator
 from service.planner.fit.verdict import judge
-from service.planner.search.layout_options import Batch, LayoutOption
+from service.planner.search.counted_times import iter_by_counted_time
+from service.planner.search.layout_options import Batch, LayoutOption, get_kind
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.memory_bounds import MemoryBounds
 from service.planner.search.nearest_miss import NearestMiss
-from service.planner.search.replays import ReplayCandidates, find_nearest_to_replay
+from service.planner.search.replays import (
+    find_nearest_to_replay,
+    make_at_best,
+)
 from service.planner.search.step_times import StepTimes
 from service.planner.search.time_limits import explain_too_slow
-from service.planner.search.tried_batches import TriedBatches
+from service.planner.search.tried_batches import PossibleBatches, TriedBatches
 
 
 class Search:
@@ -37,9 +41,8 @@ class Search:
         self.pruned: Counter[str] = Counter()
         self.memory_bounds = MemoryBounds(evaluator, space, self.pruned)
         self._batches = TriedBatches(evaluator, space, self.pruned)
-        self.replay_candidates = ReplayCandidates(
-            evaluator.device.usable_bytes, is_confident=self.question.limits.confidence is not None
-        )
+        at_best = TriedBatches(make_at_best(evaluator), space, Counter())
+        self._possible = PossibleBatches(self._batches, at_best)
         self.step_times = StepTimes(evaluator, space)
         self._nearest_miss = NearestMiss(space, self.memory_bounds, self._batches.try_smallest)
         self._may_be_in_time: dict[LayoutOption, bool] = {}
@@ -63,10 +66,13 @@ class Search:
         """Return whether some configuration of so many GPUs is enough."""
         options = self._filter_by_time(self.memory_bounds.list_feasible(num_gpus))
         if self.step_times.bounds is not None:
-            fast = self.step_times.iter_in_time(
+            fast = self.step_times.iter_maybe_in_time(
                 options, self.memory_bounds.list_fitting_batches, is_open=self._batches.is_open
             )
-            if any(self._batches.fits(option, batch) for option, batch in fast):
+            if any(
+                self._batches.fits(option, batch) and self._is_in_time(option, batch)
+                for option, batch in fast
+            ):
                 return True
         elif any(
             self._has_fitting_batch(option)
@@ -121,25 +127,24 @@ class Search:
             if among is None
             else self.memory_bounds.filter_by_states(among),
         )
-        for seconds, option, batch in self.step_times.iter_by_time(
-            options, self.memory_bounds.list_fitting_batches, is_open=self._batches.is_open
-        ):
-            if faster_than is not None and seconds >= faster_than:
-                return
-            kind = (
-                option.strategy.name,
-                option.layout.zero_stage,
-                option.offload,
-                option.quantization,
-                batch.checkpointing_index,
-            )
-            if kind in seen or not self.step_times.can_be_in_time(option, batch):
-                continue
-            if not self._batches.fits(option, batch) and not self.replay_candidates.accept(
-                option, self._batches.find_tried(option, batch)
+        timed = self.step_times.iter_by_time(
+            options, self.memory_bounds.list_fitting_batches, is_open=self._possible.is_open
+        )
+
+        def count_seconds(option: LayoutOption, batch: Batch) -> float | None:
+            if (
+                get_kind(option, batch) in seen
+                or not self.step_times.can_be_in_time(option, batch)
+                or not self._possible.fits(option, batch)
             ):
-                continue
-            candidate = self.answer_candidate(option, batch, seconds)
+                return None
+            return self.step_times.get_counted_seconds(option, batch)
+
+        for seconds, option, batch in iter_by_counted_time(
+            timed, count_seconds, faster_than=faster_than
+        ):
+            kind = get_kind(option, batch)
+            candidate = None if kind in seen else self.answer_candidate(option, batch, seconds)
             if (
                 candidate is not None
                 and not candidate.missing_bytes
@@ -147,8 +152,6 @@ class Search:
             ):
                 seen.add(kind)
                 yield candidate
-        if not seen:
-            yield from self._iter_replayed_fits(options)
 
     def explain_rejection(self, num_gpus: int, *, nearest_of_all: bool = False) -> Rejection | None:
         """Explain why so many GPUs are too few.
@@ -225,7 +228,7 @@ class Search:
 
     def _time_candidate(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
         throughput = self.evaluator.get_throughput(*config, estimate)
-        if throughput is not None and isinstance(config[0], TrainWorkload):
+        if throughput is not None:
             seconds = 1 / throughput.tokens_per_second
         return replace(self._make_candidate(config, estimate, seconds), throughput=throughput)
 

@@ -13,7 +13,7 @@ from service.estimator.speed.throughput import find_untimed_reason, make_step_ti
 from service.estimator.speed.training import StepTimer
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
-from service.estimator.values.result import Estimate, Interval, Throughput
+from service.estimator.values.result import Throughput
 from service.estimator.values.workload import (
     Checkpointing,
     Offload,
@@ -23,6 +23,7 @@ from service.estimator.values.workload import (
 )
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.time_lower_bound import seconds_per_token
+from service.planner.search.bounds import compute_state_bytes
 from service.planner.search.layout_options import Batch, LayoutOption, rank_complexity
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.listings import Chain
@@ -30,22 +31,6 @@ from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, TIME_LIMIT
 from service.planner.search.time_bounds import TimeBounds
 from service.planner.search.time_limits import compute_excess, iter_broken_limits
 
-_EMPTY_INTERVAL = Interval(0, 0)
-_NO_MEMORY = Estimate(
-    num_gpus=1,
-    allocated_bytes=0,
-    reserved_bytes=0,
-    device_bytes=0,
-    steady_bytes=0,
-    allocated_interval=_EMPTY_INTERVAL,
-    reserved_interval=_EMPTY_INTERVAL,
-    device_interval=_EMPTY_INTERVAL,
-    peak_instant="",
-    components=(),
-    instants=(),
-    stages=(),
-)
-"""Estimate for the time of a training step, which does not depend on memory."""
 _MANY_MICRO_BATCHES = 2**40
 """Micro batches that make what happens once a step count for nothing."""
 
@@ -72,6 +57,7 @@ class StepTimes:
         self._single_gpu_time: float | None = None
         workload, device = space.question.workload, evaluator.device
         self._steps: StepTimer | None = None
+        self._states = compute_state_bytes(evaluator.architecture, workload)
         if (
             isinstance(workload, TrainWorkload)
             and find_untimed_reason(evaluator.architecture, device) is None
@@ -81,21 +67,30 @@ class StepTimes:
         self.bounds = TimeBounds(space, self._steps) if is_bounded else None
 
     def get_throughput(self, workload: Workload, layout: Layout) -> Throughput | None:
-        """Return the throughput of a configuration.
+        """Return the throughput of a configuration, its states counted.
 
         None where the GPU's rates are unknown.
         """
-        estimate = (
-            _NO_MEMORY
-            if isinstance(workload, TrainWorkload)
-            else self._evaluator.evaluate(workload, layout)
-        )
+        estimate = self._evaluator.evaluate(workload, layout)
         return self._evaluator.get_throughput(workload, layout, estimate)
 
-    def get_seconds_per_token(self, option: LayoutOption, batch: Batch) -> float:
-        """Return the time per token of the whole job.
+    def get_counted_seconds(self, option: LayoutOption, batch: Batch) -> float:
+        """Return the time per token of the whole job, its states counted.
 
-        Where the rates are unknown, arithmetic alone is compared.
+        No less than without them. Where the rates are unknown, arithmetic alone is compared.
+        """
+        throughput = self.get_throughput(*self._space.build_config(option, batch))
+        return (
+            self.get_seconds_per_token(option, batch)
+            if throughput is None
+            else 1 / throughput.tokens_per_second
+        )
+
+    def get_seconds_per_token(self, option: LayoutOption, batch: Batch) -> float:
+        """Return a lower bound of the job's time per token.
+
+        A training step has the least states in it, a replica's time is its own. Where the rates are
+        unknown, arithmetic alone is compared.
         """
         seconds = self._seconds.get((option, batch))
         if seconds is None:
@@ -109,7 +104,7 @@ class StepTimes:
         *,
         is_open: Callable[[LayoutOption], bool],
     ) -> Iterator[tuple[float, LayoutOption, Batch]]:
-        """Yield the batches of the open options, the fastest first.
+        """Yield the batches of the open options by bounded time.
 
         Of equally fast ones the simplest comes first. An option is looked into when nothing that is
         known is faster than it can be at best.
@@ -133,7 +128,7 @@ class StepTimes:
                 heappush(
                     heap,
                     (
-                        _round_time(seconds),
+                        round_time(seconds),
                         rank_complexity(option, candidate[0]),
                         next(order),
                         option,
@@ -171,7 +166,7 @@ class StepTimes:
             )
             self._single_gpu_time = (
                 self._compute_seconds_per_token(
-                    ideal, Layout(gpus_per_node=self._space.base_layout.gpus_per_node)
+                    ideal, Layout(gpus_per_node=self._space.base_layout.gpus_per_node), 0
                 )
                 or 0.0
             )
@@ -189,24 +184,23 @@ class StepTimes:
             and next(iter_broken_limits(self._limits, workload, throughput), None) is None
         )
 
-    def iter_in_time(
+    def iter_maybe_in_time(
         self,
         options: Iterable[LayoutOption],
         batches: Callable[[LayoutOption], Sequence[Batch]],
         *,
         is_open: Callable[[LayoutOption], bool],
     ) -> Iterator[tuple[LayoutOption, Batch]]:
-        """Yield the training configurations within the limits, the fastest first.
+        """Yield the training configurations that may keep the limits, the fastest first.
 
-        Nothing slower per token is timed.
+        Nothing slower per token is looked at.
         """
         bounds = self.bounds
         assert bounds is not None  # noqa: S101 - asked where training is limited
         for seconds, option, batch in self.iter_by_time(options, batches, is_open=is_open):
             if seconds > bounds.max_seconds_per_token * (1 + TIME_TOLERANCE):
                 return
-            workload, layout = self._space.build_config(option, batch)
-            if self.is_in_time(workload, self.get_throughput(workload, layout)):
+            if bounds.can_be_in_time(option, batch):
                 yield option, batch
 
     def can_be_in_time(self, option: LayoutOption, batch: Batch) -> bool:
@@ -246,7 +240,7 @@ class StepTimes:
     def _get_lower_bound(self, option: LayoutOption, batches: Sequence[Batch]) -> float:
         bound = self._lower_bounds.get(option)
         if bound is None:
-            bound = self._lower_bounds[option] = _round_time(
+            bound = self._lower_bounds[option] = round_time(
                 self._compute_lower_bound(option, batches)
             )
         return bound
@@ -262,14 +256,21 @@ class StepTimes:
             option, self._space.listings.get_cheapest(batches)
         )
         assert isinstance(workload, TrainWorkload)  # noqa: S101 - of the question
-        return self._compute_seconds_per_token(workload, layout) or 0.0
+        states = self._states.compute_rank_states(option)
+        return self._compute_seconds_per_token(workload, layout, states) or 0.0
 
-    def _compute_seconds_per_token(self, workload: TrainWorkload, layout: Layout) -> float | None:
+    def _compute_seconds_per_token(
+        self, workload: TrainWorkload, layout: Layout, state_bytes: int
+    ) -> float | None:
         """Return the seconds of one token of the whole job.
 
-        None where the GPU's rates are unknown.
+        A rank has so many bytes of states. None where the GPU's rates are unknown.
         """
-        seconds = None if self._steps is None else self._steps.estimate_step_s(workload, layout)
+        seconds = (
+            None
+            if self._steps is None
+            else self._steps.estimate_step_s(workload, layout, state_bytes=state_bytes)
+        )
         tokens = (
             workload.micro_batch_size * workload.gradient_accumulation_steps * layout.data_parallel
         )
@@ -278,7 +279,8 @@ class StepTimes:
     def _time_batch(self, option: LayoutOption, batch: Batch) -> float:
         workload, layout = self._space.build_config(option, batch)
         if isinstance(workload, TrainWorkload):
-            seconds = self._compute_seconds_per_token(workload, layout)
+            states = self._states.compute_rank_states(option)
+            seconds = self._compute_seconds_per_token(workload, layout, states)
             return (
                 seconds_per_token(self._evaluator, workload, layout) / layout.num_gpus
                 if seconds is None
@@ -288,9 +290,9 @@ class StepTimes:
             throughput = self.get_throughput(workload, layout)
         except EstimatorError:
             return inf
-        return 0.0 if throughput is None else throughput.step_time_s
+        return 0.0 if throughput is None else 1 / throughput.tokens_per_second
 
 
-def _round_time(seconds: float) -> float:
+def round_time(seconds: float) -> float:
     """Round a time to the figures that tell two of them apart."""
     return round(seconds, _FIGURES - 1 - floor(log10(seconds))) if 0 < seconds < inf else seconds

@@ -8,7 +8,12 @@ from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.verdict import missing_bytes
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace
-from service.planner.search.replays import TriedBatch, get_length_group, get_shard_group
+from service.planner.search.replays import (
+    TriedBatch,
+    get_length_group,
+    get_shard_group,
+    may_be_replayed,
+)
 
 
 class TriedBatches:
@@ -189,3 +194,23 @@ class TriedBatches:
             tried = TriedBatch(batch, None, 1)
         self._tried.setdefault(option, []).append(tried)
         return tried
+
+
+class PossibleBatches:
+    """Batches that have room by their numbers or without holes."""
+
+    def __init__(self, batches: TriedBatches, at_best: TriedBatches) -> None:
+        """Join the batches by their numbers and by those without any hole."""
+        self._batches, self._at_best = batches, at_best
+
+    def is_open(self, option: LayoutOption) -> bool:
+        """Return whether some batch of an option may have room."""
+        return self._batches.is_open(option) or (
+            may_be_replayed(option) and self._at_best.is_open(option)
+        )
+
+    def fits(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch may have room."""
+        return self._batches.fits(option, batch) or (
+            may_be_replayed(option) and self._at_best.fits(option, batch)
+        )

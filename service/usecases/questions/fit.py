@@ -55,19 +55,27 @@ class AnsweredQuestions:
         self._capacity = capacity
         self._configurations: dict[object, None] = {}
 
-    def has_answered(self, question: FitQuestion) -> bool:
-        """Return whether this configuration was answered lately."""
+    def has_answered(self, question: FitQuestion, needs_replay: Callable[[], bool]) -> bool:
+        """Return whether all that an answer rests on was made lately.
+
+        ``needs_replay`` says, of a configuration that was answered without one, whether this answer
+        takes a replay: another GPU's verdict may.
+        """
         configuration = _get_configuration(question)
         if (configuration, True) in self._configurations:
             return True
-        return not question.parts & REPLAYED and (configuration, False) in self._configurations
+        return (
+            not question.parts & REPLAYED
+            and (configuration, False) in self._configurations
+            and not needs_replay()
+        )
 
-    def record(self, question: FitQuestion) -> None:
+    def record(self, question: FitQuestion, *, is_replayed: bool) -> None:
         """Record an answered configuration.
 
         The oldest is dropped first, as the cached replays are.
         """
-        key = _get_configuration(question), bool(question.parts & REPLAYED)
+        key = _get_configuration(question), is_replayed or bool(question.parts & REPLAYED)
         self._configurations[key] = None
         while len(self._configurations) > self._capacity:
             del self._configurations[next(iter(self._configurations))]

@@ -16,6 +16,7 @@ PAGES = (
     "docs/howto/largest-batch.md",
     "docs/howto/plan-on-a-cluster.md",
     "docs/howto/keys.md",
+    "docs/howto/mcp.md",
     "docs/howto/measure.md",
     "docs/howto/import-logs.md",
 )

@@ -16,6 +16,11 @@ QUESTION = FitQuestion(
 )
 
 
+def never() -> bool:
+    """Say that an answer takes no replay."""
+    return False
+
+
 def longer(question: FitQuestion, sequence_length: int) -> FitQuestion:
     """Return the same question about longer sequences."""
     return replace(
@@ -29,30 +34,32 @@ def test_a_configuration_is_known_once_it_was_answered() -> None:
     configuration.
     """
     answered = AnsweredQuestions()
-    before = answered.has_answered(QUESTION)
-    answered.record(QUESTION)
+    before = answered.has_answered(QUESTION, never)
+    answered.record(QUESTION, is_replayed=False)
 
     assert not before
-    assert answered.has_answered(replace(QUESTION))
-    assert not answered.has_answered(replace(QUESTION, device=resolve_gpu("T4").to_device()))
-    assert not answered.has_answered(longer(QUESTION, 256))
-    assert not answered.has_answered(replace(QUESTION, layout=Layout(data_parallel=2)))
+    assert answered.has_answered(replace(QUESTION), never)
+    assert not answered.has_answered(replace(QUESTION, device=resolve_gpu("T4").to_device()), never)
+    assert not answered.has_answered(longer(QUESTION, 256), never)
+    assert not answered.has_answered(replace(QUESTION, layout=Layout(data_parallel=2)), never)
 
 
 def test_serving_is_known_at_every_size() -> None:
     """What an engine serves is recorded once; on transformers each size is replayed."""
     answered = AnsweredQuestions()
     served = ServeWorkload(num_sequences=1, prompt_tokens=128, engine=Engine.VLLM)
-    answered.record(replace(QUESTION, workload=served))
+    answered.record(replace(QUESTION, workload=served), is_replayed=False)
 
     assert answered.has_answered(
-        replace(QUESTION, workload=replace(served, num_sequences=64, prompt_tokens=4096))
+        replace(QUESTION, workload=replace(served, num_sequences=64, prompt_tokens=4096)), never
     )
     short = replace(served, engine=Engine.TRANSFORMERS)
     plain = replace(QUESTION, workload=short)
-    assert not answered.has_answered(plain)
-    answered.record(plain)
-    assert not answered.has_answered(replace(plain, workload=replace(short, prompt_tokens=4096)))
+    assert not answered.has_answered(plain, never)
+    answered.record(plain, is_replayed=True)
+    assert not answered.has_answered(
+        replace(plain, workload=replace(short, prompt_tokens=4096)), never
+    )
 
 
 def test_the_oldest_is_forgotten_first() -> None:
@@ -61,10 +68,23 @@ def test_the_oldest_is_forgotten_first() -> None:
     """
     answered = AnsweredQuestions(capacity=2)
     for length in (1, 2, 3):
-        answered.record(longer(QUESTION, length))
+        answered.record(longer(QUESTION, length), is_replayed=False)
 
-    assert [answered.has_answered(longer(QUESTION, length)) for length in (1, 2, 3)] == [
+    assert [answered.has_answered(longer(QUESTION, length), never) for length in (1, 2, 3)] == [
         False,
         True,
         True,
     ]
+
+
+def test_what_was_answered_by_numbers_is_new_where_another_gpu_takes_a_replay() -> None:
+    """Its verdict may turn with the allocator, which is replayed beside the event loop."""
+    answered = AnsweredQuestions()
+    numbers = replace(QUESTION, parts=frozenset())
+    answered.record(numbers, is_replayed=False)
+
+    assert answered.has_answered(numbers, never)
+    assert not answered.has_answered(numbers, lambda: True)
+    assert not answered.has_answered(QUESTION, never)
+    answered.record(numbers, is_replayed=True)
+    assert answered.has_answered(numbers, lambda: True)

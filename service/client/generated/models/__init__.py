@@ -14,6 +14,7 @@ from .batch_answer import BatchAnswer
 from .batch_answer_items_item_type_1 import BatchAnswerItemsItemType1
 from .batch_detail import BatchDetail
 from .batch_request import BatchRequest
+from .beyond_answer import BeyondAnswer
 from .bound import Bound
 from .cache import Cache
 from .calibration_answer import CalibrationAnswer
@@ -57,6 +58,7 @@ from .event_answer_event import EventAnswerEvent
 from .family_answer import FamilyAnswer
 from .field_error import FieldError
 from .fit_answer import FitAnswer
+from .fit_answer_replayed_type_0 import FitAnswerReplayedType0
 from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
@@ -252,6 +254,7 @@ __all__ = (
     "BatchAnswerItemsItemType1",
     "BatchDetail",
     "BatchRequest",
+    "BeyondAnswer",
     "Bound",
     "Cache",
     "CalibrationAnswer",
@@ -295,6 +298,7 @@ __all__ = (
     "FamilyAnswer",
     "FieldError",
     "FitAnswer",
+    "FitAnswerReplayedType0",
     "FitPart",
     "FitRequest",
     "Format",

@@ -20,8 +20,8 @@ class AccuracyAnswer:
 
     Attributes:
         level (float): Share that an interval should hold.
-        classes (list[ClassAnswer]):
-        shipped (list[ShippedAnswer]):
+        classes (list[ClassAnswer]): Errors by kind of run, quantity and GPU.
+        shipped (list[ShippedAnswer]): Intervals of answers before anything was measured here.
     """
 
     level: float

@@ -14,10 +14,10 @@ class AllocationAnswer:
     """What somebody holds on a node.
 
     Attributes:
-        holder (str):
-        num_gpus (int):
-        gpu_indices (list[int] | None):
-        host_memory_bytes (int):
+        holder (str): Who holds it: a team, a job, a person.
+        num_gpus (int): GPUs that he holds.
+        gpu_indices (list[int] | None): Indices of these GPUs on the node; null where they are not known.
+        host_memory_bytes (int): Bytes of the host's memory that he holds.
     """
 
     holder: str

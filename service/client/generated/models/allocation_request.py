@@ -18,7 +18,7 @@ class AllocationRequest:
         holder (str): Who holds it: a team, a job, a person.
         num_gpus (int): GPUs that he holds.
         gpu_indices (list[int] | Unset): Indices of these GPUs.
-        host_memory_bytes (int | str | Unset): Memory of the host that he holds. Default: 0.
+        host_memory_bytes (int | str | Unset): Bytes of the host's memory that he holds. Default: 0.
     """
 
     holder: str

@@ -19,19 +19,22 @@ class AlternativeAnswer:
 
     Attributes:
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
-        pool (None | str): The pool of the cluster.
-        num_gpus (int | None):
-        step_time_s (float | None):
-        cost_per_hour (float | None):
+        pool (None | str): The pool of the cluster; null where the plan is on none.
+        num_gpus (int | None): The fewest GPUs of this kind that are enough; null where none are.
+        step_time_s (float | None): Seconds of one optimizer step, or of one decode step with the full cache; null where
+            the GPU's rates are not known.
+        tokens_per_second (float | None): Of the whole plan; null where nothing is timed.
+        cost_per_hour (float | None): USD per hour of all GPUs; null where nobody told a price.
         cost_of_run (float | None): USD for the workload's `num_tokens`; null without them.
-        device_bytes (int | None):
-        reason (None | str): Why there is none.
+        device_bytes (int | None): Bytes that NVML shows of the process on the worst rank; null where nothing is enough.
+        reason (None | str): Why there is none; null where there is one.
     """
 
     gpu: MemoryAnswer | str
     pool: None | str
     num_gpus: int | None
     step_time_s: float | None
+    tokens_per_second: float | None
     cost_per_hour: float | None
     cost_of_run: float | None
     device_bytes: int | None
@@ -56,6 +59,9 @@ class AlternativeAnswer:
         step_time_s: float | None
         step_time_s = self.step_time_s
 
+        tokens_per_second: float | None
+        tokens_per_second = self.tokens_per_second
+
         cost_per_hour: float | None
         cost_per_hour = self.cost_per_hour
 
@@ -76,6 +82,7 @@ class AlternativeAnswer:
                 "pool": pool,
                 "num_gpus": num_gpus,
                 "step_time_s": step_time_s,
+                "tokens_per_second": tokens_per_second,
                 "cost_per_hour": cost_per_hour,
                 "cost_of_run": cost_of_run,
                 "device_bytes": device_bytes,
@@ -125,6 +132,13 @@ class AlternativeAnswer:
 
         step_time_s = _parse_step_time_s(d.pop("step_time_s"))
 
+        def _parse_tokens_per_second(data: object) -> float | None:
+            if data is None:
+                return data
+            return cast(float | None, data)
+
+        tokens_per_second = _parse_tokens_per_second(d.pop("tokens_per_second"))
+
         def _parse_cost_per_hour(data: object) -> float | None:
             if data is None:
                 return data
@@ -158,6 +172,7 @@ class AlternativeAnswer:
             pool=pool,
             num_gpus=num_gpus,
             step_time_s=step_time_s,
+            tokens_per_second=tokens_per_second,
             cost_per_hour=cost_per_hour,
             cost_of_run=cost_of_run,
             device_bytes=device_bytes,

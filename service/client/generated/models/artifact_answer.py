@@ -14,10 +14,10 @@ class ArtifactAnswer:
     """A file of a measurement; GET /v1/measurements/{id}/artifacts/{name} has what is in it.
 
     Attributes:
-        name (str):
-        media_type (str):
-        bytes_ (int):
-        sha256 (str):
+        name (str): Name of the file, the last part of its path.
+        media_type (str): Its media type.
+        bytes_ (int): Its size in bytes.
+        sha256 (str): SHA-256 of its content, in hexadecimal digits.
     """
 
     name: str

@@ -14,7 +14,7 @@ class BasesAnswer:
     """What each quantity rests on: `analytic`, `calibrated` by measurements like it, or `measured` itself.
 
     Attributes:
-        allocated (str):
+        allocated (str): What the allocated bytes rest on.
         reserved (str): What is reserved beyond the allocated bytes.
         context (str): What lies on the GPU beside the allocator.
         step_time (str): Of a step, or of a decode step.

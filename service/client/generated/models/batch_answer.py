@@ -19,7 +19,8 @@ class BatchAnswer:
     """One answer per item, in order: a fit, or the problem that POST /v1/fit would have answered with.
 
     Attributes:
-        items (list[BatchAnswerItemsItemType1 | FitAnswer]):
+        items (list[BatchAnswerItemsItemType1 | FitAnswer]): One for each question, in their order: an answer of POST
+            /v1/fit, or `problem`.
     """
 
     items: list[BatchAnswerItemsItemType1 | FitAnswer]

@@ -20,17 +20,18 @@ class CalibrationAnswer:
     """What measurements taught about one key.
 
     Attributes:
-        id (str):
-        key (str):
-        quantity (str):
+        id (str): Id of the calibration.
+        key (str): Hash of all that moves the curve: model, workload and layout, without batch, length and depth.
+        quantity (str): What it corrects: `allocated`, `reserved`, `device`, `step_time` or `prefill_time`.
         kind (str): The kind of run, whose keys learn from each other.
-        family (str):
+        family (str): Family of the model.
         environment (str): What it was measured on and with.
-        scope (CalibrationAnswerScope):
-        correction (CalibrationAnswerCorrection):
+        scope (CalibrationAnswerScope): What the key stands for, in words of a request.
+        correction (CalibrationAnswerCorrection): The curves that are added to the analytic answer, in bytes or in
+            logarithms of times, with the points that they rest on.
         evidence (list[str]): The measurements it rests on.
         drift (DriftAnswer): What newer measurements of the same question say of a calibration.
-        created_at (str):
+        created_at (str): When it was learnt, RFC 3339, UTC.
     """
 
     id: str

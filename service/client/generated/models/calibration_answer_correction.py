@@ -11,6 +11,11 @@ T = TypeVar("T", bound="CalibrationAnswerCorrection")
 
 @_attrs_define
 class CalibrationAnswerCorrection:
+    """The curves that are added to the analytic answer, in bytes or in logarithms of times, with the points that they rest
+    on.
+
+    """
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,6 +11,8 @@ T = TypeVar("T", bound="CalibrationAnswerScope")
 
 @_attrs_define
 class CalibrationAnswerScope:
+    """What the key stands for, in words of a request."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,8 +18,8 @@ class CalibrationPage:
     """Calibrations, newest first.
 
     Attributes:
-        items (list[CalibrationAnswer]):
-        next_cursor (None | str):
+        items (list[CalibrationAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[CalibrationAnswer]

@@ -18,17 +18,19 @@ class CalibrationPoolAnswer:
     """What keys have in common, which answers for those that nobody measured.
 
     Attributes:
-        name (str):
+        name (str): Name of the pool.
         level (str): `family` or `global`.
-        quantity (str):
-        kind (str):
-        environment (str):
-        family (None | str):
+        quantity (str): What it corrects.
+        kind (str): The kind of run, whose keys learn from each other.
+        environment (str): What was measured on and with.
+        family (None | str): Family of the models; null of what all families share.
         shares (CalibrationPoolAnswerShares): What is added, as shares of the analytic answer; of times the logarithm.
-        keys (int):
-        measurements (int):
-        half_width (float | None): Of the 0.95 interval of a key that nobody measured.
-        key_half_width (float | None): Of the 0.95 interval of other sizes of a key.
+        keys (int): Keys that it rests on.
+        measurements (int): Measurements that it rests on.
+        half_width (float | None): Half the 0.95 interval of a key that nobody measured, as a share; null where too few
+            keys are known.
+        key_half_width (float | None): Half the 0.95 interval of other sizes of a measured key, as a share; null where
+            too few are known.
     """
 
     name: str

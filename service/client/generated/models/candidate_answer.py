@@ -20,17 +20,17 @@ class CandidateAnswer:
     """A configuration that is enough; sent to /v1/fit its layout and workload give the same bytes.
 
     Attributes:
-        num_gpus (int):
+        num_gpus (int): GPUs of the configuration.
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
-        layout (CandidateAnswerLayout):
-        workload (CandidateAnswerWorkload):
-        verdict (str):
-        allocated_bytes (int):
-        reserved_bytes (int):
-        device_bytes (int):
-        device_interval (list[int]):
-        headroom_bytes (int):
-        warnings (list[str]):
+        layout (CandidateAnswerLayout): The layout, complete; POST /v1/fit takes it as `layout`.
+        workload (CandidateAnswerWorkload): The workload, complete; POST /v1/fit takes it as `workload`.
+        verdict (str): `fits`, or `tight` where the confidence allows it.
+        allocated_bytes (int): The most bytes of live tensors on the worst rank.
+        reserved_bytes (int): Bytes that PyTorch's allocator has taken there.
+        device_bytes (int): Bytes that NVML shows of the process there.
+        device_interval (list[int]): Lower and upper end of `device_bytes` at the level asked for.
+        headroom_bytes (int): Usable bytes less device bytes.
+        warnings (list[str]): What the answer does not hold for.
     """
 
     num_gpus: int

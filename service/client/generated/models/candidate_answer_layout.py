@@ -11,6 +11,8 @@ T = TypeVar("T", bound="CandidateAnswerLayout")
 
 @_attrs_define
 class CandidateAnswerLayout:
+    """The layout, complete; POST /v1/fit takes it as `layout`."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

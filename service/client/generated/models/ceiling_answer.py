@@ -21,8 +21,8 @@ class CeilingAnswer:
     """The largest value, the whole answer there, and what one more lacks; `value` is null when not even the least fits.
 
     Attributes:
-        value (int | None):
-        maximize (str):
+        value (int | None): The largest value that fits; null where not even the least does.
+        maximize (str): What was made as large as it goes.
         fit (FitAnswer | None): The answer of /v1/fit at the ceiling.
         workload (CeilingAnswerWorkloadType0 | None): The workload at the ceiling, complete.
         layout (CeilingAnswerLayoutType0 | None): The layout at the ceiling, complete.

@@ -27,7 +27,7 @@ class CeilingRequest:
 
         Attributes:
             workload (ServeCeiling | TrainCeiling): What runs; the word that is maximised may be left out.
-            gpu (GpuByMemory | str):
+            gpu (GpuByMemory | str): Name or alias of a GPU, or its memory.
             maximize (Maximized): Quantities that a ceiling question maximizes.
             model (InlineModel | str | Unset): Required, unless `num_parameters` is maximised: then its own size is not
                 used.

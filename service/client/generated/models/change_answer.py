@@ -14,15 +14,15 @@ class ChangeAnswer:
     """Who asked for which change, and how it was answered.
 
     Attributes:
-        at (str):
-        principal (str):
-        key_id (None | str):
-        operation (str):
-        method (str):
-        path (str):
-        status (int):
-        request_id (str):
-        peer (None | str):
+        at (str): When it was asked for, RFC 3339, UTC.
+        principal (str): Who asked: the name of a key, of a token's owner, or `local`.
+        key_id (None | str): Id of the key; null where none was used.
+        operation (str): Id of the operation, as this document has it.
+        method (str): Method of the request.
+        path (str): Path of the request.
+        status (int): HTTP status that it was answered with.
+        request_id (str): `X-Request-Id` of the answer, which the server's log has too.
+        peer (None | str): Address that it came from; null where it is not known.
     """
 
     at: str

@@ -18,8 +18,8 @@ class ChangePage:
     """One page of changes.
 
     Attributes:
-        items (list[ChangeAnswer]):
-        next_cursor (None | str):
+        items (list[ChangeAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[ChangeAnswer]

@@ -14,9 +14,9 @@ class CheckpointAnswer:
     """A checkpoint on disk.
 
     Attributes:
-        weights (int):
-        optimizer (int):
-        total (int):
+        weights (int): Bytes of the weights, or of the adapters.
+        optimizer (int): Bytes of the optimizer's states and master weights.
+        total (int): Bytes of one checkpoint.
     """
 
     weights: int

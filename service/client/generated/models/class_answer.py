@@ -18,10 +18,10 @@ class ClassAnswer:
     """One kind of run and quantity on one GPU.
 
     Attributes:
-        kind (str):
-        quantity (str):
+        kind (str): The kind of run.
+        quantity (str): What was measured.
         gpu (None | str): What measured; null where it was no GPU, or an unknown one.
-        count (int):
+        count (int): Measurements of it.
         before (ErrorAnswer): Relative errors: answer / measured - 1.
         after (ErrorAnswer): Relative errors: answer / measured - 1.
     """

@@ -20,10 +20,10 @@ class ClusterAnswer:
     """A stored cluster.
 
     Attributes:
-        name (str):
+        name (str): Name of the cluster.
         created_at (str): RFC 3339, UTC.
         updated_at (str): RFC 3339, UTC.
-        pools (list[PoolAnswer]):
+        pools (list[PoolAnswer]): Its pools, as they were sent.
         warnings (list[str] | Unset): Live reservations that this inventory cannot keep.
     """
 

@@ -18,8 +18,8 @@ class ClusterPage:
     """Clusters, newest first.
 
     Attributes:
-        items (list[ClusterAnswer]):
-        next_cursor (None | str):
+        items (list[ClusterAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[ClusterAnswer]

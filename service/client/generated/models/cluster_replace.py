@@ -20,7 +20,7 @@ class ClusterReplace:
 
     Attributes:
         pools (list[PoolRequest]): Pools of equal nodes, 10,000 nodes in all at most.
-        name (str | Unset): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
+        name (str | Unset): If given, the name in the path.
     """
 
     pools: list[PoolRequest]

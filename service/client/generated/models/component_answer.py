@@ -16,8 +16,8 @@ class ComponentAnswer:
     """One part of the bytes at the peak instant of the worst rank; the parts sum exactly to `device_bytes`.
 
     Attributes:
-        name (str):
-        bytes_ (int):
+        name (str): What the bytes are of.
+        bytes_ (int): Bytes of it at the peak instant, on the worst rank.
         basis (Basis): Evidence behind a component.
         formula (str): The formula, with its numbers.
         source (str): Where the formula comes from.

@@ -17,8 +17,8 @@ class Constraints:
     """Bounds of the search.
 
     Attributes:
-        max_gpus (int | Unset): Ranks along this axis.
-        max_nodes (int | Unset): Ranks along this axis.
+        max_gpus (int | Unset): Largest number of GPUs to try; default 1024.
+        max_nodes (int | Unset): Largest number of nodes.
         gpus_per_node (int | Unset): GPUs of a node; any number of them within one, beyond it whole nodes. Default 8.
         global_batch_size (int | Unset): Sequences per optimizer step: micro batch x accumulation x data parallel.
         frameworks (list[ConstraintsFrameworksItem] | Unset): Ways to train that may be used; `transformers` is all of

@@ -19,8 +19,8 @@ class DriftAnswer:
         measured (int): Measurements there that a calibration had promised something.
         outside (int): Of these, those outside of the 0.95 interval of what was promised.
         drifting (bool): Whether that is more than 97.5 % of all draws have at that level.
-        bias (float | None): Mean of measured / analytic answer - 1 where it was learnt.
-        current_bias (float | None): The same where workers run now.
+        bias (float | None): Mean of measured / analytic answer - 1 where it was learnt; null where nothing was.
+        current_bias (float | None): The same where workers run now; null where nothing was measured there.
     """
 
     stale: bool

@@ -20,14 +20,15 @@ class DryRunAnswer:
     """What a measurement would run.
 
     Attributes:
-        dry_run (bool):
-        runs (list[PlannedRunAnswer]):
+        dry_run (bool): Always true: nothing was stored, and no worker was asked.
+        runs (list[PlannedRunAnswer]): The runs, in their order.
         expected_s (float): Seconds that all runs together are expected to take on the device.
-        notes (list[str]):
+        notes (list[str]): What the plan leaves out or assumes.
         host (DryRunAnswerHost): What the plan rests on: the device's free memory and speed.
         worker (None | str): Which worker told of that host; null where none has yet, see `notes`.
-        told_at (None | str):
+        told_at (None | str): When that worker told of its host, RFC 3339, UTC; null where none has.
         problem (DryRunAnswerProblemType0 | None): Why the probe would refuse, as a problem document; then nothing runs.
+            Null where it would not.
     """
 
     dry_run: bool

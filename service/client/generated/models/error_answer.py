@@ -17,8 +17,8 @@ class ErrorAnswer:
         median (float): Of the absolute errors.
         p95 (float): Of the absolute errors.
         bias (float): Mean of the signed errors.
-        coverage (float | None): Share of measurements in their 0.95 interval.
-        width (float | None): Mean width of the intervals over what was measured.
+        coverage (float | None): Share of measurements in their 0.95 interval; null where the answers had none.
+        width (float | None): Mean width of the intervals over what was measured; null where the answers had none.
     """
 
     median: float

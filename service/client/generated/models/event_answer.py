@@ -17,7 +17,7 @@ class EventAnswer:
 
     Attributes:
         id (str): For `Last-Event-ID`.
-        event (EventAnswerEvent):
+        event (EventAnswerEvent): What `data` is: the new status, the plan, the progress or one reading.
         data (str): A JSON object.
     """
 

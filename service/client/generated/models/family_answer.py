@@ -18,7 +18,7 @@ class FamilyAnswer:
     """One answer for each SKU that the name stands for.
 
     Attributes:
-        answers (list[HowManyAnswer]):
+        answers (list[HowManyAnswer]): One answer for each SKU of the family.
     """
 
     answers: list[HowManyAnswer]

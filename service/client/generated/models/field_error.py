@@ -18,7 +18,7 @@ class FieldError:
     Attributes:
         field (str): Dotted path of the value.
         message (str): What is wrong and what would be right.
-        nearest (None | str | Unset): The nearest known name.
+        nearest (None | str | Unset): The nearest known name; null where none is near.
     """
 
     field: str

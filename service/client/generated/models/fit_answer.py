@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
+from ..models.fit_answer_replayed_type_0 import FitAnswerReplayedType0, check_fit_answer_replayed_type_0
+
 if TYPE_CHECKING:
     from ..models.bases_answer import BasesAnswer
     from ..models.checkpoint_answer import CheckpointAnswer
@@ -29,23 +31,30 @@ class FitAnswer:
         basis (str): `analytic`, `calibrated` or `measured`: of the allocated bytes.
         bases (BasesAnswer): What each quantity rests on: `analytic`, `calibrated` by measurements like it, or
             `measured` itself.
-        num_gpus (int):
+        replayed (FitAnswerReplayedType0 | None): What the caching allocator was replayed over: loading and two
+            optimizer `steps`, or loading and two `generations` of a replica. Null where reserved bytes are a measured ratio
+            of the allocated ones, or an engine's own budget: nothing is replayed there, or no replay could turn the verdict
+            of an answer that did not ask for one.
+        num_gpus (int): GPUs of the layout, all replicas together.
         per_gpu (PerGpuAnswer): Memory of the worst rank.
-        capacity_bytes (int): NVML's total.
-        usable_bytes (int): What a process can allocate.
+        capacity_bytes (int): NVML's total of the GPU, in bytes.
+        usable_bytes (int): Bytes that a process can allocate on the GPU.
         headroom_bytes (int): Usable less device bytes, never negative.
         deficit_bytes (int): Device less usable bytes, never negative.
-        host_bytes_per_node (int):
-        nvme_bytes_per_node (int):
-        checkpoint_bytes (CheckpointAnswer | None):
-        serving (None | ServingAnswer):
-        throughput (None | ThroughputAnswer):
-        rules_of_thumb (list[RuleAnswer]):
-        remedies (list[RemedyAnswer]):
+        host_bytes_per_node (int): Bytes that the job keeps in the memory of one node's host: what is offloaded there,
+            of all ranks of the node.
+        nvme_bytes_per_node (int): Bytes that the job keeps on the NVMe of one node.
+        checkpoint_bytes (CheckpointAnswer | None): Bytes of a checkpoint on disk; null where nothing is trained or it
+            was not asked for.
+        serving (None | ServingAnswer): What a replica needs of its cache and has; null in training.
+        throughput (None | ThroughputAnswer): Time of a step; null where it is not known or was not asked for, which
+            `warnings` says.
+        rules_of_thumb (list[RuleAnswer]): What common rules say, and by how much they are off.
+        remedies (list[RemedyAnswer]): What would help where it does not fit, what fits first; empty where it fits.
         remedy_search (None | RemedySearchAnswer): Null where it fits, or remedies were not looked for.
         assumptions (list[str]): Every default that was used.
-        warnings (list[str]):
-        calibration (None | str): The calibration that the answer rests on.
+        warnings (list[str]): What the answer does not hold for, and settings that change nothing.
+        calibration (None | str): Id of the calibration that the answer rests on; null of an analytic one.
         calibration_level (str): Whose measurements it rests on: of this `point`, of this `key` (another size of it), of
             its `family`, of every family (`global`), or `none`.
         calibration_measurements (int): How many measurements that are.
@@ -54,6 +63,7 @@ class FitAnswer:
     verdict: str
     basis: str
     bases: BasesAnswer
+    replayed: FitAnswerReplayedType0 | None
     num_gpus: int
     per_gpu: PerGpuAnswer
     capacity_bytes: int
@@ -86,6 +96,12 @@ class FitAnswer:
         basis = self.basis
 
         bases = self.bases.to_dict()
+
+        replayed: None | str
+        if isinstance(self.replayed, str):
+            replayed = self.replayed
+        else:
+            replayed = self.replayed
 
         num_gpus = self.num_gpus
 
@@ -155,6 +171,7 @@ class FitAnswer:
                 "verdict": verdict,
                 "basis": basis,
                 "bases": bases,
+                "replayed": replayed,
                 "num_gpus": num_gpus,
                 "per_gpu": per_gpu,
                 "capacity_bytes": capacity_bytes,
@@ -196,6 +213,21 @@ class FitAnswer:
         basis = d.pop("basis")
 
         bases = BasesAnswer.from_dict(d.pop("bases"))
+
+        def _parse_replayed(data: object) -> FitAnswerReplayedType0 | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                replayed_type_0 = check_fit_answer_replayed_type_0(data)
+
+                return replayed_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(FitAnswerReplayedType0 | None, data)
+
+        replayed = _parse_replayed(d.pop("replayed"))
 
         num_gpus = d.pop("num_gpus")
 
@@ -306,6 +338,7 @@ class FitAnswer:
             verdict=verdict,
             basis=basis,
             bases=bases,
+            replayed=replayed,
             num_gpus=num_gpus,
             per_gpu=per_gpu,
             capacity_bytes=capacity_bytes,

@@ -36,8 +36,8 @@ class FitRequest:
         include (list[FitPart] | Unset): What to work out beside the verdict, the bytes and their intervals; everything
             where this is not said. What is left out is empty or null: `components` are `per_gpu.components` and
             `checkpoint_bytes`; `instants` are `per_gpu.instants` and `per_gpu.phases`. Without `replay` reserved bytes are
-            a ratio of the allocated ones that was measured, as in a batch. `remedies` come with a replay, and not at all
-            where `remedies` is false.
+            a ratio of the allocated ones that was measured, as in a batch, wherever no replay could turn the verdict.
+            `remedies` come with a replay, and not at all where `remedies` is false.
     """
 
     model: InlineModel | str

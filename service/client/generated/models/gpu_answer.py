@@ -21,22 +21,23 @@ class GpuAnswer:
     """One GPU of the catalogue; links count both directions together.
 
     Attributes:
-        name (str):
-        vendor (str):
+        name (str): Name of the GPU, by which every answer calls it.
+        vendor (str): Its maker: `nvidia`, `amd` or `intel`.
         family (str): What several SKUs share.
         form (str): What it is built into: `server`, `workstation`, `desktop`, `laptop` or `module`.
         aliases (GpuAnswerAliases): Names that others use, by who uses them.
-        capacity_bytes (int): NVML's total.
-        usable_bytes (int): What a process can allocate.
+        capacity_bytes (int): NVML's total, in bytes.
+        usable_bytes (int): Bytes that a process can allocate.
         has_unified_memory (bool): Whether the CPU has no other memory: what the host keeps counts too.
-        bandwidth_bytes_per_second (int):
+        bandwidth_bytes_per_second (int): Peak rate of its memory, in bytes per second.
         peak_flops (GpuAnswerPeakFlops): Dense FLOP/s by number format.
         link_bytes_per_second (int): To another GPU of the node: NVLink where there is one, else PCIe.
-        nvlink_bytes_per_second (int | None):
-        pcie_bytes_per_second (int):
-        mig_profiles (list[MigAnswer]):
-        compute_capability (None | str): Of NVIDIA's GPUs: what decides which kernels run.
-        gfx_target (None | str): The same of AMD's GPUs.
+        nvlink_bytes_per_second (int | None): Bytes per second to another GPU of the node over NVLink or the maker's own
+            links, both directions together; null where there are none.
+        pcie_bytes_per_second (int): Bytes per second over PCIe, both directions together.
+        mig_profiles (list[MigAnswer]): The slices that MIG cuts of it; empty where it cuts none.
+        compute_capability (None | str): Of NVIDIA's GPUs: what decides which kernels run; null of others.
+        gfx_target (None | str): The same of AMD's GPUs; null of others.
         sources (GpuAnswerSources): Where each figure comes from.
     """
 

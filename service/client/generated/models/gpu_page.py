@@ -18,8 +18,8 @@ class GpuPage:
     """GPUs, in the order of the catalogue.
 
     Attributes:
-        items (list[GpuAnswer]):
-        next_cursor (None | str):
+        items (list[GpuAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[GpuAnswer]

@@ -17,7 +17,7 @@ class HealthAnswer:
     """The process answers.
 
     Attributes:
-        status (HealthAnswerStatus | Unset):  Default: 'ok'.
+        status (HealthAnswerStatus | Unset): Always `ok`: a process that is not answers nothing. Default: 'ok'.
     """
 
     status: HealthAnswerStatus | Unset = "ok"

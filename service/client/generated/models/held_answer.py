@@ -16,8 +16,9 @@ class HeldAnswer:
     Attributes:
         hold (str): `used`, `reserved` or `drained`.
         holder (None | str): Null where nobody told.
-        num_gpus (int):
-        until (None | str): When the last reservation of this holder ends.
+        num_gpus (int): GPUs that are held in this way.
+        until (None | str): When the last reservation of this holder ends, RFC 3339, UTC; null where no reservation
+            holds them.
     """
 
     hold: str

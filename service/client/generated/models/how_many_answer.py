@@ -7,6 +7,7 @@ from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
 if TYPE_CHECKING:
+    from ..models.beyond_answer import BeyondAnswer
     from ..models.candidate_answer import CandidateAnswer
     from ..models.memory_answer import MemoryAnswer
     from ..models.rejected_answer import RejectedAnswer
@@ -22,13 +23,15 @@ class HowManyAnswer:
     """The fewest GPUs of one kind; `num_gpus` is null when no number is enough.
 
     Attributes:
-        num_gpus (int | None):
+        num_gpus (int | None): The fewest GPUs that are enough; null where no number within the limits is.
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
         candidates (list[CandidateAnswer]): What is enough on that many GPUs, the fastest first.
         rejected (list[RejectedAnswer]): Why each smaller number fails.
         searched (SearchedAnswer): How much was considered, how much of it was estimated, and what needed no estimate,
             by reason.
         reason (None | str): Why no number is enough.
+        beyond (BeyondAnswer | None): Where nothing is enough: what more GPUs would do; null where the request fixes
+            their number or a cluster has no more.
         closest (None | RejectedAnswer): The closest miss.
         smallest_change (None | RemedyAnswer): The smallest change that would help.
         assumptions (list[str]): Every default that was used and not searched.
@@ -40,12 +43,14 @@ class HowManyAnswer:
     rejected: list[RejectedAnswer]
     searched: SearchedAnswer
     reason: None | str
+    beyond: BeyondAnswer | None
     closest: None | RejectedAnswer
     smallest_change: None | RemedyAnswer
     assumptions: list[str]
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        from ..models.beyond_answer import BeyondAnswer  # noqa: PLC0415
         from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
         from ..models.rejected_answer import RejectedAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
@@ -74,6 +79,12 @@ class HowManyAnswer:
         reason: None | str
         reason = self.reason
 
+        beyond: dict[str, Any] | None
+        if isinstance(self.beyond, BeyondAnswer):
+            beyond = self.beyond.to_dict()
+        else:
+            beyond = self.beyond
+
         closest: dict[str, Any] | None
         if isinstance(self.closest, RejectedAnswer):
             closest = self.closest.to_dict()
@@ -98,6 +109,7 @@ class HowManyAnswer:
                 "rejected": rejected,
                 "searched": searched,
                 "reason": reason,
+                "beyond": beyond,
                 "closest": closest,
                 "smallest_change": smallest_change,
                 "assumptions": assumptions,
@@ -108,6 +120,7 @@ class HowManyAnswer:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.beyond_answer import BeyondAnswer  # noqa: PLC0415
         from ..models.candidate_answer import CandidateAnswer  # noqa: PLC0415
         from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
         from ..models.rejected_answer import RejectedAnswer  # noqa: PLC0415
@@ -159,6 +172,21 @@ class HowManyAnswer:
 
         reason = _parse_reason(d.pop("reason"))
 
+        def _parse_beyond(data: object) -> BeyondAnswer | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                beyond_type_0 = BeyondAnswer.from_dict(data)
+
+                return beyond_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(BeyondAnswer | None, data)
+
+        beyond = _parse_beyond(d.pop("beyond"))
+
         def _parse_closest(data: object) -> None | RejectedAnswer:
             if data is None:
                 return data
@@ -198,6 +226,7 @@ class HowManyAnswer:
             rejected=rejected,
             searched=searched,
             reason=reason,
+            beyond=beyond,
             closest=closest,
             smallest_change=smallest_change,
             assumptions=assumptions,

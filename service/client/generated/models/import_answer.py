@@ -21,13 +21,13 @@ class ImportAnswer:
     """What a file holds, and what became of it.
 
     Attributes:
-        dry_run (bool):
+        dry_run (bool): Whether nothing was stored.
         format_ (Format): Format of a measured file.
-        num_stored (int):
-        items (list[ImportItem]):
-        num_left_out (int):
+        num_stored (int): Measurements that were stored now.
+        items (list[ImportItem]): One for each job of the file.
+        num_left_out (int): Parts of the file that became no reading.
         left_out (list[LeftOutAnswer]): The first hundred.
-        notes (list[str]):
+        notes (list[str]): What holds for the whole file.
     """
 
     dry_run: bool

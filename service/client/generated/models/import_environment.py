@@ -16,10 +16,10 @@ class ImportEnvironment:
 
     Attributes:
         driver (str | Unset): Version of the driver.
-        cuda (str | Unset):
+        cuda (str | Unset): Version of CUDA.
         torch (str | Unset): Version of PyTorch.
-        transformers (str | Unset):
-        peft (str | Unset):
+        transformers (str | Unset): Version of transformers.
+        peft (str | Unset): Version of PEFT.
         allocator (str | Unset): What PYTORCH_CUDA_ALLOC_CONF was.
     """
 

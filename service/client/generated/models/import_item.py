@@ -21,17 +21,17 @@ class ImportItem:
     """One job as one measurement: that of its neediest rank.
 
     Attributes:
-        job (None | str):
+        job (None | str): The job as the file names it; null where it names none.
         status (str): `new`, `known` (stored before), `stored` (now) or `refused`, see `problems`.
-        id (None | str): The measurement, once there is one.
-        gpu (None | str):
-        environment (ImportItemEnvironment):
-        peaks (ImportItemPeaks):
+        id (None | str): Id of the measurement; null until there is one.
+        gpu (None | str): The GPU that it ran on; null where it is not known, which refuses it.
+        environment (ImportItemEnvironment): What it ran on and with.
+        peaks (ImportItemPeaks): The highest readings, by quantity.
         prediction (ImportItemPredictionType0 | None): Of each quantity: measured, predicted, before and after
-            calibration.
-        readings (list[ReadingAnswer]):
-        notes (list[str]):
-        problems (list[str]):
+            calibration; null where nothing could be predicted.
+        readings (list[ReadingAnswer]): The numbers of the file that it is made of.
+        notes (list[str]): What was filled in from the file.
+        problems (list[str]): Why it was refused; empty where it was not.
     """
 
     job: None | str

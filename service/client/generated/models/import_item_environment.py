@@ -11,6 +11,8 @@ T = TypeVar("T", bound="ImportItemEnvironment")
 
 @_attrs_define
 class ImportItemEnvironment:
+    """What it ran on and with."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

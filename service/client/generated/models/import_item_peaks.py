@@ -11,6 +11,8 @@ T = TypeVar("T", bound="ImportItemPeaks")
 
 @_attrs_define
 class ImportItemPeaks:
+    """The highest readings, by quantity."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -28,8 +28,7 @@ class ImportJob:
         workload (ServeRequest | TrainRequest | Unset): What ran.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
-        gpu (str | Unset): Name or alias of a GPU of the catalogue, with a MIG profile after a slash where a slice of it
-            is meant: `A100-SXM4-80GB/1g.10gb`.
+        gpu (str | Unset): The GPU it ran on, where the file does not say it.
     """
 
     match: ImportMatch

@@ -25,9 +25,7 @@ class InlineModel:
             hf_config (InlineModelHfConfig | Unset): A Hugging Face config.json.
             architecture (InlineModelArchitecture | Unset): Our own spec, as GET /v1/models/{name} shows it.
             num_parameters (int | Unset): A number of parameters and nothing else.
-            name (str | Unset): Name of a stored model; name, Hugging Face id or address on the hub of a catalogue model;
-                its name in words (`llama 3.1 8b`); or a size (`13B`). How anything but a name or an id was read is the first of
-                the answer's `assumptions`, and what may mean several models is refused with their names.
+            name (str | Unset): Stored or catalogue name, for a model with another `head`.
             head (Head | Unset): Head of a model, as a request or its ``architectures`` says it.
             num_labels (int | Unset): Labels of a `head` that classifies; default the config's, else 2.
     """

@@ -20,8 +20,8 @@ class InstantAnswer:
     """The highest allocated bytes during one part of the step.
 
     Attributes:
-        name (str):
-        allocated_bytes (int):
+        name (str): The part of the step.
+        allocated_bytes (int): The most bytes of live tensors during it.
         parts (InstantAnswerParts | Unset): Bytes by component; their sum is `allocated_bytes`. Empty of phases.
     """
 

@@ -14,10 +14,10 @@ class IntervalsAnswer:
     """Bounds of the three quantities in bytes: low and high, at `level`.
 
     Attributes:
-        level (float):
-        allocated (list[int]):
-        reserved (list[int]):
-        device (list[int]):
+        level (float): Share of cases that an interval should hold.
+        allocated (list[int]): Lower and upper end of `allocated_bytes`.
+        reserved (list[int]): Lower and upper end of `reserved_bytes`.
+        device (list[int]): Lower and upper end of `device_bytes`, whose upper end decides between `fits` and `tight`.
     """
 
     level: float

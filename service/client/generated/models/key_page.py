@@ -18,8 +18,8 @@ class KeyPage:
     """One page of keys.
 
     Attributes:
-        items (list[KeyAnswer]):
-        next_cursor (None | str):
+        items (list[KeyAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[KeyAnswer]

@@ -19,7 +19,7 @@ class KeyRequest:
         name (str): Who or what holds the key; several keys may share a name, and none is named like one who has no key:
             `local`, `anybody`, `nobody`, `command line`, `oidc:…`.
         scopes (list[Scope]): `admin` may do all; `plan` and `measure` may also read.
-        expires_in_s (int | Unset): Without it the key lives until it is revoked.
+        expires_in_s (int | Unset): Seconds until it ends; without it the key lives until it is revoked.
         rate (str | Unset): How often it may ask.
         quota (str | Unset): How many measurements it may ask for.
     """

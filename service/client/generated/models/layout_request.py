@@ -23,18 +23,21 @@ class LayoutRequest:
         context_parallel (int | Unset): Ranks along this axis.
         expert_parallel (int | Unset): Ranks along this axis.
         expert_tensor_parallel (int | Unset): Ranks along this axis.
-        virtual_pipeline_stages (int | Unset): Ranks along this axis.
+        virtual_pipeline_stages (int | Unset): Chunks of layers on one stage, which alternate.
         pipeline_layers (list[int] | Unset): Layers of each pipeline stage (of each chunk, in the order of the model,
             where stages interleave), in any framework; default as many on each.
-        num_layers_in_first_pipeline_stage (int | Unset): Ranks along this axis.
-        num_layers_in_last_pipeline_stage (int | Unset): Ranks along this axis.
+        num_layers_in_first_pipeline_stage (int | Unset): Megatron-LM: layers of the first stage; the others share the
+            rest.
+        num_layers_in_last_pipeline_stage (int | Unset): Megatron-LM: layers of the last stage; the others share the
+            rest.
         account_for_embedding_in_pipeline_split (bool | Unset): Megatron-LM: the embedding takes the place of one layer.
         account_for_loss_in_pipeline_split (bool | Unset): Megatron-LM: the loss takes the place of one layer.
         pipeline_model_parallel_layout (str | Unset): Megatron-LM: chunks between bars, E the embedding, t a layer, m a
             multi-token prediction layer, L the loss, ()*n repeats.
         partition_method (str | Unset): DeepSpeed: `uniform`, `parameters`, or `type:` and part of the name of a layer
             of Megatron-DeepSpeed's GPTModelPipe; the memory of a stage is framework megatron's.
-        pipeline_parallel_layers_per_stage (int | Unset): Ranks along this axis.
+        pipeline_parallel_layers_per_stage (int | Unset): torchtitan: layers of one chunk, embedding and head counted as
+            layers.
         pipeline_parallel_first_stage_less_layers (int | Unset): torchtitan: layers that the embedding counts for;
             default 1.
         pipeline_parallel_last_stage_less_layers (int | Unset): torchtitan: layers that norm and head count for; default
@@ -45,11 +48,12 @@ class LayoutRequest:
         sequence_parallel (bool | Unset): Norms and dropout are split as well.
         reshard_after_forward (bool | Unset): Free gathered weights after forward.
         shard_embeddings_separately (bool | Unset): Embedding and head are their own shard groups.
-        shard_size (int | Unset): Ranks along this axis.
+        shard_size (int | Unset): Ranks that share one copy of the states (hybrid sharding); default all.
         network_bytes_per_second (int | Unset): What one node's network carries in one direction; it decides time, not
             memory.
-        host_memory_bytes (int | str | Unset): Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.
-        nvme_bytes (int | str | Unset): Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.
+        host_memory_bytes (int | str | Unset): Bytes of one node's memory, which offloaded states must fit in.
+        nvme_bytes (int | str | Unset): Bytes of one node's NVMe, which states and parameters offloaded to it must fit
+            on.
         gpus_per_node (int | Unset): GPUs that share a host.
     """
 

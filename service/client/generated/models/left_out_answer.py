@@ -14,9 +14,9 @@ class LeftOutAnswer:
     """A part of the file that became no reading.
 
     Attributes:
-        line (int | None):
-        what (str):
-        reason (str):
+        line (int | None): Line of the file, counted from 1; null in files without lines.
+        what (str): What was left out.
+        reason (str): Why it became no reading.
     """
 
     line: int | None

@@ -33,41 +33,43 @@ class MeasurementAnswer:
     """One measurement; what was found is null until it has succeeded.
 
     Attributes:
-        id (str):
+        id (str): Id of the measurement.
         status (Status): State of a job.
-        attempt (int):
+        attempt (int): Number of the try that runs or ran, 0 while it waits for the first.
         device (ProbeDevice): Device of a probe: a CPU, fake tensors, or a GPU.
         model (None | str): Name of the model; null when it came inline.
         source (MeasurementAnswerSource): Who measured: a worker, or whoever wrote the file.
-        family (None | str):
-        task (None | str):
-        gpu (None | str):
+        family (None | str): Family of the model; null where it is not known.
+        task (None | str): `train` or `serve`; null where an import does not say.
+        gpu (None | str): The GPU that the answer is wanted for; null where none was named.
         progress (float): 0 to 1.
         phase (str): What happens now, in words.
-        created_at (str):
-        started_at (None | str):
-        finished_at (None | str):
-        worker (None | str):
-        cancel_requested (bool):
+        created_at (str): When it was asked for, RFC 3339, UTC.
+        started_at (None | str): When its last try began, RFC 3339, UTC; null while it waits.
+        finished_at (None | str): When it ended, RFC 3339, UTC; null until then.
+        worker (None | str): Name of the worker that runs or ran it; null while it waits.
+        cancel_requested (bool): Whether somebody withdrew it while it ran.
         request (MeasurementAnswerRequest): What was asked, with everything resolved.
         question (MeasurementAnswerQuestionType0 | None): The same as a body of POST /v1/measurements, which asks it
             again; null if it is outdated.
         problem (MeasurementAnswerProblemType0 | None): Why it failed, as a problem document.
         warnings (list[str] | Unset): Of a queued one that no living worker can run: what it waits for, and what to
             start.
-        environment (MeasurementAnswerEnvironmentType0 | None | Unset):
+        environment (MeasurementAnswerEnvironmentType0 | None | Unset): Host, GPU, driver and releases that it ran on
+            and with.
         peaks (MeasurementAnswerPeaksType0 | None | Unset): The highest readings, for the model that was asked.
-        instants (list[MeasurementAnswerInstantsItem] | Unset):
+        instants (list[MeasurementAnswerInstantsItem] | Unset): Readings by part of a step.
         readings (list[MeasurementAnswerReadingsItem] | Unset): Of an import: the numbers of the file.
-        steady_bytes (int | None | Unset): Allocated between steps.
+        steady_bytes (int | None | Unset): Bytes that are allocated between steps.
         extrapolated (bool | None | Unset): Whether peaks and instants come from slices, see `probes`.
         transferable (bool | None | Unset): Whether the kernels were those that CUDA would choose.
-        step_time_s (MeasurementAnswerStepTimeSType0 | None | Unset):
+        step_time_s (MeasurementAnswerStepTimeSType0 | None | Unset): Seconds of a step: the median and others of those
+            that were timed; null where none was.
         probes (list[MeasurementAnswerProbesItem] | Unset): What was really run.
         prediction (MeasurementAnswerPredictionType0 | None | Unset): What the estimator had said; `error` is predicted
             / measured - 1, `low` to `high` the 0.95 interval, `instants` what it said of each part of a step.
         calibration (None | str | Unset): What was learnt from it.
-        notes (list[str] | Unset):
+        notes (list[str] | Unset): What the numbers do not hold for.
         artifacts (list[ArtifactAnswer] | Unset): Files that were asked for and are still there.
     """
 

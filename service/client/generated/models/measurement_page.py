@@ -18,8 +18,8 @@ class MeasurementPage:
     """Measurements, newest first.
 
     Attributes:
-        items (list[MeasurementAnswer]):
-        next_cursor (None | str):
+        items (list[MeasurementAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[MeasurementAnswer]

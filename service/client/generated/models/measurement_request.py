@@ -30,8 +30,7 @@ class MeasurementRequest:
         device (ProbeDevice | Unset): Device of a probe: a CPU, fake tensors, or a GPU.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
-        gpu (str | Unset): Name or alias of a GPU of the catalogue, with a MIG profile after a slash where a slice of it
-            is meant: `A100-SXM4-80GB/1g.10gb`.
+        gpu (str | Unset): The GPU that the answer is wanted for.
         priority (Priority | Unset): Order of queued jobs.
         full_depth (bool | Unset): Run every layer instead of slices. Default: False.
         rank (int | Unset): Which rank of the layout is run; the first holds most. Default: 0.

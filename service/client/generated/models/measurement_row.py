@@ -17,81 +17,101 @@ class MeasurementRow:
     learnt. `_low_` to `_high_` is the 0.95 interval of an answer.
 
         Attributes:
-            id (str):
-            created_at (str):
-            finished_at (None | str):
-            source (str):
-            status (str):
-            problem (None | str):
-            device (str):
-            model (None | str):
-            family (None | str):
-            task (None | str):
-            gpu (None | str):
-            num_gpus (int | None):
+            id (str): Id of the measurement.
+            created_at (str): When it was asked for, RFC 3339, UTC.
+            finished_at (None | str): When it ended, RFC 3339, UTC.
+            source (str): Who measured: `probe` or `import`.
+            status (str): State of the measurement.
+            problem (None | str): Why it failed: the slug of the problem document.
+            device (str): Where the probe ran: `cpu`, `cuda` or `trace`.
+            model (None | str): Name of the model.
+            family (None | str): Family of the model.
+            task (None | str): `train` or `serve`.
+            gpu (None | str): The GPU that the answer is wanted for.
+            num_gpus (int | None): GPUs of the layout.
             framework (None | str): Whose model code ran, or which engine.
-            method (None | str):
+            method (None | str): How it was trained: `full`, `lora`, `qlora` or `peft`.
             precision (None | str): Policy of a training, dtype of served weights.
             batch (int | None): Sequences at once on one rank.
             sequence_length (int | None): Tokens of one sequence, output included.
-            out_of_memory (bool | None):
-            extrapolated (bool | None):
-            allocated_bytes (int | None):
-            predicted_allocated_bytes (int | None):
-            predicted_allocated_low_bytes (int | None):
-            predicted_allocated_high_bytes (int | None):
-            allocated_error (float | None): predicted / measured - 1.
-            calibrated_allocated_bytes (int | None):
-            calibrated_allocated_low_bytes (int | None):
-            calibrated_allocated_high_bytes (int | None):
-            calibrated_allocated_error (float | None): predicted / measured - 1.
-            reserved_bytes (int | None):
-            predicted_reserved_bytes (int | None):
-            predicted_reserved_low_bytes (int | None):
-            predicted_reserved_high_bytes (int | None):
-            reserved_error (float | None): predicted / measured - 1.
-            calibrated_reserved_bytes (int | None):
-            calibrated_reserved_low_bytes (int | None):
-            calibrated_reserved_high_bytes (int | None):
-            calibrated_reserved_error (float | None): predicted / measured - 1.
-            device_bytes (int | None):
-            predicted_device_bytes (int | None):
-            predicted_device_low_bytes (int | None):
-            predicted_device_high_bytes (int | None):
-            device_error (float | None): predicted / measured - 1.
-            calibrated_device_bytes (int | None):
-            calibrated_device_low_bytes (int | None):
-            calibrated_device_high_bytes (int | None):
-            calibrated_device_error (float | None): predicted / measured - 1.
-            device_total_used_bytes (int | None):
-            weight_bytes (int | None):
-            predicted_weight_bytes (int | None):
-            weight_error (float | None): predicted / measured - 1.
-            kv_pool_bytes (int | None):
-            predicted_kv_pool_bytes (int | None):
-            kv_pool_error (float | None): predicted / measured - 1.
-            kv_pool_tokens (int | None):
-            predicted_kv_pool_tokens (int | None):
-            step_time_s (float | None):
-            predicted_step_time_s (float | None):
-            predicted_step_time_low_s (float | None):
-            predicted_step_time_high_s (float | None):
-            step_time_error (float | None): predicted / measured - 1.
-            calibrated_step_time_s (float | None):
-            calibrated_step_time_low_s (float | None):
-            calibrated_step_time_high_s (float | None):
-            calibrated_step_time_error (float | None): predicted / measured - 1.
-            calibration (None | str):
+            out_of_memory (bool | None): Whether the run ended out of memory: its numbers are lower bounds.
+            extrapolated (bool | None): Whether the numbers come from slices of the model.
+            allocated_bytes (int | None): The most bytes of live tensors, as measured.
+            predicted_allocated_bytes (int | None): The most bytes of live tensors, as the analytic answer has it.
+            predicted_allocated_low_bytes (int | None): The most bytes of live tensors, as the analytic answer has it: the
+                lower end of its 0.95 interval.
+            predicted_allocated_high_bytes (int | None): The most bytes of live tensors, as the analytic answer has it: its
+                upper end.
+            allocated_error (float | None): Its answer over what was measured, less 1.
+            calibrated_allocated_bytes (int | None): The most bytes of live tensors, as the answer has it that rests on
+                everything else that was learnt.
+            calibrated_allocated_low_bytes (int | None): The most bytes of live tensors, as the answer has it that rests on
+                everything else that was learnt: the lower end of its 0.95 interval.
+            calibrated_allocated_high_bytes (int | None): The most bytes of live tensors, as the answer has it that rests on
+                everything else that was learnt: its upper end.
+            calibrated_allocated_error (float | None): Its answer over what was measured, less 1.
+            reserved_bytes (int | None): The most bytes that the allocator had taken, as measured.
+            predicted_reserved_bytes (int | None): The most bytes that the allocator had taken, as the analytic answer has
+                it.
+            predicted_reserved_low_bytes (int | None): The most bytes that the allocator had taken, as the analytic answer
+                has it: the lower end of its 0.95 interval.
+            predicted_reserved_high_bytes (int | None): The most bytes that the allocator had taken, as the analytic answer
+                has it: its upper end.
+            reserved_error (float | None): Its answer over what was measured, less 1.
+            calibrated_reserved_bytes (int | None): The most bytes that the allocator had taken, as the answer has it that
+                rests on everything else that was learnt.
+            calibrated_reserved_low_bytes (int | None): The most bytes that the allocator had taken, as the answer has it
+                that rests on everything else that was learnt: the lower end of its 0.95 interval.
+            calibrated_reserved_high_bytes (int | None): The most bytes that the allocator had taken, as the answer has it
+                that rests on everything else that was learnt: its upper end.
+            calibrated_reserved_error (float | None): Its answer over what was measured, less 1.
+            device_bytes (int | None): The most bytes of the process in NVML, as measured.
+            predicted_device_bytes (int | None): The most bytes of the process in NVML, as the analytic answer has it.
+            predicted_device_low_bytes (int | None): The most bytes of the process in NVML, as the analytic answer has it:
+                the lower end of its 0.95 interval.
+            predicted_device_high_bytes (int | None): The most bytes of the process in NVML, as the analytic answer has it:
+                its upper end.
+            device_error (float | None): Its answer over what was measured, less 1.
+            calibrated_device_bytes (int | None): The most bytes of the process in NVML, as the answer has it that rests on
+                everything else that was learnt.
+            calibrated_device_low_bytes (int | None): The most bytes of the process in NVML, as the answer has it that rests
+                on everything else that was learnt: the lower end of its 0.95 interval.
+            calibrated_device_high_bytes (int | None): The most bytes of the process in NVML, as the answer has it that
+                rests on everything else that was learnt: its upper end.
+            calibrated_device_error (float | None): Its answer over what was measured, less 1.
+            device_total_used_bytes (int | None): The most bytes of all processes on the GPU, as measured.
+            weight_bytes (int | None): Bytes of the weights in the engine's log, as measured.
+            predicted_weight_bytes (int | None): Bytes of the weights in the engine's log, as the analytic answer has it.
+            weight_error (float | None): Its answer over what was measured, less 1.
+            kv_pool_bytes (int | None): Bytes of the engine's pool, as measured.
+            predicted_kv_pool_bytes (int | None): Bytes of the engine's pool, as the analytic answer has it.
+            kv_pool_error (float | None): Its answer over what was measured, less 1.
+            kv_pool_tokens (int | None): Tokens that the engine's pool holds, as measured.
+            predicted_kv_pool_tokens (int | None): Tokens that the engine's pool holds, as the analytic answer has it.
+            step_time_s (float | None): Seconds of a step, as measured.
+            predicted_step_time_s (float | None): Seconds of a step, as the analytic answer has it.
+            predicted_step_time_low_s (float | None): Seconds of a step, as the analytic answer has it: the lower end of its
+                0.95 interval.
+            predicted_step_time_high_s (float | None): Seconds of a step, as the analytic answer has it: its upper end.
+            step_time_error (float | None): Its answer over what was measured, less 1.
+            calibrated_step_time_s (float | None): Seconds of a step, as the answer has it that rests on everything else
+                that was learnt.
+            calibrated_step_time_low_s (float | None): Seconds of a step, as the answer has it that rests on everything else
+                that was learnt: the lower end of its 0.95 interval.
+            calibrated_step_time_high_s (float | None): Seconds of a step, as the answer has it that rests on everything
+                else that was learnt: its upper end.
+            calibrated_step_time_error (float | None): Its answer over what was measured, less 1.
+            calibration (None | str): Id of the calibration that it went into.
             kind (None | str): The class of runs in /v1/accuracy; null where nothing is learnt from it.
-            host (None | str):
+            host (None | str): Host name of the machine.
             environment_gpu (None | str): The GPU that ran, as its driver names it.
-            driver (None | str):
-            cuda (None | str):
-            torch (None | str):
-            transformers (None | str):
-            peft (None | str):
-            engine_version (None | str):
-            allocator (None | str):
+            driver (None | str): Version of the driver.
+            cuda (None | str): Version of CUDA.
+            torch (None | str): Version of PyTorch.
+            transformers (None | str): Version of transformers.
+            peft (None | str): Version of PEFT.
+            engine_version (None | str): Version of the serving engine.
+            allocator (None | str): Mode of PyTorch's allocator.
     """
 
     id: str

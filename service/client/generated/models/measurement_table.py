@@ -19,8 +19,8 @@ class MeasurementTable:
 
     Attributes:
         columns (list[str]): Names of the columns, in the order of the CSV.
-        items (list[MeasurementRow]):
-        next_cursor (None | str):
+        items (list[MeasurementRow]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     columns: list[str]

@@ -14,7 +14,7 @@ class MemoryAnswer:
     """A GPU that was described by its memory.
 
     Attributes:
-        memory_bytes (int):
+        memory_bytes (int): Bytes that a process can allocate on it.
     """
 
     memory_bytes: int

@@ -14,10 +14,10 @@ class MigAnswer:
     """A slice that MIG can cut: how many fit on one GPU, and how many eighths of its memory each takes.
 
     Attributes:
-        name (str):
-        max_instances (int):
-        memory_eighths (int):
-        usable_bytes (int): What a process in one can allocate.
+        name (str): The profile, as `nvidia-smi mig -lgip` calls it.
+        max_instances (int): Slices of it that fit on one GPU.
+        memory_eighths (int): Eighths of the GPU's memory and of its bandwidth that one takes.
+        usable_bytes (int): Bytes that a process in one can allocate.
         multiprocessors (int | None): Streaming multiprocessors of one, as `nvidia-smi mig -lgip` lists them; `null`
             where no list was read, and its share of the GPU's is taken from its name.
     """

@@ -14,9 +14,9 @@ class MigSlicesAnswer:
     """The slices of one profile on a node.
 
     Attributes:
-        profile (str):
-        total (int):
-        allocated (int):
+        profile (str): The MIG profile.
+        total (int): Slices of it on the node.
+        allocated (int): Slices of it that others hold.
         free (int): Neither allocated nor reserved, on a node that takes work.
     """
 

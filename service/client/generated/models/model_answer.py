@@ -22,16 +22,16 @@ class ModelAnswer:
     """One model at one revision; revisions are never changed.
 
     Attributes:
-        name (str):
-        revision (int):
+        name (str): Name of the model.
+        revision (int): Number of the revision, counted from 1.
         origin (str): `stored` or `catalogue`.
-        family (str):
+        family (str): Its family, the `model_type` of its config.
         created_at (None | str): RFC 3339, UTC; null for the catalogue.
         parameters (ParametersAnswer): Numbers of parameters; `active` are those that one token uses.
         weight_bytes (ModelAnswerWeightBytes): Bytes of the weights by number format.
-        architecture (ModelAnswerArchitecture):
-        warnings (list[str]):
-        aliases (list[str] | Unset):
+        architecture (ModelAnswerArchitecture): The structure in our own words, as `source.architecture` takes it.
+        warnings (list[str]): What of its files does not agree with the structure.
+        aliases (list[str] | Unset): Other names of the catalogue's model.
         source (None | str | Unset): Where the catalogue took the config.json from; null for a stored model.
     """
 

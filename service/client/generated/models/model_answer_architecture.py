@@ -11,6 +11,8 @@ T = TypeVar("T", bound="ModelAnswerArchitecture")
 
 @_attrs_define
 class ModelAnswerArchitecture:
+    """The structure in our own words, as `source.architecture` takes it."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

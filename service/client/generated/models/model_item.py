@@ -16,13 +16,13 @@ class ModelItem:
     """One model in a list.
 
     Attributes:
-        name (str):
-        revision (int):
-        origin (str):
+        name (str): Name of the model.
+        revision (int): Number of its newest revision.
+        origin (str): `stored` or `catalogue`.
         family (None | str): Null where this version knows no such family.
-        created_at (None | str):
+        created_at (None | str): When that revision was stored, RFC 3339, UTC; null for the catalogue.
         supported (bool): Whether questions about it can be answered.
-        aliases (list[str] | Unset):
+        aliases (list[str] | Unset): Other names of the catalogue's model.
     """
 
     name: str

@@ -18,8 +18,8 @@ class ModelPage:
     """Stored models, newest first, then the catalogue by name.
 
     Attributes:
-        items (list[ModelItem]):
-        next_cursor (None | str):
+        items (list[ModelItem]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[ModelItem]

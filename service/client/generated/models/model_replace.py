@@ -21,7 +21,7 @@ class ModelReplace:
     Attributes:
         source (ModelSource): Where a model's structure comes from: exactly one of the first two; what its files hold,
             if that is to be checked; its head, where the config does not say the right one.
-        name (str | Unset): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
+        name (str | Unset): If given, the name in the path.
     """
 
     source: ModelSource

@@ -16,10 +16,10 @@ class NeverAnswer:
     """Even the empty cluster could not hold it.
 
     Attributes:
-        status (NeverAnswerStatus):
-        reason (str):
+        status (NeverAnswerStatus): Always `never`: by it a NeverAnswer is told from others.
+        reason (str): Why even the empty cluster is too small, in words.
         num_gpus (int): GPUs that are needed.
-        total_gpus (int):
+        total_gpus (int): GPUs of this kind on the empty cluster.
     """
 
     status: NeverAnswerStatus

@@ -14,19 +14,19 @@ class NewKeyAnswer:
     """A key that was just made; ``key`` is shown this once.
 
     Attributes:
-        id (str):
-        name (str):
-        prefix (str):
-        scopes (list[str]):
-        state (str):
-        created_at (str):
-        created_by (str):
-        expires_at (None | str):
-        revoked_at (None | str):
-        last_used_at (None | str):
-        rate (None | str):
-        quota (None | str):
-        key (str):
+        id (str): Id of the key.
+        name (str): Who or what holds it.
+        prefix (str): How the key itself begins, by which its holder knows it.
+        scopes (list[str]): What it may do: `read`, `plan`, `measure`, `admin`.
+        state (str): `active`, `expired` or `revoked`.
+        created_at (str): When it was made, RFC 3339, UTC.
+        created_by (str): Who made it.
+        expires_at (None | str): When it ends, RFC 3339, UTC; null where it lives until it is revoked.
+        revoked_at (None | str): When it was revoked, RFC 3339, UTC; null where it was not.
+        last_used_at (None | str): When it last asked, RFC 3339, UTC; null where it never has.
+        rate (None | str): How often it may ask, as `600/minute`; null where the server's own limit holds.
+        quota (None | str): How many measurements it may ask for; null where the server's own limit holds.
+        key (str): The key itself, shown this once.
     """
 
     id: str

@@ -14,10 +14,11 @@ class NextAnswer:
     """The value after the ceiling: what it lacks, or why it cannot run at all.
 
     Attributes:
-        value (int | None):
-        deficit_bytes (int | None): Device less usable bytes, 0 when it is only tight.
-        missing_bytes (int | None): What it lacks for the confidence: at the interval's upper end.
-        reason (str):
+        value (int | None): The next value; null where there is none, as at a bound of the request.
+        deficit_bytes (int | None): Device less usable bytes, 0 when it is only tight; null where it cannot run at all.
+        missing_bytes (int | None): Bytes that it lacks for the confidence, at the interval's upper end; null where it
+            cannot run at all.
+        reason (str): What it lacks, or why it cannot run.
     """
 
     value: int | None

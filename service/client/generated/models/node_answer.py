@@ -19,14 +19,14 @@ class NodeAnswer:
     """One node.
 
     Attributes:
-        name (str):
-        allocated_gpus (int):
-        state (str):
+        name (str): Host name of the node.
+        allocated_gpus (int): GPUs that others hold.
+        state (str): `ready`, or `drained`: then it gets no new work.
         reserved_gpus (int): GPUs that live reservations hold.
         free_gpus (int): Whole GPUs that can be given out now.
-        allocations (list[AllocationAnswer]):
-        mig_gpus (int):
-        mig_slices (list[MigSlicesAnswer]):
+        allocations (list[AllocationAnswer]): Who holds GPUs of it, as far as it is known.
+        mig_gpus (int): GPUs that MIG has cut into slices.
+        mig_slices (list[MigSlicesAnswer]): The slices, by profile.
     """
 
     name: str

@@ -27,7 +27,7 @@ class NodeRequest:
         allocations (list[AllocationRequest] | Unset): Who holds GPUs, as far as it is known. With all indices, free
             NVLink islands are known too.
         mig_gpus (int | Unset): GPUs that MIG has cut into slices; they serve as those alone. Default: 0.
-        mig_slices (list[MigSlicesRequest] | Unset):
+        mig_slices (list[MigSlicesRequest] | Unset): The slices that its `mig_gpus` are cut into, by profile.
     """
 
     name: str

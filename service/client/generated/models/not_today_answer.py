@@ -20,12 +20,12 @@ class NotTodayAnswer:
     """The cluster is large enough, but others are on it.
 
     Attributes:
-        status (NotTodayAnswerStatus):
-        reason (str):
+        status (NotTodayAnswerStatus): Always `not_today`: by it a NotTodayAnswer is told from others.
+        reason (str): What is lacking today, in words.
         num_gpus (int): GPUs that are needed.
-        free_gpus (int):
-        total_gpus (int):
-        held (list[HeldAnswer]):
+        free_gpus (int): GPUs of this kind that are free now.
+        total_gpus (int): GPUs of this kind on the empty cluster.
+        held (list[HeldAnswer]): Who holds the others.
         possible_at (None | str): When enough reservations will have expired; null if never.
     """
 

@@ -18,10 +18,10 @@ class ParametersAnswer:
     """Numbers of parameters; `active` are those that one token uses.
 
     Attributes:
-        total (int):
-        active (int):
+        total (int): All parameters.
+        active (int): Those that one token uses: of a mixture of experts fewer than all.
         embedding (int): Of the vocabulary: the input table, and the head where it has its own.
-        by_module (ParametersAnswerByModule):
+        by_module (ParametersAnswerByModule): Their number by kind of module; `frozen` takes these names.
     """
 
     total: int

@@ -11,6 +11,8 @@ T = TypeVar("T", bound="ParametersAnswerByModule")
 
 @_attrs_define
 class ParametersAnswerByModule:
+    """Their number by kind of module; `frozen` takes these names."""
+
     additional_properties: dict[str, int] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

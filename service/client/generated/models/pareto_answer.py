@@ -17,17 +17,19 @@ T = TypeVar("T", bound="ParetoAnswer")
 
 @_attrs_define
 class ParetoAnswer:
-    """A plan that no other beats in memory per GPU, time per token and cost at once.
+    """A plan that no other beats in memory per GPU, time per token and cost at once, nor, of replicas, in the time of a
+    decode step.
 
-    Attributes:
-        num_gpus (int):
-        gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
-        device_bytes (int):
-        step_time_s (float | None):
-        tokens_per_second (float | None):
-        cost_per_hour (float | None):
-        layout (ParetoAnswerLayout):
-        workload (ParetoAnswerWorkload):
+        Attributes:
+            num_gpus (int): GPUs of the plan.
+            gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
+            device_bytes (int): Bytes that NVML shows of the process on the worst rank.
+            step_time_s (float | None): Seconds of one optimizer step, or of one decode step with the full cache; null where
+                the GPU's rates are not known.
+            tokens_per_second (float | None): Tokens of the whole job per second; null where the GPU's rates are not known.
+            cost_per_hour (float | None): USD per hour of all GPUs; null where nobody told a price.
+            layout (ParetoAnswerLayout): The layout, complete; POST /v1/fit takes it as `layout`.
+            workload (ParetoAnswerWorkload): The workload, complete; POST /v1/fit takes it as `workload`.
     """
 
     num_gpus: int

@@ -11,6 +11,8 @@ T = TypeVar("T", bound="ParetoAnswerWorkload")
 
 @_attrs_define
 class ParetoAnswerWorkload:
+    """The workload, complete; POST /v1/fit takes it as `workload`."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,18 +22,19 @@ class PerGpuAnswer:
     """Memory of the worst rank.
 
     Attributes:
-        allocated_bytes (int): torch.cuda.max_memory_allocated.
-        reserved_bytes (int): torch.cuda.max_memory_reserved.
-        device_bytes (int): What NVML shows for the process.
-        steady_bytes (int): Allocated between steps.
+        allocated_bytes (int): Bytes of live tensors at the peak, torch.cuda.max_memory_allocated.
+        reserved_bytes (int): Bytes that the allocator has taken, torch.cuda.max_memory_reserved.
+        device_bytes (int): Bytes that NVML shows for the process.
+        steady_bytes (int): Bytes that are allocated between steps.
         intervals (IntervalsAnswer): Bounds of the three quantities in bytes: low and high, at `level`.
-        peak_instant (str):
+        peak_instant (str): The instant with the most allocated bytes, one of `instants`.
         worst_rank (WorstRankAnswer): The rank that decides.
-        components (list[ComponentAnswer]):
-        instants (list[InstantAnswer]):
+        components (list[ComponentAnswer]): The bytes by part; their sum is `device_bytes`. Empty where they were not
+            asked for.
+        instants (list[InstantAnswer]): The highest allocated bytes of each part of a step, in its order.
         phases (list[InstantAnswer]): Training: forward, backward and step as a profiler counts them, each pass with its
             part of the loss.
-        stages (list[StageAnswer]):
+        stages (list[StageAnswer]): Each pipeline stage by itself; empty without a pipeline.
     """
 
     allocated_bytes: int

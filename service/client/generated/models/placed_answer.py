@@ -20,12 +20,12 @@ class PlacedAnswer:
     """Where the job runs; as `placement` of a reservation it is promised.
 
     Attributes:
-        status (PlacedAnswerStatus):
-        num_gpus (int):
+        status (PlacedAnswerStatus): Always `placed`: by it a PlacedAnswer is told from others.
+        num_gpus (int): GPUs that are given to the job, of all nodes.
         gpus_per_node (int | None): GPUs of a replica on each of its nodes; null where they differ.
         cost_per_hour (float | None): By the prices of the pools; null where one has none.
-        nodes (list[SeatAnswer]):
-        notes (list[str]):
+        nodes (list[SeatAnswer]): The GPUs of every replica, node by node.
+        notes (list[str]): What the placement rests on.
     """
 
     status: PlacedAnswerStatus

@@ -21,11 +21,11 @@ class PlacementRequest:
 
     Attributes:
         nodes (list[SeatRequest]): Of every replica, its nodes.
-        status (PlacementRequestStatus | Unset):
+        status (PlacementRequestStatus | Unset): As a plan sent it; it changes nothing.
         num_gpus (int | Unset): GPUs, or slices where a MIG profile is named.
-        gpus_per_node (int | None | Unset):
-        cost_per_hour (float | None | Unset):
-        notes (list[str] | Unset):
+        gpus_per_node (int | None | Unset): As a plan sent it, null where its nodes differ; it changes nothing.
+        cost_per_hour (float | None | Unset): As a plan sent it, null without a price; it changes nothing.
+        notes (list[str] | Unset): As a plan sent them; they change nothing.
     """
 
     nodes: list[SeatRequest]

@@ -8,6 +8,7 @@ from attrs import field as _attrs_field
 
 if TYPE_CHECKING:
     from ..models.alternative_answer import AlternativeAnswer
+    from ..models.beyond_answer import BeyondAnswer
     from ..models.memory_answer import MemoryAnswer
     from ..models.pareto_answer import ParetoAnswer
     from ..models.plan_candidate import PlanCandidate
@@ -24,10 +25,11 @@ class PlanAnswer:
     """The best plans; `num_gpus` is null when none is enough.
 
     Attributes:
-        num_gpus (int | None):
+        num_gpus (int | None): GPUs of the best plan; null where nothing is enough.
         gpu (MemoryAnswer | None | str): The kind of GPU of the best plan.
-        objective (str):
-        confidence (float | None):
+        objective (str): What the best plan is best at.
+        confidence (float | None): Level of the intervals at whose upper end a plan fits; null where what is tight was
+            accepted.
         candidates (list[PlanCandidate]): The best first.
         alternatives (list[AlternativeAnswer]): Per kind of GPU, in the order of the request.
         rejected (list[RejectedAnswer]): Why each smaller number fails, per kind of GPU.
@@ -35,6 +37,8 @@ class PlanAnswer:
         searched (SearchedAnswer): How much was considered, how much of it was estimated, and what needed no estimate,
             by reason.
         reason (None | str): Why nothing is enough, or why the best does not run today.
+        beyond (BeyondAnswer | None): Where nothing is enough: what more GPUs would do; null where the request fixes
+            their number or a cluster has no more.
         closest (None | RejectedAnswer): The closest miss.
         smallest_change (None | RemedyAnswer): The smallest change that would help.
         assumptions (list[str]): Every default that was used and not searched.
@@ -50,12 +54,14 @@ class PlanAnswer:
     pareto: list[ParetoAnswer] | None
     searched: SearchedAnswer
     reason: None | str
+    beyond: BeyondAnswer | None
     closest: None | RejectedAnswer
     smallest_change: None | RemedyAnswer
     assumptions: list[str]
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        from ..models.beyond_answer import BeyondAnswer  # noqa: PLC0415
         from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
         from ..models.rejected_answer import RejectedAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
@@ -104,6 +110,12 @@ class PlanAnswer:
         reason: None | str
         reason = self.reason
 
+        beyond: dict[str, Any] | None
+        if isinstance(self.beyond, BeyondAnswer):
+            beyond = self.beyond.to_dict()
+        else:
+            beyond = self.beyond
+
         closest: dict[str, Any] | None
         if isinstance(self.closest, RejectedAnswer):
             closest = self.closest.to_dict()
@@ -132,6 +144,7 @@ class PlanAnswer:
                 "pareto": pareto,
                 "searched": searched,
                 "reason": reason,
+                "beyond": beyond,
                 "closest": closest,
                 "smallest_change": smallest_change,
                 "assumptions": assumptions,
@@ -143,6 +156,7 @@ class PlanAnswer:
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.alternative_answer import AlternativeAnswer  # noqa: PLC0415
+        from ..models.beyond_answer import BeyondAnswer  # noqa: PLC0415
         from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
         from ..models.pareto_answer import ParetoAnswer  # noqa: PLC0415
         from ..models.plan_candidate import PlanCandidate  # noqa: PLC0415
@@ -233,6 +247,21 @@ class PlanAnswer:
 
         reason = _parse_reason(d.pop("reason"))
 
+        def _parse_beyond(data: object) -> BeyondAnswer | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                beyond_type_0 = BeyondAnswer.from_dict(data)
+
+                return beyond_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(BeyondAnswer | None, data)
+
+        beyond = _parse_beyond(d.pop("beyond"))
+
         def _parse_closest(data: object) -> None | RejectedAnswer:
             if data is None:
                 return data
@@ -276,6 +305,7 @@ class PlanAnswer:
             pareto=pareto,
             searched=searched,
             reason=reason,
+            beyond=beyond,
             closest=closest,
             smallest_change=smallest_change,
             assumptions=assumptions,

@@ -25,18 +25,22 @@ class PlanCandidate:
     """A plan; sent to /v1/fit with the model and the GPU its layout and workload give the same answer.
 
     Attributes:
-        num_gpus (int):
+        num_gpus (int): GPUs of the plan, all replicas together.
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
-        layout (PlanCandidateLayout):
-        workload (PlanCandidateWorkload):
+        layout (PlanCandidateLayout): The layout, complete; POST /v1/fit takes it as `layout`.
+        workload (PlanCandidateWorkload): The workload, complete; POST /v1/fit takes it as `workload`.
         fit (FitAnswer): The verdict, and everything it rests on.
-        step_time_s (float | None): One optimizer step, or one decode step with the full cache.
-        tokens_per_second (float | None): Of the whole job.
+        step_time_s (float | None): Seconds of one optimizer step, or of one decode step with the full cache; null where
+            the GPU's rates are not known.
+        tokens_per_second (float | None): Tokens of the whole job per second; null where the GPU's rates are not known.
         cost_per_hour (float | None): USD, of all GPUs; null where nobody told the price.
-        cost_of_run (float | None): USD for the workload's `num_tokens`, which `cheapest` compares where they are said.
-        price_source (None | str): Where the price is from, and of when.
-        placement (NeverAnswer | None | NotTodayAnswer | PlacedAnswer): Nodes of the cluster, or who is on them.
-        requests (None | PlanCandidateRequestsType0): The same as requests to schedulers and launchers.
+        cost_of_run (float | None): USD for the workload's `num_tokens`, which `cheapest` compares where they are said;
+            null without them or a price.
+        price_source (None | str): Where the price is from, and of when; null where there is none.
+        placement (NeverAnswer | None | NotTodayAnswer | PlacedAnswer): Nodes of the cluster, or who is on them; null
+            where no cluster was named.
+        requests (None | PlanCandidateRequestsType0): The same as requests to schedulers and launchers; null where there
+            is nothing to launch.
     """
 
     num_gpus: int

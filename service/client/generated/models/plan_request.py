@@ -30,14 +30,15 @@ class PlanRequest:
         workload (ServeRequest | TrainRequest): What runs; what it says is kept to the letter.
         gpus (list[GpuByMemory | str] | Unset): Kinds of GPUs in the order in which you would like them; a family name
             stands for its SKUs.
-        cluster (str | Unset): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
+        cluster (str | Unset): In place of `gpus`: a stored cluster, with what is free on it.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
         objective (Objective | Unset): Fewest GPUs, least cost or most tokens per second.
 
             Cost is that of the run where its tokens are given, else of an hour.
 
-            Ties go to the faster, then to the simpler layout.
+            Of equal ones the better plan is taken: it keeps every limit, makes the most tokens per second of the whole job,
+            of all replicas where it serves, and of equally fast ones is the simplest.
         confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
             tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
         constraints (Constraints | Unset): Bounds of the search.

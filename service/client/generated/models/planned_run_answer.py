@@ -14,12 +14,12 @@ class PlannedRunAnswer:
     """One model that would be run; `sequence_length` counts what is decoded too.
 
     Attributes:
-        num_layers (int):
-        micro_batch_size (int):
-        sequence_length (int):
-        output_tokens (int):
-        why (str):
-        expected_s (float):
+        num_layers (int): Layers of the model that this run would build.
+        micro_batch_size (int): Sequences at once.
+        sequence_length (int): Tokens of one sequence, those that are decoded included.
+        output_tokens (int): Tokens of it that are decoded, 0 in training.
+        why (str): What the run is for.
+        expected_s (float): Seconds that it is expected to take on the device.
     """
 
     num_layers: int

@@ -18,18 +18,19 @@ class PoolAnswer:
     """Nodes of one kind.
 
     Attributes:
-        name (str):
+        name (str): Name of the pool.
         gpu (str): Name of the GPU in the catalogue.
-        gpus_per_node (int):
-        nvlink_island_size (int | None):
-        host_memory_bytes (int | None):
-        nvme_bytes (int | None):
-        network_bytes_per_second (int | None):
-        price_per_gpu_hour (float | None):
+        gpus_per_node (int): GPUs of one node.
+        nvlink_island_size (int | None): GPUs that reach each other over NVLink; null where it was not said, and then
+            those of a node.
+        host_memory_bytes (int | None): Bytes of the host's memory of one node; null where it was not said.
+        nvme_bytes (int | None): Bytes of NVMe of one node; null where it was not said.
+        network_bytes_per_second (int | None): Bytes per second of one node's network; null where it was not said.
+        price_per_gpu_hour (float | None): USD of one GPU for one hour; null where it was not said.
         nodes (list[NodeAnswer] | None): Null where they are only counted, or were not asked for.
-        num_nodes (int | None): Nodes without names.
+        num_nodes (int | None): Nodes without names; null where they have some.
         total_nodes (int): Nodes with and without names.
-        total_gpus (int):
+        total_gpus (int): GPUs of all nodes, drained ones too.
         drained_gpus (int): GPUs of nodes that take no new work.
         mig_gpus (int): GPUs in slices, on nodes that take work.
         reserved_gpus (int): GPUs that live reservations hold on nodes that take work.

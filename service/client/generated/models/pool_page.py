@@ -18,7 +18,7 @@ class PoolPage:
     """All that keys have in common, by kind of run.
 
     Attributes:
-        items (list[CalibrationPoolAnswer]):
+        items (list[CalibrationPoolAnswer]): What this page holds, in the order of the list.
     """
 
     items: list[CalibrationPoolAnswer]

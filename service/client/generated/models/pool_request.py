@@ -24,11 +24,11 @@ class PoolRequest:
             into it, and `gpus_per_node` and `allocated_gpus` count slices.
         gpus_per_node (int): GPUs of one node.
         nvlink_island_size (int | Unset): GPUs that reach each other over NVLink.
-        host_memory_bytes (int | str | Unset): Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.
-        nvme_bytes (int | str | Unset): Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.
-        network_bytes_per_second (int | Unset): Network of one node.
-        price_per_gpu_hour (float | Unset): Price of one GPU for one hour.
-        nodes (list[NodeRequest] | Unset):
+        host_memory_bytes (int | str | Unset): Bytes of one node's memory.
+        nvme_bytes (int | str | Unset): Bytes of one node's NVMe.
+        network_bytes_per_second (int | Unset): Bytes per second of one node's network.
+        price_per_gpu_hour (float | Unset): USD of one GPU for one hour.
+        nodes (list[NodeRequest] | Unset): Its nodes by name, in place of `num_nodes`.
         num_nodes (int | Unset): Nodes without names.
     """
 

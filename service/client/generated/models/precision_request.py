@@ -21,8 +21,8 @@ class PrecisionRequest:
         autocast (bool | Unset): Weights stay in `param_dtype`; autocast keeps copies. Default: False.
         grad_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
         reduce_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
-        master_dtype (DType | None | Unset): The optimizer's own copy; default none.
-        main_grad_dtype (DType | None | Unset): The optimizer's gradient; default none.
+        master_dtype (DType | None | Unset): The optimizer's own copy; null, the default, is none.
+        main_grad_dtype (DType | None | Unset): The optimizer's gradient; null, the default, is none.
         main_grad_persistent (bool | Unset): The main gradient lives through the whole step. Default: False.
         optimizer_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
     """

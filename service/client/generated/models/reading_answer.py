@@ -18,16 +18,16 @@ class ReadingAnswer:
     """One number of the file; the counter showed something from `low` to `high` (null: or more).
 
     Attributes:
-        quantity (str):
+        quantity (str): What was read: `allocated`, `reserved`, `device` and others.
         value (int): Bytes, or tokens of a pool.
-        low (int):
-        high (int | None):
+        low (int): The least that the counter stood for, in bytes or tokens.
+        high (int | None): The most that it stood for; null where it says only that it was this or more.
         sampled (bool): Seen now and then: the true peak may be higher.
-        num_samples (int):
+        num_samples (int): Lines of the file that it is the highest of.
         place (ReadingAnswerPlace): Job, step, host, GPU, process and rank, as far as the file says.
-        line (int | None):
-        since (None | str):
-        until (None | str):
+        line (int | None): Line of the file, counted from 1; null in files without lines.
+        since (None | str): When the first of them was read, as the file has it; null where it has no times.
+        until (None | str): When the last of them was read; null where the file has no times.
     """
 
     quantity: str

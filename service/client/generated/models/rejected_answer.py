@@ -18,13 +18,13 @@ class RejectedAnswer:
     """A number of GPUs that is too small, and what came nearest; its instant is `layout` where no layout fills it.
 
     Attributes:
-        num_gpus (int):
+        num_gpus (int): GPUs that are not enough.
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
-        reason (str):
-        instant (str):
-        component (str):
+        reason (str): Why, in words.
+        instant (str): The instant at which the nearest configuration lacks bytes.
+        component (str): The largest part of the bytes then.
         deficit_bytes (int): Device less usable bytes, 0 when it is only tight.
-        missing_bytes (int): What it lacks for the confidence: at the upper end of the interval.
+        missing_bytes (int): Bytes that it lacks for the confidence, at the upper end of the interval.
     """
 
     num_gpus: int

@@ -29,11 +29,12 @@ class RemedyAnswer:
             effects (list[str]): What the change alters in the result, as weights that are rounded; empty where the same is
                 computed.
             step_time_s (float | None): Seconds of a step, or of a decode step; null where the GPU's rates are unknown.
-            tokens_per_second (float | None): Tokens that the whole job makes in a second.
+            tokens_per_second (float | None): Tokens that the whole job makes in a second; null where the GPU's rates are
+                unknown.
             time_ratio (float | None): Time per token of the whole job: below 1 it is done sooner. Null where two kinds of
                 GPU cannot be compared.
             slowdown (float | None): GPU time per token: on twice the GPUs at the same rate it is 2, though `time_ratio` is
-                1.
+                1. Null where two kinds of GPU cannot be compared.
             cost_ratio (float | None): Money per token, by which remedies are ordered: GPU time per token times the price of
                 a GPU hour. On GPUs of one kind it is the GPU time; null where one of two kinds has no price.
             usd_per_million_tokens (float | None): By the catalogue's prices; null without a price or rates.

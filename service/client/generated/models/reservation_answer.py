@@ -18,11 +18,11 @@ class ReservationAnswer:
     """A reservation that lives.
 
     Attributes:
-        id (str):
-        cluster (str):
-        holder (str):
+        id (str): Id of the reservation.
+        cluster (str): Name of the cluster.
+        holder (str): Who it is for.
         num_gpus (int): Whole GPUs of all nodes.
-        gpus (list[ShareAnswer]):
+        gpus (list[ShareAnswer]): The GPUs, node by node.
         created_at (str): RFC 3339, UTC.
         expires_at (str): RFC 3339, UTC.
     """

@@ -18,8 +18,8 @@ class ReservationPage:
     """Reservations that live, newest first.
 
     Attributes:
-        items (list[ReservationAnswer]):
-        next_cursor (None | str):
+        items (list[ReservationAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[ReservationAnswer]

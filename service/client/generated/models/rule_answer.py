@@ -14,10 +14,10 @@ class RuleAnswer:
     """What a rule of thumb says, beside our answer; `off_by` is rule / ours - 1.
 
     Attributes:
-        name (str):
-        bytes_ (int):
-        off_by (float):
-        why (str):
+        name (str): What the rule is called.
+        bytes_ (int): Bytes that the rule says for one GPU.
+        off_by (float): The rule's bytes over ours, less 1; negative where the rule says too little.
+        why (str): Which of our figures it is held against, and what it leaves out.
     """
 
     name: str

@@ -14,11 +14,11 @@ class SampleAnswer:
     """One reading of one counter.
 
     Attributes:
-        attempt (int):
-        seq (int):
+        attempt (int): The try that it is of.
+        seq (int): Its number within the try.
         t_s (float): Seconds since the probe began.
-        kind (str):
-        bytes_ (int):
+        kind (str): Which counter was read: `allocated`, `reserved`, `device` and others.
+        bytes_ (int): Its value in bytes.
     """
 
     attempt: int

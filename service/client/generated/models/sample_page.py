@@ -18,8 +18,8 @@ class SamplePage:
     """Samples, oldest first.
 
     Attributes:
-        items (list[SampleAnswer]):
-        next_cursor (None | str):
+        items (list[SampleAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[SampleAnswer]

@@ -18,10 +18,10 @@ class SearchedAnswer:
     """How much was considered, how much of it was estimated, and what needed no estimate, by reason.
 
     Attributes:
-        layouts (int):
-        estimated (int):
-        pruned (SearchedAnswerPruned):
-        elapsed_ms (float):
+        layouts (int): Configurations that were considered.
+        estimated (int): Those of them whose bytes were estimated.
+        pruned (SearchedAnswerPruned): Those that needed no estimate, by the reason why they cannot be the answer.
+        elapsed_ms (float): Milliseconds that the search took.
     """
 
     layouts: int

@@ -11,6 +11,8 @@ T = TypeVar("T", bound="SearchedAnswerPruned")
 
 @_attrs_define
 class SearchedAnswerPruned:
+    """Those that needed no estimate, by the reason why they cannot be the answer."""
+
     additional_properties: dict[str, int] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,10 +17,10 @@ class SeatRequest:
     Attributes:
         pool (str): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
         num_gpus (int): GPUs, or slices where a MIG profile is named.
-        node (str | Unset): Host name of a node.
-        gpu_indices (list[int] | None | Unset): Which GPUs; absent: any of the node.
-        mig_profile (None | str | Unset): Slices in place of whole GPUs.
-        host_memory_bytes (int | str | Unset): Memory of the host for these GPUs together. Default: 0.
+        node (str | Unset): Absent: any nodes of the pool, the fewest and fullest.
+        gpu_indices (list[int] | None | Unset): Which GPUs; absent or null: any of the node.
+        mig_profile (None | str | Unset): Profile of slices in place of whole GPUs; absent or null: whole GPUs.
+        host_memory_bytes (int | str | Unset): Bytes of the host's memory for these GPUs together. Default: 0.
         replica (int | Unset): The replica, counted from 0. Default: 0.
     """
 

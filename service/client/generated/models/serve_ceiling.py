@@ -28,7 +28,7 @@ class ServeCeiling:
     """One serving replica.
 
     Attributes:
-        task (ServeCeilingTask):
+        task (ServeCeilingTask): Always `serve`: by it a ServeCeiling is told from others.
         num_sequences (int | Unset): Sequences that run at once.
         prompt_tokens (int | Unset): Tokens of one prompt.
         output_tokens (int | Unset): Tokens generated per sequence.
@@ -52,6 +52,10 @@ class ServeCeiling:
         image_tokens (int | Unset): Tokens per image.
         cache (Cache | Unset): Layout of the key/value cache in an engine.
         allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
+        gpu_layers (int | Unset): llama.cpp's `--n-gpu-layers`: last layers that GPUs hold, the output counted as one;
+            default all.
+        cpu_moe_layers (int | Unset): llama.cpp's `--n-cpu-moe`: first layers whose experts the host holds.
+        cpu_offload_gb (float | Unset): GiB of weights of each GPU that vLLM or SGLang keep on the host.
     """
 
     task: ServeCeilingTask
@@ -77,6 +81,9 @@ class ServeCeiling:
     image_tokens: int | Unset = UNSET
     cache: Cache | Unset = UNSET
     allocator: Allocator | Unset = UNSET
+    gpu_layers: int | Unset = UNSET
+    cpu_moe_layers: int | Unset = UNSET
+    cpu_offload_gb: float | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         task: str = self.task
@@ -145,6 +152,12 @@ class ServeCeiling:
         if not isinstance(self.allocator, Unset):
             allocator = self.allocator
 
+        gpu_layers = self.gpu_layers
+
+        cpu_moe_layers = self.cpu_moe_layers
+
+        cpu_offload_gb = self.cpu_offload_gb
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -196,6 +209,12 @@ class ServeCeiling:
             field_dict["cache"] = cache
         if allocator is not UNSET:
             field_dict["allocator"] = allocator
+        if gpu_layers is not UNSET:
+            field_dict["gpu_layers"] = gpu_layers
+        if cpu_moe_layers is not UNSET:
+            field_dict["cpu_moe_layers"] = cpu_moe_layers
+        if cpu_offload_gb is not UNSET:
+            field_dict["cpu_offload_gb"] = cpu_offload_gb
 
         return field_dict
 
@@ -300,6 +319,12 @@ class ServeCeiling:
         else:
             allocator = check_allocator(_allocator)
 
+        gpu_layers = d.pop("gpu_layers", UNSET)
+
+        cpu_moe_layers = d.pop("cpu_moe_layers", UNSET)
+
+        cpu_offload_gb = d.pop("cpu_offload_gb", UNSET)
+
         serve_ceiling = cls(
             task=task,
             num_sequences=num_sequences,
@@ -324,6 +349,9 @@ class ServeCeiling:
             image_tokens=image_tokens,
             cache=cache,
             allocator=allocator,
+            gpu_layers=gpu_layers,
+            cpu_moe_layers=cpu_moe_layers,
+            cpu_offload_gb=cpu_offload_gb,
         )
 
         return serve_ceiling

@@ -14,13 +14,18 @@ class ServingAnswer:
     """What a serving replica needs and has; null where an engine without a pool has no such number.
 
     Attributes:
-        kv_bytes_per_token (int):
-        kv_cache_bytes (int):
-        required_bytes (int):
-        budget_bytes (int):
-        kv_pool_bytes (int | None):
-        kv_pool_tokens (int | None):
-        max_num_sequences (int | None):
+        kv_bytes_per_token (int): Bytes that one more token of one sequence takes in the cache, on one rank.
+        kv_cache_bytes (int): Bytes of the cache of all sequences at their full length.
+        required_bytes (int): Bytes that the load needs: of an engine with a pool what must be in its budget, else what
+            is allocated at the peak.
+        budget_bytes (int): Bytes that there are for it: the engine's share of the GPU, else what a process can
+            allocate.
+        kv_pool_bytes (int | None): Bytes of the pool of blocks that the engine makes for its cache; null of engines
+            without one.
+        kv_pool_tokens (int | None): Tokens that the pool holds, as the engine logs it at its start; null of engines
+            without one.
+        max_num_sequences (int | None): Sequences of the load's length that the pool holds at once; null of engines
+            without one.
         max_concurrency (float | None): Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it.
         engine_version (None | str): Release that the answer is of.
     """

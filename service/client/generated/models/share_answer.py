@@ -14,12 +14,12 @@ class ShareAnswer:
     """GPUs of one node.
 
     Attributes:
-        pool (str):
-        node (str):
-        num_gpus (int):
+        pool (str): Name of the pool.
+        node (str): Host name of the node.
+        num_gpus (int): GPUs of it, or slices where `mig_profile` is named.
         gpu_indices (list[int] | None): Null where any of the node's GPUs will do.
-        mig_profile (None | str):
-        host_memory_bytes (int):
+        mig_profile (None | str): MIG profile of the slices; null where they are whole GPUs.
+        host_memory_bytes (int): Bytes of the host's memory for these GPUs together.
     """
 
     pool: str

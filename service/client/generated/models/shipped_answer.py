@@ -14,8 +14,8 @@ class ShippedAnswer:
     """The interval that an analytic answer gets before anything was measured here.
 
     Attributes:
-        kind (str):
-        quantity (str):
+        kind (str): The kind of run.
+        quantity (str): Whose interval it is.
         low (float): Lowest reading over the answer.
         high (float): Highest reading over the answer.
     """

@@ -14,9 +14,9 @@ class StageAnswer:
     """One pipeline stage.
 
     Attributes:
-        pipeline_stage (int):
-        allocated_bytes (int):
-        steady_bytes (int):
+        pipeline_stage (int): The stage, counted from 0.
+        allocated_bytes (int): The most bytes of live tensors on one of its ranks.
+        steady_bytes (int): Bytes of live tensors there between steps.
         layers (list[int]): Layers of each chunk, where it trains some.
         micro_batches_in_flight (list[int]): Micro-batches of each chunk.
     """

@@ -16,17 +16,19 @@ class ThroughputAnswer:
     """How long one optimizer step takes, or one decode step with the full cache, and why.
 
     Attributes:
-        step_time_s (float):
-        tokens_per_second (float):
-        tokens_per_second_per_gpu (float):
-        mfu (float):
-        hours_for_tokens (float | None): Hours for the run's `num_tokens`.
-        prefill_time_s (float | None): Serving: seconds of the prompts.
-        host_time_s (float): Seconds to launch a step's kernels.
-        gpu_time_s (float): Seconds to run them, without waiting.
+        step_time_s (float): Seconds of one optimizer step, accumulation included, or of one decode step with the full
+            cache.
+        tokens_per_second (float): Tokens of the whole job per second: trained, or generated.
+        tokens_per_second_per_gpu (float): The same over the number of GPUs.
+        mfu (float): Share of the peak rate of all GPUs that the model's own products use (PaLM's model FLOPs
+            utilization), 0 to 1.
+        hours_for_tokens (float | None): Hours for the run's `num_tokens`; null where none are said.
+        prefill_time_s (float | None): Seconds until all prompts are read; null in training.
+        host_time_s (float): Seconds in which the host launches a step's kernels.
+        gpu_time_s (float): Seconds in which the GPU runs them, without waiting for others.
         bound (Bound): The side that decides how long a step takes.
         bound_reason (str): Why, and what would help.
-        basis (str):
+        basis (str): `analytic`, or `calibrated` by times that were measured.
     """
 
     step_time_s: float

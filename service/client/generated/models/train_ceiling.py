@@ -37,7 +37,7 @@ class TrainCeiling:
     """One training step.
 
     Attributes:
-        task (TrainCeilingTask):
+        task (TrainCeilingTask): Always `train`: by it a TrainCeiling is told from others.
         sequence_length (int | Unset): Tokens of one sequence, before context parallelism.
         micro_batch_size (int | Unset): Sequences that one data-parallel rank runs at once.
         gradient_accumulation_steps (int | Unset): Micro batches per optimizer step.

@@ -37,7 +37,7 @@ class TrainRequest:
     """One training step.
 
     Attributes:
-        task (TrainRequestTask):
+        task (TrainRequestTask): Always `train`: by it a TrainRequest is told from others.
         sequence_length (int): Tokens of one sequence, before context parallelism.
         micro_batch_size (int | Unset): Sequences that one data-parallel rank runs at once.
         gradient_accumulation_steps (int | Unset): Micro batches per optimizer step.

@@ -14,9 +14,9 @@ class VersionAnswer:
     """What runs here.
 
     Attributes:
-        name (str):
-        version (str):
-        python (str):
+        name (str): Name of this program.
+        version (str): Its release.
+        python (str): The release of Python that it runs on.
     """
 
     name: str

@@ -20,18 +20,18 @@ class WorkerAnswer:
     """One worker that was seen.
 
     Attributes:
-        name (str):
-        host (str):
-        pid (int):
+        name (str): Name of the worker.
+        host (str): Host name of its machine.
+        pid (int): Its process there.
         state (str): `idle`, `busy`, `stopped` or `gone`.
         devices (list[WorkerAnswerDevicesItem]): What it measures on. Of a GPU `sku` is the catalogue's name, and
             `mig_parent_uuid` names the GPU of a slice.
         observed (None | WorkerAnswerObservedType0): `used_bytes` and `foreign_processes` of its GPU when it was last
             idle: what others hold there. Null without a GPU.
-        versions (WorkerAnswerVersions):
-        current_job (None | str):
-        started_at (str):
-        last_heartbeat (str):
+        versions (WorkerAnswerVersions): Releases that it runs: Python, torch, transformers and others.
+        current_job (None | str): Id of the measurement that it runs; null where it runs none.
+        started_at (str): When it started, RFC 3339, UTC.
+        last_heartbeat (str): When it was last heard of, RFC 3339, UTC.
     """
 
     name: str

@@ -11,6 +11,8 @@ T = TypeVar("T", bound="WorkerAnswerVersions")
 
 @_attrs_define
 class WorkerAnswerVersions:
+    """Releases that it runs: Python, torch, transformers and others."""
+
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,8 +18,8 @@ class WorkerPage:
     """Workers, the most recently started first.
 
     Attributes:
-        items (list[WorkerAnswer]):
-        next_cursor (None | str):
+        items (list[WorkerAnswer]): What this page holds, in the order of the list.
+        next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 
     items: list[WorkerAnswer]

@@ -14,7 +14,7 @@ class WorstRankAnswer:
     """The rank that decides.
 
     Attributes:
-        pipeline_stage (int):
+        pipeline_stage (int): Its pipeline stage, counted from 0.
     """
 
     pipeline_stage: int

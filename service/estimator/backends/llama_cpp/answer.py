@@ -1,10 +1,18 @@
-"""llama.cpp with all layers on one GPU.
+"""llama.cpp: a GGUF file over GPUs and the host.
 
-It has a GGUF file's tensors, a cache made at the start, and one buffer for the graph: llama.cpp,
+It has the file's tensors, a cache made at the start, and one buffer for the graph: llama.cpp,
 ``src/llama-kv-cache.cpp``, ``llama-kv-cache-iswa.cpp``, ``llama-context.cpp`` (``graph_reserve``).
 """
 
-from service.estimator.backends.llama_cpp.gguf import MIXTURES, GgufBytes, file_bytes
+from dataclasses import dataclass
+
+from service.estimator.backends.llama_cpp.devices import (
+    Placement,
+    count_weight_bytes,
+    find_largest_host_tensor,
+    place_layers,
+)
+from service.estimator.backends.llama_cpp.gguf import MIXTURES, GgufBytes, file_bytes, list_kinds
 from service.estimator.backends.llama_cpp.parts import Totals, build_parts_estimate
 from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart, make_exact_part
 from service.estimator.backends.pass_cache import PassCache
@@ -14,7 +22,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
 from service.estimator.rules.tables.serving.own_engines import SERVE_LLAMA_CPP
 from service.estimator.values.memo import Memo
-from service.estimator.values.result import Basis, Estimate, Serving
+from service.estimator.values.result import Basis, Estimate, Serving, Stage
 from service.estimator.values.units import MIB, ceil_div
 from service.estimator.values.workload import Attention, ServeWorkload
 
@@ -23,6 +31,12 @@ MICRO_BATCH = 512
 _CELLS = 256
 """Cells of a cache come in multiples of so many (``GGML_PAD``)."""
 _F32, _F16 = 4, 2
+_COPIES = 4
+"""Copies of what one GPU hands to the next (``GGML_SCHED_MAX_COPIES``)."""
+_HOST = (
+    "layers or experts on the host are read from its memory at every token: no time is estimated "
+    "for them"
+)
 _TOWER = (
     "the vision tower and its projector are a file of their own, which --mmproj loads: neither is "
     "counted"
@@ -35,7 +49,7 @@ _GRAPH = "llama.cpp, src/llama-context.cpp: one graph of a micro batch, reserved
 
 
 def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
-    """Return the estimate of one llama-server.
+    """Return the estimate of one llama-server, by its fullest GPU.
 
     Everything is allocated when it starts.
     """
@@ -47,40 +61,88 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     tensors = files.get_or_make(
         key, lambda: file_bytes(model, workload.quantization, workload.weight_dtype)
     )
-    kv_bytes, graph = cache_bytes(model, workload), graph_bytes(model, workload)
-    weights = tensors.layers + tensors.head
+    placement = place_layers(model.num_hidden_layers, workload, layout)
+    gpus = [
+        _fill_gpu(model, workload, tensors, placement, index) for index in range(placement.num_gpus)
+    ]
+    worst = max(range(len(gpus)), key=lambda index: gpus[index].total)
+    gpu = gpus[worst]
+    tokens = _F16 * sum(count_engine_cache_elements(block) * count for block, count in model.blocks)
+    host_kv = sum(list_cache_bytes(model, workload)[i] for i in placement.list_layers(None))
+    return build_parts_estimate(
+        Totals(
+            num_gpus=layout.num_gpus,
+            parts=_list_parts(workload, tensors, gpu),
+            load_bytes=gpu.weights,
+            steady_bytes=gpu.total,
+            stages=tuple(
+                Stage(index, filled.total, filled.total) for index, filled in enumerate(gpus)
+            ),
+            worst_stage=worst,
+            host_bytes=tensors.table + count_weight_bytes(tensors, placement, None) + host_kv,
+            serving=Serving(
+                kv_bytes_per_token=tokens,
+                kv_cache_bytes=gpu.cache,
+                required_bytes=gpu.total,
+                budget_bytes=device.usable_bytes,
+            ),
+            approximate=model.spec.approximate,
+        ),
+        detail=question.detail,
+        warnings=(
+            *((_TOWER,) if model.images is not None else ()),
+            *((_HOST,) if None in placement.devices or placement.host_experts else ()),
+            *device.list_warnings(workload.weight_dtype),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FilledGpu:
+    """Bytes of one GPU: weights, cache and graph."""
+
+    weights: int
+    cache: int
+    graph: int
+    copied: int
+    """Bytes of the graph that a tensor of the host is copied into."""
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.cache + self.graph
+
+
+def _fill_gpu(
+    model: Architecture,
+    workload: ServeWorkload,
+    tensors: GgufBytes,
+    placement: Placement,
+    index: int,
+) -> _FilledGpu:
+    """Return what one GPU holds.
+
+    A draft model stands on the only one.
+    """
+    weights = count_weight_bytes(tensors, placement, index)
+    caches = list_cache_bytes(model, workload)
+    kv_bytes = sum(caches[layer] for layer in placement.list_layers(index))
+    graph = graph_bytes(model, workload, ends=placement.devices[-1] == index)
+    if placement.pipelines:
+        graph += _COPIES * _count_input_bytes(model, workload)
+    copied = find_largest_host_tensor(tensors, placement)
     draft = get_draft_model(workload.speculative)
     if draft is not None:
         draft_tensors = file_bytes(draft, workload.quantization, workload.weight_dtype)
         weights += draft_tensors.layers + draft_tensors.head
         kv_bytes += cache_bytes(draft, workload)
         graph += graph_bytes(draft, workload)
-    parts = _list_parts(workload, tensors, weights, kv_bytes, graph)
-    tokens = _F16 * sum(count_engine_cache_elements(block) * count for block, count in model.blocks)
-    return build_parts_estimate(
-        Totals(
-            num_gpus=layout.num_gpus,
-            parts=parts,
-            load_bytes=weights,
-            steady_bytes=weights + kv_bytes + graph,
-            host_bytes=tensors.table,
-            serving=Serving(
-                kv_bytes_per_token=tokens,
-                kv_cache_bytes=kv_bytes,
-                required_bytes=weights + kv_bytes + graph,
-                budget_bytes=device.usable_bytes,
-            ),
-            approximate=model.spec.approximate,
-        ),
-        detail=question.detail,
-        warnings=((_TOWER,) if model.images is not None else ())
-        + device.list_warnings(workload.weight_dtype),
-    )
+    return _FilledGpu(weights, kv_bytes, graph + copied, copied)
 
 
 def _list_parts(
-    workload: ServeWorkload, tensors: GgufBytes, weights: int, kv_bytes: int, graph: int
+    workload: ServeWorkload, tensors: GgufBytes, gpu: _FilledGpu
 ) -> tuple[MemoryPart, ...]:
+    weights, kv_bytes, graph = gpu.weights, gpu.cache, gpu.graph
     return (
         make_exact_part(
             "weights",
@@ -97,45 +159,50 @@ def _list_parts(
         make_exact_part(
             "activations",
             graph,
-            f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds",
+            f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds"
+            + (f"; {gpu.copied} B for a tensor of the host" if gpu.copied else ""),
             _GRAPH,
         ),
         _make_context_part(),
     )
 
 
-def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the cells of all sequences, in 16 bits.
+def list_cache_bytes(model: Architecture, workload: ServeWorkload) -> tuple[int, ...]:
+    """Return the bytes of each layer's cells.
 
-    Layers with a window have fewer cells.
+    They are of all sequences, in 16 bits. Layers with a window have fewer cells.
     """
-    full_cells = (
-        ceil_div(
-            workload.num_sequences
-            * (_get_max_model_len(workload) + count_draft_tokens(workload.speculative)),
-            _CELLS,
-        )
-        * _CELLS
-    )
-    total = 0
-    for block, count in model.blocks:
+    full_cells = _count_cells(workload)
+    by_kind = []
+    for block, _ in model.blocks:
         window = get_cache_window(block)
         cells = full_cells
         if window is not None:
             cells = min(
                 full_cells, ceil_div(window * workload.num_sequences + MICRO_BATCH, _CELLS) * _CELLS
             )
-        total += count_engine_cache_elements(block) * count * cells * _F16
-    return total
+        by_kind.append(count_engine_cache_elements(block) * cells * _F16)
+    return tuple(by_kind[kind] for kind in list_kinds(model))
 
 
-def graph_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes of the graph's buffer.
+def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
+    """Return the bytes of the cells of all layers."""
+    return sum(list_cache_bytes(model, workload))
 
-    It has fp32 logits and hidden states of a micro batch, or its scores without flash.
+
+def _count_cells(workload: ServeWorkload) -> int:
+    length = _get_max_model_len(workload) + count_draft_tokens(workload.speculative)
+    return ceil_div(workload.num_sequences * length, _CELLS) * _CELLS
+
+
+def graph_bytes(model: Architecture, workload: ServeWorkload, *, ends: bool = True) -> int:
+    """Return the bytes of the graph's buffer on a GPU.
+
+    It has fp32 logits, where the output is, and hidden states of a micro batch, or its scores
+    without flash.
     """
     hidden = MICRO_BATCH * model.spec.hidden_size * _F32
-    logits = MICRO_BATCH * model.vocab_size * _F32 + hidden
+    logits = MICRO_BATCH * model.vocab_size * _F32 + hidden if ends else 0
     widest = max(_count_widest_elements(model, index) for index in range(len(model.blocks)))
     layer = MICRO_BATCH * widest * _F32 + hidden
     scores = 0
@@ -143,6 +210,14 @@ def graph_bytes(model: Architecture, workload: ServeWorkload) -> int:
         cells = ceil_div(workload.num_sequences * _get_max_model_len(workload), _CELLS) * _CELLS
         scores = MICRO_BATCH * cells * (model.spec.num_attention_heads * _F32 + _F32) + 2 * hidden
     return max(logits, layer, scores)
+
+
+def _count_input_bytes(model: Architecture, workload: ServeWorkload) -> int:
+    """Return the bytes that one GPU hands to the next.
+
+    They are hidden states, and the mask.
+    """
+    return MICRO_BATCH * _F32 * (model.spec.hidden_size + _count_cells(workload))
 
 
 def _count_widest_elements(model: Architecture, index: int) -> int:

@@ -92,16 +92,35 @@ MIXTURES: Mapping[Quantization, GgufMixture] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LayerBytes:
+    """Bytes of a layer.
+
+    They are of its experts and of the rest, and of its largest tensor.
+    """
+
+    experts: int
+    rest: int
+    largest: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufBytes:
-    """Bytes of a file's tensors: token table, head and layers.
+    """Bytes of a file's tensors.
 
-    The token table stays with the host.
+    They are token table, head, layers, and what stands outside. The token table stays with the
+    host.
     """
 
     table: int
     head: int
-    layers: int
+    outside: int
+    by_layer: tuple[LayerBytes, ...]
+
+    @property
+    def layers(self) -> int:
+        """Bytes of all layers, and of what stands outside of them."""
+        return self.outside + sum(layer.experts + layer.rest for layer in self.by_layer)
 
 
 def file_bytes(model: Architecture, quantization: Quantization, dtype: DType) -> GgufBytes:
@@ -114,14 +133,17 @@ def file_bytes(model: Architecture, quantization: Quantization, dtype: DType) ->
     head = dense if quantization is Quantization.NONE else mixture.head
     hidden = model.spec.hidden_size
     vocabulary = model.vocab_size
-    layers = sum(
-        _count_layer_bytes(model, kind, mixture, base, quantization)
-        for kind in range(len(model.blocks))
+    by_layer = tuple(
+        _count_layer_bytes(model, index, mixture, base, quantization)
+        for index in range(model.num_hidden_layers)
     )
     outside = sum(weight.numel for weight in _iter_outer_weights(model)) * _BLOCKS[GgmlType.F32][1]
     table = _compute_matrix_bytes(vocabulary, hidden, head if model.tied else base)
     return GgufBytes(
-        table=table, head=_compute_matrix_bytes(vocabulary, hidden, head), layers=layers + outside
+        table=table,
+        head=_compute_matrix_bytes(vocabulary, hidden, head),
+        outside=outside,
+        by_layer=by_layer,
     )
 
 
@@ -137,22 +159,34 @@ def _iter_outer_weights(model: Architecture) -> Iterator[Weight]:
 
 
 def _count_layer_bytes(
-    model: Architecture, kind: int, mixture: GgufMixture, base: GgmlType, quantization: Quantization
-) -> int:
-    """Return the bytes of all layers of one kind.
+    model: Architecture,
+    index: int,
+    mixture: GgufMixture,
+    base: GgmlType,
+    quantization: Quantization,
+) -> LayerBytes:
+    """Return the bytes of one layer.
 
-    Some of them have their wide tensors in more bits.
+    Some layers have their wide tensors in more bits.
     """
-    block, count = model.blocks[kind]
-    num_wide = _count_layers_with_more_bits(model, kind) if mixture.wide is not None else 0
-    total = 0
+    block, _ = model.blocks[list_kinds(model)[index]]
+    is_wide = mixture.wide is not None and _has_more_bits(index, model.num_hidden_layers)
+    experts = rest = largest = 0
     for weight in block.weights():
-        plain, wide = _select_types(model, weight, mixture, base, quantization)
-        total += (
-            _compute_tensor_bytes(weight, plain) * (count - num_wide)
-            + _compute_tensor_bytes(weight, wide) * num_wide
+        size = _compute_tensor_bytes(
+            weight, _select_types(model, weight, mixture, base, quantization)[is_wide]
         )
-    return total
+        largest = max(largest, size)
+        experts += size if weight.kind == _EXPERTS else 0
+        rest += size if weight.kind != _EXPERTS else 0
+    return LayerBytes(experts, rest, largest)
+
+
+def list_kinds(model: Architecture) -> tuple[int, ...]:
+    """Return the kind of each layer, in order."""
+    return model.order or tuple(
+        index for index, (_, count) in enumerate(model.blocks) for _ in range(count)
+    )
 
 
 def _select_types(
@@ -199,20 +233,13 @@ def _is_copied(model: Architecture, quantization: Quantization) -> bool:
     )
 
 
-def _count_layers_with_more_bits(model: Architecture, kind: int) -> int:
-    """Return the number of layers of a kind that get more bits.
+def _has_more_bits(index: int, layers: int) -> bool:
+    """Return whether a layer gets more bits.
 
-    They are in the first or the last eighth, or every third between (``use_more_bits``).
+    They are those of the first and of the last eighth, and every third between (``use_more_bits``).
     """
-    layers = model.num_hidden_layers
-    order = model.order or tuple(
-        index for index, (_, count) in enumerate(model.blocks) for _ in range(count)
-    )
-    return sum(
-        other == kind
-        and (index < layers // 8 or index >= 7 * layers // 8 or (index - layers // 8) % 3 == 2)  # noqa: PLR2004 - eighths and thirds are the rule
-        for index, other in enumerate(order)
-    )
+    eighth = layers // 8
+    return index < eighth or index >= 7 * layers // 8 or (index - eighth) % 3 == 2  # noqa: PLR2004 - eighths and thirds are the rule
 
 
 def _compute_tensor_bytes(weight: Weight, ggml_type: GgmlType) -> int:

@@ -17,7 +17,8 @@ from service.estimator.values.result import Detail, Estimate, Instant, Interval,
 class Totals:
     """Parts of a rank, and their totals.
 
-    ``host_bytes`` is what the host keeps of the model.
+    ``stages`` are all GPUs, of which the worst has the parts; ``host_bytes`` is what the host keeps
+    of the model.
     """
 
     num_gpus: int
@@ -25,6 +26,8 @@ class Totals:
     load_bytes: int
     steady_bytes: int
     serving: Serving
+    stages: tuple[Stage, ...]
+    worst_stage: int = 0
     host_bytes: int = 0
     approximate: bool = False
 
@@ -56,7 +59,8 @@ def build_parts_estimate(totals: Totals, *, detail: Detail, warnings: tuple[str,
             Instant("prefill", allocated_bytes, allocated),
             Instant("decode", allocated_bytes, allocated),
         ),
-        stages=(Stage(0, allocated_bytes, totals.steady_bytes),),
+        stages=totals.stages,
+        worst_pipeline_stage=totals.worst_stage,
         host_bytes_per_node=totals.host_bytes,
         serving=totals.serving,
         warnings=warnings,

@@ -12,6 +12,7 @@ from service.estimator.model.quantization.weights import STACK_DIMENSIONS
 from service.estimator.model.weights.tensors import Linear
 
 _EXPERTS = "mlp_experts"
+_MIXERS = frozenset({"attention", "ssm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def _count_layer_elements(
 ) -> int:
     hidden = model.spec.hidden_size
     linears = block.linears()
-    attention_layers = [layer for layer in linears if layer.kind == "attention"]
+    attention_layers = [layer for layer in linears if layer.kind in _MIXERS]
     mixed = next(
         (layer.in_features for layer in reversed(attention_layers) if layer.out_features == hidden),
         hidden,

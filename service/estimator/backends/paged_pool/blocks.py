@@ -6,9 +6,9 @@ cache alike form groups of equal size which share the pool's memory, each with i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from service.estimator.backends.paged_pool.rank_memory import LayerCache
+from service.estimator.backends.paged_pool.layer_caches import LayerCache, LayerState
 from service.estimator.values.units import ceil_div
 
 _PADDING_LIMIT = 1.5
@@ -27,6 +27,8 @@ class Paging:
     block_tokens: int
     batched_tokens: int
     hybrid: bool
+    state_blocks: tuple[int, int] = (1, 1)
+    """Blocks of a sequence for each state, and for those that a prefill exports."""
     counts_requests: bool = False
     """Whether the engine prints tokens of requests of the longest length, not of one group."""
 
@@ -43,6 +45,9 @@ class KvBlockPool:
     block_bytes: int
     groups: tuple[int | None, ...]
     paging: Paging
+    blocks_of_states: int = 0
+    """Blocks that the states of one sequence take, however long it is."""
+    state_groups: int = 0
 
     @property
     def bytes(self) -> int:
@@ -57,11 +62,15 @@ class KvBlockPool:
         """
         if self.paging.counts_requests:
             return int(self.count_sequences(longest) * longest)
-        return self.num_blocks // len(self.groups) * self.paging.block_tokens
+        if not self.groups:
+            return self.num_blocks * longest
+        groups = len(self.groups) + self.state_groups
+        return self.num_blocks // groups * self.paging.block_tokens
 
     def count_blocks(self, tokens: int) -> int:
         """Return the most blocks that one sequence of so many tokens takes."""
-        return sum(_count_group_blocks(window, tokens, self.paging) for window in self.groups)
+        blocks = sum(_count_group_blocks(window, tokens, self.paging) for window in self.groups)
+        return blocks + self.blocks_of_states
 
     def count_sequences(self, tokens: int) -> float:
         """Return the sequences of so many tokens that fit at once."""
@@ -69,9 +78,15 @@ class KvBlockPool:
 
 
 def build_pool(
-    caches: Sequence[LayerCache], element_bytes: int, available_bytes: int, paging: Paging
+    caches: Sequence[LayerCache],
+    element_bytes: int,
+    available_bytes: int,
+    paging: Paging,
+    states: Sequence[LayerState] = (),
 ) -> KvBlockPool:
     """Return the pool that one rank's layers make of the bytes left."""
+    if states:
+        return _build_state_pool(caches, states, element_bytes, max(0, available_bytes), paging)
     windows = {cache.window for cache in caches}
     if len(windows) == 1 or not paging.hybrid:
         page = (
@@ -94,6 +109,45 @@ def build_pool(
         block_bytes=page * size,
         groups=groups,
         paging=paging,
+    )
+
+
+def _build_state_pool(
+    caches: Sequence[LayerCache],
+    states: Sequence[LayerState],
+    element_bytes: int,
+    available_bytes: int,
+    paging: Paging,
+) -> KvBlockPool:
+    """Return the pool of layers that keep states.
+
+    A block of attention has as many tokens as fill a state, which is padded to it
+    (``platforms/interface.py``, ``_align_hybrid_block_size``).
+    """
+    if not caches:
+        page = sum(state.bytes * state.count for state in states)
+        return KvBlockPool(
+            num_blocks=available_bytes // page,
+            block_bytes=page,
+            groups=(),
+            paging=paging,
+            blocks_of_states=1,
+            state_groups=1,
+        )
+    token = max(cache.elements_per_token for cache in caches) * element_bytes
+    step = paging.block_tokens
+    block_tokens = step * ceil_div(max(state.bytes for state in states), step * token)
+    size = _get_group_size([*(cache.count for cache in caches), *(state.count for state in states)])
+    groups = tuple(cache.window for cache in caches for _ in range(ceil_div(cache.count, size)))
+    numbers = [(ceil_div(state.count, size), state.exports) for state in states]
+    page = token * block_tokens * size
+    return KvBlockPool(
+        num_blocks=available_bytes // page,
+        block_bytes=page,
+        groups=groups,
+        paging=replace(paging, block_tokens=block_tokens),
+        blocks_of_states=sum(number * paging.state_blocks[exports] for number, exports in numbers),
+        state_groups=sum(number for number, _ in numbers),
     )
 
 

@@ -105,6 +105,7 @@ class FilledPool:
                 stages=stages,
                 worst_stage=worst_stage,
                 rank_weight_bytes=largest.rank.weight_bytes,
+                host_bytes=_sum_host_bytes(memories, num_gpus),
                 approximate=model.spec.approximate,
                 warnings=_TOWER if model.images is not None else (),
             )
@@ -128,6 +129,11 @@ class FilledPool:
             max_num_sequences=int(self._smallest.count_sequences(tokens)),
             state_bytes=num_sequences * spec.hidden_size * width,
         )
+
+
+def _sum_host_bytes(memories: Sequence[RankMemory], num_gpus: int) -> int:
+    """Return the bytes of weights that the host of all GPUs holds."""
+    return sum(memory.rank.host_bytes for memory in memories) * num_gpus // len(memories)
 
 
 def _count_requested_bytes(memory: RankMemory, num_sequences: int, tokens: int) -> int:
@@ -157,6 +163,9 @@ def _count_token_elements(rank: Rank) -> int:
 
 
 def _make_pool_part(pool: KvBlockPool, source: str) -> MemoryPart:
+    if not pool.groups:
+        states = f"{pool.num_blocks} sequences x {pool.block_bytes} B of states"
+        return make_exact_part("kv_cache", pool.bytes, states, source)
     tokens = pool.paging.block_tokens
     blocks = f"{pool.num_blocks} blocks x {tokens} tokens x {pool.block_bytes // tokens} B"
     return make_exact_part("kv_cache", pool.bytes, blocks, source)

@@ -88,6 +88,8 @@ class EngineMemory:
     stages: tuple[Stage, ...]
     worst_stage: int
     rank_weight_bytes: int
+    host_bytes: int = 0
+    """Bytes of weights that the host holds, of all ranks of a node."""
     approximate: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -168,6 +170,7 @@ def build_pool_estimate(
         components=totals.components if detail is not Detail.NUMBERS else (),
         instants=(*totals.instants, _build_decode(totals, demand.state_bytes)),
         stages=memory.stages,
+        host_bytes_per_node=memory.host_bytes,
         worst_pipeline_stage=memory.worst_stage,
         serving=Serving(
             kv_bytes_per_token=memory.token_bytes,
@@ -195,12 +198,7 @@ def _build_decode(totals: PoolTotals, state_bytes: int) -> Instant:
     persistent = pool + sum(totals.persistent.values())
     decode_bytes = totals.memory.rank_weight_bytes + persistent + state_bytes
     activations = decode_bytes - weights - persistent
-    parts = {
-        "weights": weights,
-        "kv_cache": pool,
-        **totals.persistent,
-        "activations": activations,
-    }
+    parts = {"weights": weights, "kv_cache": pool, **totals.persistent, "activations": activations}
     return Instant("decode", decode_bytes, parts)
 
 

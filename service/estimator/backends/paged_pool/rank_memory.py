@@ -13,9 +13,15 @@ from service.estimator.backends.paged_pool.activation_peak import (
     count_peak_elements,
     find_shared_buffers,
 )
+from service.estimator.backends.paged_pool.layer_caches import (
+    LayerCache,
+    LayerState,
+    count_kinds,
+    merge_caches,
+    merge_states,
+)
 from service.estimator.backends.paged_pool.stage_weights import StageWeights
 from service.estimator.backends.paged_pool.vision_towers import split_tower
-from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.tensor_parallel.local import local_architecture
@@ -32,19 +38,6 @@ VOCABULARY_MULTIPLE = 64
 _FP32_TABLE = "gpt_oss"
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCache:
-    """Layers of one kind on a rank, and what they cache.
-
-    It has the elements that one of them caches for a token, its window, and how many layers there
-    are.
-    """
-
-    elements_per_token: int
-    window: int | None
-    count: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
     """One rank of one pipeline stage.
@@ -56,16 +49,21 @@ class Rank:
     weight_bytes: int
     table_bytes: int
     caches: tuple[LayerCache, ...]
+    states: tuple[LayerState, ...]
     num_layers: int
     is_first: bool
     is_last: bool
     peak_elements: tuple[int, int]
     """Elements of one token at the widest point of a layer, with xFormers and with FlashAttention.
     """
+    layer_bytes: int
+    """Bytes of the weights of its layers."""
     shared_buffers: SharedBuffers | None
     """The same with FlashAttention where experts have buffers of their own; None where there are no
     such experts.
     """
+    host_bytes: int = 0
+    """Bytes of its weights that the host holds."""
 
     def get_peak_elements(self, *, flash: bool) -> int:
         """Return the elements of one token at a layer's widest point."""
@@ -188,18 +186,20 @@ def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
     distinct: dict[object, Rank] = {}
     start = 0
     for stage, count in enumerate(layers):
-        kinds = _count_kinds(local, start, start + count)
+        kinds = count_kinds(local, start, start + count)
         first, last = stage == 0, stage == pipeline - 1
         rank = Rank(
             model=local,
             weight_bytes=stage_weights.get_stage_bytes(kinds, is_first=first, is_last=last)
             + tables,
             table_bytes=tables,
-            caches=_merge_caches(local, kinds),
+            caches=merge_caches(local, kinds),
+            states=merge_states(local, kinds, query.dtype),
             num_layers=count,
             is_first=first,
             is_last=last,
             peak_elements=peak_elements,
+            layer_bytes=stage_weights.get_stage_bytes(kinds, is_first=False, is_last=False),
             shared_buffers=None
             if fuses_experts
             else find_shared_buffers(local, num_token_ranks=num_token_ranks),
@@ -267,29 +267,3 @@ def _count_table_bytes(model: Architecture, dtype: DType) -> int:
     tables = model.rotary_tables[: max(1, len(model.rotary_tables) // 2)]
     rows = sum(tables) + sum(tables[:1]) * (model.rotary_stretch - 1)
     return model.spec.max_position_embeddings * rows * dtype.bytes_per_element
-
-
-def _count_kinds(model: Architecture, start: int, end: int) -> tuple[int, ...]:
-    """Return the number of layers of each kind between two layers."""
-    if model.order:
-        return tuple(model.order[start:end].count(kind) for kind in range(len(model.blocks)))
-    counts, first = [], 0
-    for _, count in model.blocks:
-        counts.append(max(0, min(end, first + count) - max(start, first)))
-        first += count
-    return tuple(counts)
-
-
-def _merge_caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCache, ...]:
-    """Return the caches of a stage.
-
-    Kinds that cache alike are together.
-    """
-    counts: dict[tuple[int, int | None], int] = {}
-    for (block, _), count in zip(model.blocks, kinds, strict=True):
-        key = (count_engine_cache_elements(block), get_cache_window(block))
-        if count and key[0]:
-            counts[key] = counts.get(key, 0) + count
-    return tuple(
-        LayerCache(elements, window, count) for (elements, window), count in counts.items()
-    )

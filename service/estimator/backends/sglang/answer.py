@@ -14,6 +14,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
 )
+from service.estimator.backends.paged_pool.host_weights import offload_weights
 from service.estimator.backends.paged_pool.pool import (
     MemoryLedger,
     MemoryPart,
@@ -88,6 +89,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     ranks = add_draft(
         target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
     )
+    ranks = offload_weights(ranks, workload)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, settings, device)
     )

@@ -14,6 +14,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
 )
+from service.estimator.backends.paged_pool.host_weights import offload_weights
 from service.estimator.backends.paged_pool.pool import (
     MemoryPart,
     build_pool_estimate,
@@ -111,6 +112,7 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
         model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True
     )
     ranks = add_draft(target_ranks, _resolve_draft(model, workload), layout, workload.weight_dtype)
+    ranks = offload_weights(ranks, workload)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, question.device)
     )
@@ -162,6 +164,7 @@ def _resolve_settings(
         ),
         batched_tokens=tokens,
         hybrid=release.frees_windows,
+        state_blocks=release.state_blocks,
         counts_requests=release.counts_requests,
     )
     return VllmSettings(
@@ -201,6 +204,7 @@ def _build_rank_memory(
         workload.kv_cache_dtype.bytes_per_element,
         settings.budget_bytes - fixed,
         settings.paging,
+        rank.states,
     )
     return RankMemory(rank=rank, fixed_bytes=fixed, parts=parts, pool=pool)
 

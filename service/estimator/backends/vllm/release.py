@@ -25,6 +25,7 @@ _SHARED_BUFFERS = Version(0, 15)
 _CAPPED_TOKENS = Version(0, 14)
 _BUDGETED_GRAPHS = _WIDER_FRACTION = Version(0, 20)
 _FLASHINFER_SAMPLER = _REQUESTS_COUNTED = Version(0, 21)
+_CACHED_STATES, _EXPORTED_STATES = Version(0, 26), Version(0, 29)
 _LARGEST_DEFAULTS = Version(0, 28)
 
 FP32_LOGIT = 4
@@ -113,6 +114,18 @@ class VllmRelease:
         They were the blocks of one group of layers (``get_kv_cache_capacity``).
         """
         return self.version >= _REQUESTS_COUNTED
+
+    @property
+    def state_blocks(self) -> tuple[int, int]:
+        """Blocks of a sequence for a state.
+
+        The second number is for one that a prefill exports. Prefixes of hybrids are cached since
+        0.26.0, which takes a state at a block's end beside the last one; since 0.29.0
+        a prefill exports another (``MambaSpec.max_memory_usage_bytes``).
+        """
+        if self.version < _CACHED_STATES:
+            return 1, 1
+        return 2, 3 if self.version >= _EXPORTED_STATES else 2
 
     @property
     def memory_fraction(self) -> float:

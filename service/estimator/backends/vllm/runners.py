@@ -54,7 +54,7 @@ def runs_second_runner(model: Architecture, workload: ServeWorkload, version: Ve
         return known and not packed
     if version < _DENSE:
         return known
-    return known or not model.spec.num_experts
+    return known or not (model.spec.num_experts or model.recurrent)
 
 
 def copies_logits(version: Version) -> bool:

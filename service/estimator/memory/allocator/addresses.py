@@ -8,6 +8,7 @@ these addresses a replay of their 240,000 requests reserves to the byte what was
 for 2 MiB in one of them; with ascending addresses it is up to 3.7 % off.
 """
 
+from bisect import bisect_left, insort
 from typing import Final, Protocol
 
 _HIGHEST: Final = 1 << 36
@@ -48,21 +49,20 @@ class CudaAddresses:
     def __init__(self) -> None:
         """Start with every address free."""
         self._lowest = _HIGHEST
-        self._gaps: list[tuple[int, int]] = []
+        self._gaps: list[tuple[int, int]] = []  # in order
 
     def take(self, size: int) -> int:
         """Return the address of a new segment.
 
         It is in the smallest gap that holds it, else below all others.
         """
-        fitting = [gap for gap in self._gaps if gap[0] >= size]
-        if fitting:
-            gap_size, address = smallest = min(fitting)
-            self._gaps.remove(smallest)
+        index = bisect_left(self._gaps, (size, 0))
+        if index < len(self._gaps):
+            gap_size, address = self._gaps.pop(index)
         else:
             gap_size = -(-size // _CHUNK) * _CHUNK
             self._lowest -= gap_size
             address = self._lowest
         if gap_size > size:
-            self._gaps.append((gap_size - size, address + size))
+            insort(self._gaps, (gap_size - size, address + size))
         return address

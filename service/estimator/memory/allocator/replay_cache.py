@@ -43,8 +43,9 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.workload import Allocator, TrainWorkload
 
-MAX_LOGS = 8
-"""A pass of a deep model is some ten thousand events."""
+MAX_LOGS = 48
+"""Those of the remedies of two configurations; a pass of a deep model is some ten thousand events,
+half a megabyte."""
 MAX_REPLAYS = 1024
 MAX_BYTES = 2**44
 """Nobody needs to know what is reserved beyond 16 TiB on one GPU, and addresses end somewhere."""

@@ -90,6 +90,7 @@ def assemble(
         interval_level=level,
         interval_kind=partial_estimate.kind,
         reserved_kind=quantities.reserved_kind,
+        replayed=detail is Detail.REPLAYED and partial_estimate.replayed is not None,
         peak_instant=partial_estimate.peak.name,
         components=_build_components(partial_estimate, quantities, detail),
         instants=partial_estimate.instants,

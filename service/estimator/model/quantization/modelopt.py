@@ -49,24 +49,30 @@ def read_modelopt(config: Config) -> Scheme:
     Raises NotModelledError for algorithms without a term, and for one of each layer.
     """
     nested = config.get("quantization")
-    words: Config = nested if isinstance(nested, Mapping) else config
-    algorithm = str(words.get(_ALGORITHM)).upper()
+    quantization: Config = nested if isinstance(nested, Mapping) else config
+    algorithm = str(quantization.get(_ALGORITHM)).upper()
     if algorithm not in _SCHEMES:
         raise NotModelledError(
-            f"{_ALGORITHM} {words.get(_ALGORITHM)!r}",
+            f"{_ALGORITHM} {quantization.get(_ALGORITHM)!r}",
             field=f"{FIELD}.{_ALGORITHM}",
             modelled=tuple(_SCHEMES),
         )
     scheme = _SCHEMES[algorithm]
-    excluded = read_names(words, "ignore") or read_names(words, "exclude_modules") or ()
-    cache = str(words.get("kv_cache_quant_algo")).upper()
-    group = read_group_size(words, "group_size", None) if scheme.packing is Packing.NVFP4 else None
+    excluded = (
+        read_names(quantization, "ignore") or read_names(quantization, "exclude_modules") or ()
+    )
+    cache = str(quantization.get("kv_cache_quant_algo")).upper()
+    group = (
+        read_group_size(quantization, "group_size", None)
+        if scheme.packing is Packing.NVFP4
+        else None
+    )
     return replace(
         scheme,
         group_size=group or scheme.group_size,
         head=True,
         kept=tuple(_make_pattern(name) for name in excluded),
-        fp8_cache=cache == "FP8" or is_fp8_cache(words.get("kv_cache_scheme")),
+        fp8_cache=cache == "FP8" or is_fp8_cache(quantization.get("kv_cache_scheme")),
     )
 
 

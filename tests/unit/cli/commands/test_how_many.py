@@ -93,11 +93,13 @@ def test_what_is_said_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_none_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """That no number is enough is told with the reason, and the exit code says so."""
+    """What the request allows is too little: which number is enough stands in the headline, and
+    the exit code says that the question has none.
+    """
     assert main([*SERVE, "--max-gpus", "1"]) == 1
     shown = capsys.readouterr().out
 
-    assert "no number of GPUs is enough" in shown
+    assert re.search(r"1 GPU is not enough, \d are", shown)
     assert "weights alone need" in shown
 
 

@@ -1,6 +1,7 @@
 """``headroom plan``: offline answers of POST /v1/plans, as tables and as JSON."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -67,8 +68,12 @@ def test_flags_are_words_of_the_contract(capsys: pytest.CaptureFixture[str]) -> 
         )
 
 
-def test_tables_say_what_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    """The number, the layouts, the other kinds, the front, and the reasons."""
+def test_tables_say_what_and_why(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number, the layouts, the other kinds, the front with its layouts, and the reasons."""
+    monkeypatch.setenv("COLUMNS", "200")
+
     assert main([*PLAN, *KINDS, "--pareto"]) == 0
     shown = capsys.readouterr().out
 
@@ -80,6 +85,8 @@ def test_tables_say_what_and_why(capsys: pytest.CaptureFixture[str]) -> None:
         "considered",
     ):
         assert heading in shown
+    front = shown[shown.index("beaten by no other") : shown.index("why fewer")]
+    assert re.search(r"(deepspeed|fsdp\d|ddp) \d, (data|tensor) \d", front), "a row has its layout"
 
 
 def test_nothing_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -196,8 +196,8 @@ def test_llama_cpp_keeps_the_token_table_on_the_host() -> None:
         ),
         (
             Engine.LLAMA_CPP,
-            {"layout": Layout(tensor_parallel=2)},
-            NotModelledError,
+            {"layout": Layout(tensor_parallel=2, pipeline_parallel=2)},
+            InvalidInputError,
             "layout.tensor_parallel",
         ),
         (

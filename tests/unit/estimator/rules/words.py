@@ -102,6 +102,9 @@ SERVED: Mapping[str, Sequence[object]] = {
     "image_tokens": (1, 16),
     "cache": tuple(Cache),
     "speculative": (Speculative(num_tokens=2),),
+    "gpu_layers": (1,),
+    "cpu_moe_layers": (1,),
+    "cpu_offload_gb": (1.0,),
 }
 LAID_OUT: Mapping[str, Sequence[object]] = {
     "data_parallel": (2, 4),

@@ -110,13 +110,13 @@ def optimum_of(
             continue
         with suppress(EstimatorError):
             served = isinstance(workload, ServeWorkload)
-            # Serving is never replayed; of training what is allocated, and the time, are the same
+            # Serving is answered in full; of training what is allocated, and the time, are the same
             # with and without a replay.
-            numbers = (subject.answer if served else subject.estimate_numbers)(workload, layout)
+            numbers = (subject.answer if served else subject.evaluate)(workload, layout)
             throughput = subject.get_throughput(workload, layout, numbers)
             assert throughput is not None
             if numbers.allocated_bytes <= subject.device.usable_bytes:
-                seconds = throughput.step_time_s if served else 1 / throughput.tokens_per_second
+                seconds = 1 / throughput.tokens_per_second
                 ranked.append((seconds if fastest else layout.num_gpus, index, (workload, layout)))
     return next(
         (value for value, _, config in sorted(ranked) if _fits(subject, question, config)), None

@@ -48,6 +48,8 @@ def call(
     client_query: Client | Unset = UNSET,
     compile_: bool | Unset = UNSET,
     context_parallel: int | Unset = UNSET,
+    cpu_moe_layers: int | Unset = UNSET,
+    cpu_offload_gb: float | Unset = UNSET,
     data_parallel: int | Unset = UNSET,
     decoder_length: int | Unset = UNSET,
     deterministic: bool | Unset = UNSET,
@@ -63,6 +65,7 @@ def call(
     framework: Framework | Unset = UNSET,
     framework_version: str | Unset = UNSET,
     global_batch_size: int | Unset = UNSET,
+    gpu_layers: int | Unset = UNSET,
     gpu_memory_fraction: float | Unset = UNSET,
     gpus_per_node: int | Unset = UNSET,
     gradient_accumulation_steps: int | Unset = UNSET,
@@ -195,6 +198,10 @@ def call(
 
     params["context_parallel"] = context_parallel
 
+    params["cpu_moe_layers"] = cpu_moe_layers
+
+    params["cpu_offload_gb"] = cpu_offload_gb
+
     params["data_parallel"] = data_parallel
 
     params["decoder_length"] = decoder_length
@@ -232,6 +239,8 @@ def call(
     params["framework_version"] = framework_version
 
     params["global_batch_size"] = global_batch_size
+
+    params["gpu_layers"] = gpu_layers
 
     params["gpu_memory_fraction"] = gpu_memory_fraction
 

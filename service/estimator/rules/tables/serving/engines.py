@@ -31,6 +31,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     HUB_FORMATS,
     OWN_STAGES,
 )
+from service.estimator.rules.tables.serving.states import STATES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
@@ -130,16 +131,7 @@ ENGINES = (
         ),
         reason=lambda case: f"{case.model.family} is {_get_place(case)}",
     ),
-    Rule(
-        require=is_false(model.recurrent),
-        topic=Topic.RECURRENT,
-        refusal=unmodelled(
-            "{workload.engine} with {model.family}, whose layers keep a state for each sequence",
-            "decoders with attention in every layer",
-            field="workload.engine",
-        ),
-        reason="layers of {model.family} keep a state for each sequence",
-    ),
+    *STATES,
     *(
         Rule(
             require=is_absent(field),

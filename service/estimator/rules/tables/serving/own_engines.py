@@ -27,6 +27,11 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     make_split_rules,
 )
 from service.estimator.rules.tables.serving.engines import ENGINE_TOPICS, ENGINES, MAKE, REPLICAS
+from service.estimator.rules.tables.serving.host_weights import (
+    KEEPS_NO_WEIGHTS,
+    KEEPS_SOME_WEIGHTS,
+    LLAMA_CPP_SPLITS,
+)
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Quantization
 
@@ -58,6 +63,7 @@ SERVE_VLLM = RuleTable(
             source="vLLM 0.19.0, vllm/model_executor/models/registry.py",
         ),
         *make_split_rules("vLLM 0.19.0, vllm/config/model.py, verify_with_parallel_config"),
+        *KEEPS_SOME_WEIGHTS,
         Rule(
             require=any_of(
                 is_in(layout.expert_parallel, 1),
@@ -71,7 +77,7 @@ SERVE_VLLM = RuleTable(
         ),
         DRAFTS_WITHOUT_STAGES,
     ),
-    topics=(*ENGINE_TOPICS, Topic.MODEL, Topic.EXPERTS),
+    topics=(*ENGINE_TOPICS, Topic.WORDS, Topic.MODEL, Topic.EXPERTS),
     sharding_options=REPLICAS,
 )
 SERVE_SGLANG = RuleTable(
@@ -79,6 +85,7 @@ SERVE_SGLANG = RuleTable(
     rules=(
         *ENGINES,
         *make_split_rules(_SGLANG),
+        *KEEPS_SOME_WEIGHTS,
         DRAFTS_WITHOUT_STAGES,
         Rule(
             require=is_absent(workload.max_num_sequences),
@@ -99,6 +106,7 @@ SERVE_TENSORRT_LLM = RuleTable(
     rules=(
         *ENGINES,
         *make_split_rules("TensorRT-LLM 1.0, tensorrt_llm/mapping.py and llmapi/llm_args.py"),
+        *KEEPS_NO_WEIGHTS,
         Rule(
             when=is_above(layout.expert_parallel, 1),
             require=any_of(is_in(layout.data_parallel, 1), is_in(layout.tensor_parallel, 1)),
@@ -114,7 +122,7 @@ SERVE_TENSORRT_LLM = RuleTable(
         ),
         DRAFTS_WITHOUT_STAGES,
     ),
-    topics=ENGINE_TOPICS,
+    topics=(*ENGINE_TOPICS, Topic.WORDS),
     sharding_options=REPLICAS,
 )
 TENSORRT_LLM_RANKS = RuleTable(
@@ -180,20 +188,7 @@ SERVE_LLAMA_CPP = RuleTable(
             ),
             source="llama.cpp, --cache-type-k",
         ),
-        *(
-            Rule(
-                require=is_in(degree, 1),
-                topic=Topic.WORDS,
-                refusal=unmodelled(f"{name} of llama.cpp", "all layers on one GPU"),
-                reason=f"{name} {{{degree.path}}} of llama.cpp: all layers on one GPU have a term",
-                source="llama.cpp, common/arg.cpp: --split-mode",
-            )
-            for name, degree in (
-                ("tensor_parallel", layout.tensor_parallel),
-                ("pipeline_parallel", layout.pipeline_parallel),
-                ("expert_parallel", layout.expert_parallel),
-            )
-        ),
+        *LLAMA_CPP_SPLITS,
         *(
             Rule(
                 require=is_absent(field),
@@ -207,6 +202,7 @@ SERVE_LLAMA_CPP = RuleTable(
                 ("max_num_batched_tokens", workload.max_num_batched_tokens),
                 ("max_num_sequences", workload.max_num_sequences),
                 ("engine_version", workload.engine_version),
+                ("cpu_offload_gb", workload.cpu_offload_gb),
             )
         ),
     ),

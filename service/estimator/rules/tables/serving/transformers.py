@@ -34,6 +34,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     make_hub_formats,
 )
 from service.estimator.rules.tables.serving.engines import DTYPES, KEEPS_OWN_FORMAT, REPLICAS
+from service.estimator.rules.tables.serving.host_weights import TRANSFORMERS_KEEPS_ALL
 from service.estimator.rules.tables.transformers_layouts import make_layout_rules
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import Cache, Engine, Quantization
@@ -235,7 +236,7 @@ _DECODERS = (
 SERVE_TRANSFORMERS = RuleTable(
     name="serve_transformers",
     beside=(*_LAYOUTS, *_DECODERS[:2], *ENCODERS),
-    rules=(*_DECODERS, *_RUNS, *IMAGES, *_LAYOUTS),
+    rules=(*_DECODERS, *_RUNS, *IMAGES, *_LAYOUTS, *TRANSFORMERS_KEEPS_ALL),
     topics=(
         *(Topic.RUNNER, Topic.FORMATS, Topic.WEIGHTS, Topic.SHARED, Topic.CACHE),
         *(
@@ -255,7 +256,7 @@ SERVE_TRANSFORMERS = RuleTable(
 
 SERVE_ENCODERS = RuleTable(
     name="serve_transformers",
-    rules=(*ENCODERS, *_RUNS, *IMAGES, *_LAYOUTS),
+    rules=(*ENCODERS, *_RUNS, *IMAGES, *_LAYOUTS, *TRANSFORMERS_KEEPS_ALL),
     topics=(
         *(Topic.RUNNER, Topic.FORMATS, Topic.PRECISION, Topic.CACHE, Topic.WORDS, Topic.EAGER),
         *(Topic.KV_CACHE, Topic.BEAMS, Topic.IMAGES, Topic.SEQUENCE, Topic.ATTENTION),

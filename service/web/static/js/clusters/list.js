@@ -31,7 +31,7 @@ function card(cluster) {
   return h(
     "article",
     { class: "panel card" },
-    h("div", { class: "panel-head" }, h("h2", {}, h("a", { href: `/clusters/${cluster.name}` }, cluster.name)), h("span", { class: "muted" }, "updated ", whenElement(cluster.updated_at))),
+    h("div", { class: "panel-head" }, h("h2", {}, h("a", { href: `/clusters/${cluster.name}${location.search}` }, cluster.name)), h("span", { class: "muted" }, "updated ", whenElement(cluster.updated_at))),
     h("p", { class: "card-free" }, h("strong", {}, count(found.free)), ` of ${count(found.all)} GPUs free`),
     stateBar(found),
     h(

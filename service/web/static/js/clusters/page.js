@@ -33,6 +33,12 @@ async function showAll() {
   byId("one").hidden = true;
   makeEditor(byId("editor"), null);
   const clusters = await showList(byId("all"), byId("tools"), {});
+  const { model } = readQuery();
+  const where = byId("place-where");
+  where.hidden = model === undefined;
+  // A question that came along is placed where there is no choice.
+  if (model !== undefined && clusters.length === 1) location.replace(`/clusters/${clusters[0].name}${location.search}`);
+  fill(where, clusters.length === 0 ? "Store a cluster first: the plan is searched on its free GPUs." : `Choose the cluster on which to place ${model || "your model"}.`);
   byId("store").open = clusters.length === 0;
 }
 

@@ -2,6 +2,9 @@
 import { h } from "../dom.js";
 import { sentence } from "../format.js";
 
+// Beyond it a message is no note beside a field.
+const MOST_LETTERS = 240;
+
 /**
  * Show each error of a problem at its field. Paths go deeper than fields do: the longest that is a field is taken. The first
  * is brought into view, unless somebody is at work in another.
@@ -12,7 +15,7 @@ export function showFieldErrors(forms, problem) {
     const box = boxOf(forms, field);
     const control = box?.querySelector("input, select, textarea");
     if (!control) continue;
-    const note = h("span", { class: "field-error", id: `${control.id}-error` }, sentence(message));
+    const note = h("span", { class: "field-error", id: `${control.id}-error` }, brief(sentence(message)));
     box.append(note);
     control.setAttribute("aria-invalid", "true");
     control.dataset.described = control.getAttribute("aria-describedby") ?? "";
@@ -21,6 +24,11 @@ export function showFieldErrors(forms, problem) {
   }
   const isAtWork = forms.some((form) => form.contains(document.activeElement));
   if (!isAtWork) forms[0].querySelector("[aria-invalid]")?.scrollIntoView({ block: "nearest" });
+}
+
+/** The beginning of a message that the notice above has whole: a long list of names is told once. */
+function brief(message) {
+  return message.length <= MOST_LETTERS ? message : `${message.slice(0, message.lastIndexOf(" ", MOST_LETTERS))} …`;
 }
 
 /** Take all of them back. */

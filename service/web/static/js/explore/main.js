@@ -11,10 +11,13 @@ import { comparePanel } from "./compare.js";
 import { clearFieldErrors, showFieldErrors } from "./errors.js";
 import { fitMap } from "./map.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
+import { FIRST, offerEngine } from "./first.js";
 import { linkText, noteLink, offerStore, showStore, shownText } from "./pasted.js";
+import { makeOnward } from "./onward.js";
 import { planPanel } from "./plan.js";
 import { applyChange, applyQuestion, arrange, readQuestion } from "./question.js";
 import { showScript } from "./script.js";
+import { addSliders } from "./sliders.js";
 import { stepChart, stepTable } from "./step.js";
 import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
 
@@ -41,6 +44,7 @@ const offered = catalogue.ready.then(() => true, (error) => (showProblem(byId("m
 const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (keep({ push: true }), drawMap()) });
 const plan = planPanel({ onUse: use, onApply: apply, onFail: (error) => error instanceof Problem && showFieldErrors([form, planForm], error) });
 const address = makeAddress({ onPacked });
+const moveSliders = addSliders(form);
 const compare = comparePanel({ onShow: use, onChange: () => keep({ push: true }) });
 // A form that cannot be read overtakes the run before as well: its answer is to another question.
 const fit = latest(async (signal) => {
@@ -58,25 +62,27 @@ const rest = latest(async (signal) => {
 const askRest = debounced(rest, REST_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown }));
+form.addEventListener("input", ({ target }) => offerEngine(form, target));
 // A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
 form.addEventListener("input", ({ target, timeStamp }) => target.name && catalogue.isWhole(target) && changed({ push: isStep(target), at: timeStamp }));
 form.addEventListener("change", ({ target }) => {
   typed = null;
   if (!catalogue.isWhole(target)) changed({ push: true });
 });
-form.addEventListener("submit", (event) => event.preventDefault());
-mapForm.addEventListener("submit", (event) => event.preventDefault());
+for (const one of [form, mapForm]) one.addEventListener("submit", (event) => event.preventDefault());
 planForm.addEventListener("submit", (event) => (event.preventDefault(), (searched = true), keep({ push: true }), search()));
-byId("start-over").addEventListener("click", () => (restore({}), changed({ push: true })));
+byId("start-over").addEventListener("click", () => (restore(FIRST), changed({ push: true })));
 // Links to parts of the page: behind the # of its address stands something else.
 document.addEventListener("click", jump);
 offerStore({ form, onStored: nameModel });
+makeOnward({ question: () => current });
 onNavigate(arrive);
 
 await arrive(readQuery());
 
 /** Show what the address says, and ask it; one that is not whole says nothing that could be asked. */
-async function arrive(state) {
+async function arrive(query) {
+  const state = Object.keys(query).length === 0 ? FIRST : query;
   since = performance.now();
   leaveRest();
   try {
@@ -198,6 +204,7 @@ function showMore({ question, answer: found }) {
   showRules(byId("rules"), found);
   showAssumptions(byId("assumptions"), found);
   showDefaults(form, found);
+  moveSliders();
   showScript(byId("script"), question);
   say(headline(found));
   askRest();

@@ -32,7 +32,7 @@ export function showRemedies(panel, element, answer, { onApply, isLooking }) {
   }
   const table = h(
     "table",
-    { class: "data is-middle" },
+    { class: "data is-middle stacks" },
     h("thead", {}, h("tr", {}, COLUMNS.map((name, place) => h("th", { scope: "col", class: place > 2 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
     h("tbody", {}, answer.throughput && asAsked(answer), answer.remedies.map((remedy) => remedyRow(remedy, onApply))),
   );
@@ -45,11 +45,11 @@ function remedyRow(remedy, onApply) {
     {},
     h("td", {}, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
     h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change)), remedy.effects.map((text) => h("div", { class: "why small" }, text))),
-    h("td", {}, verdictTag(remedy.verdict)),
-    h("td", { class: "is-number", title: exact(remedy.saves_bytes) }, gib(remedy.saves_bytes)),
-    h("td", { class: "is-number" }, count(remedy.num_gpus)),
+    h("td", { "data-label": "Then it" }, verdictTag(remedy.verdict)),
+    h("td", { class: "is-number", title: exact(remedy.saves_bytes), "data-label": "Saves" }, gib(remedy.saves_bytes)),
+    h("td", { class: "is-number", "data-label": "GPUs" }, count(remedy.num_gpus)),
     speedCells(remedy),
-    h("td", { class: "is-number" }, remedy.cost_ratio === null ? MISSING : `× ${remedy.cost_ratio.toFixed(2)}`, remedy.usd_per_million_tokens !== null && h("div", { class: "why small" }, `$${remedy.usd_per_million_tokens.toFixed(2)} per million`)),
+    h("td", { class: "is-number", "data-label": "Cost per token" }, remedy.cost_ratio === null ? MISSING : `× ${remedy.cost_ratio.toFixed(2)}`, remedy.usd_per_million_tokens !== null && h("div", { class: "why small" }, `$${remedy.usd_per_million_tokens.toFixed(2)} per million`)),
   );
 }
 
@@ -59,7 +59,7 @@ function asAsked(answer) {
 }
 
 function speedCells(timed) {
-  return [seconds(timed.step_time_s), timed.tokens_per_second === null ? MISSING : count(Math.round(timed.tokens_per_second))].map((text) => h("td", { class: "is-number" }, text));
+  return [seconds(timed.step_time_s), timed.tokens_per_second === null ? MISSING : count(Math.round(timed.tokens_per_second))].map((text, place) => h("td", { class: "is-number", "data-label": ["Step", "Tokens/s"][place] }, text));
 }
 
 /** Show rules of thumb and how far each is off. */

@@ -6,6 +6,7 @@ import { bytesElement, count, gib, MISSING, seconds, short, usd } from "../forma
 import { showProblem } from "../notice.js";
 import { textTabs } from "../tabs.js";
 import { changeWords, verdictTag } from "./notes.js";
+import { planChart } from "./plan_chart.js";
 import { readPart } from "./question.js";
 
 const DEGREES = { data_parallel: "DP", tensor_parallel: "TP", pipeline_parallel: "PP", context_parallel: "CP", expert_parallel: "EP" };
@@ -80,20 +81,38 @@ function words(value) {
   return value !== null && typeof value === "object" ? JSON.stringify(value) : value;
 }
 
+/** Which number would be enough, or that none is, up to the largest that was searched. */
+function shortageWords({ beyond, closest }) {
+  const tooFew = (number) => (number === 1 ? "1 GPU is not enough" : `${count(number)} GPUs are not enough`);
+  if (!beyond) return closest ? tooFew(closest.num_gpus) : "No number of GPUs is enough";
+  return beyond.num_gpus === null ? `No number of GPUs up to ${count(beyond.max_gpus)} is enough` : `${tooFew(beyond.allowed_gpus)}, ${count(beyond.num_gpus)} are`;
+}
+
 function answerElement(answer, { onUse, onApply }) {
-  const head = answer.num_gpus === null ? "No number of GPUs is enough" : `${count(answer.num_gpus)} × ${gpuWords(answer.gpu)}`;
+  const head = answer.num_gpus === null ? shortageWords(answer) : `${count(answer.num_gpus)} × ${gpuWords(answer.gpu)}`;
   return h(
     "div",
     { class: "plan-answer" },
     h("p", { class: "plan-count" }, head),
     answer.reason && h("p", {}, answer.reason),
     answer.smallest_change && h("div", { class: "row" }, h("span", {}, "The smallest change that would help:"), changeWords(answer.smallest_change.change), h("button", { type: "button", onclick: () => onApply(answer.smallest_change.change) }, "Apply")),
+    planChart([...answer.candidates, ...answer.alternatives.filter(isOther(answer.candidates))], planWords),
     answer.candidates.length > 0 && candidatesElement(answer.candidates, onUse),
     answer.alternatives.length > 1 && alternativesElement(answer.alternatives),
     answer.rejected.length > 0 && rejectedElement(answer.rejected),
     answer.candidates[0]?.requests && launchElement(answer.candidates[0].requests),
     h("p", { class: "muted small" }, `${count(answer.searched.layouts)} layouts considered, ${count(answer.searched.estimated)} estimated, in ${seconds(answer.searched.elapsed_ms / 1000)}.`),
   );
+}
+
+/** Whether the best of a kind is no candidate already. */
+function isOther(candidates) {
+  const known = new Set(candidates.map((one) => gpuWords(one.gpu)));
+  return (one) => one.num_gpus !== null && !known.has(gpuWords(one.gpu));
+}
+
+function planWords(one) {
+  return [`${count(one.num_gpus)} × ${gpuWords(one.gpu)}`, one.layout && layoutWords(one.layout)].filter(Boolean).join(", ");
 }
 
 function head(...names) {
@@ -163,6 +182,6 @@ function candidateTable({ candidates }) {
 function markdown(answer) {
   const { columns, rows } = candidateTable(answer);
   const rejected = answer.rejected.map((one) => `- ${one.num_gpus} × ${gpuWords(one.gpu)}: ${one.reason}`);
-  const best = answer.num_gpus === null ? "no number of GPUs is enough" : `${answer.num_gpus} × ${gpuWords(answer.gpu)}`;
+  const best = answer.num_gpus === null ? shortageWords(answer) : `${answer.num_gpus} × ${gpuWords(answer.gpu)}`;
   return [`**Fewest GPUs: ${best}**`, "", markdownTable(columns, rows), "", ...(rejected.length > 0 ? ["Why not fewer:", ...rejected, ""] : []), location.href].join("\n");
 }

@@ -6,6 +6,8 @@ import { exact, gib, percent, words } from "../format.js";
 const GIB = 2 ** 30;
 const ROW = 38;
 const FRAME = 62;
+const LABEL_SIZE = 12.5;
+const LABEL_GAP = 16;
 const DEVICE = "device";
 // The order of an answer's components, so that a colour keeps its place from answer to answer.
 const ORDER = [
@@ -66,12 +68,20 @@ function option(answer) {
   const [, high] = answer.per_gpu.intervals.device;
   const most = Math.max(high, answer.usable_bytes, ...rows.map((row) => row.total)) / GIB;
   return {
-    grid: { left: 8, right: 28, top: 26, bottom: 4, containLabel: true },
+    // The width of the names is measured: the chart's own guess clips the longest in some fonts.
+    grid: { left: LABEL_GAP + widest(rows.map((row) => rowLabel(row.name))), right: 28, top: 26, bottom: 26 },
     xAxis: axis({ type: "value", max: Math.ceil(most * 1.06), axisLabel: { color: css("--muted"), formatter: "{value} GiB", hideOverlap: true, showMaxLabel: false } }),
-    yAxis: axis({ type: "category", data: rows.map((row) => rowLabel(row.name)), splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: 12.5 } }),
+    yAxis: axis({ type: "category", data: rows.map((row) => rowLabel(row.name)), splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: LABEL_SIZE } }),
     tooltip: tooltip({ trigger: "axis", axisPointer: { type: "shadow" }, formatter: (points) => tooltipOf(rows[points[0].dataIndex]) }),
     series: [...namesOf(rows).map((name) => bars(name, rows)), limit(answer, most), whisker(answer, rows)],
   };
+}
+
+/** The pixels of the widest of some words beside an axis. */
+function widest(texts) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `${LABEL_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
+  return Math.ceil(Math.max(...texts.map((text) => pen.measureText(text).width)));
 }
 
 function bars(name, rows) {
@@ -130,7 +140,7 @@ function componentTable(answer) {
   const others = namesOf(rowsOf(answer)).filter((name) => !known.has(name));
   return h(
     "table",
-    { class: "data" },
+    { class: "data stacks" },
     h("caption", {}, `At the peak, on the device: ${gib(device_bytes)}`),
     h("thead", {}, h("tr", {}, ["Component", "Bytes", "Share", "Known", "How"].map((name, place) => h("th", { scope: "col", class: place === 1 || place === 2 ? "is-number" : null }, name)))),
     h(
@@ -141,15 +151,20 @@ function componentTable(answer) {
           "tr",
           {},
           h("th", { scope: "row" }, swatch(part.name), words(part.name)),
-          h("td", { class: "is-number", title: exact(part.bytes) }, gib(part.bytes)),
-          h("td", { class: "is-number" }, percent(part.bytes / device_bytes, 0)),
-          h("td", {}, part.basis),
-          h("td", { class: "why", title: part.source }, part.formula),
+          h("td", { class: "is-number", title: exact(part.bytes), "data-label": "Bytes" }, gib(part.bytes)),
+          h("td", { class: "is-number", "data-label": "Share" }, percent(part.bytes / device_bytes, 0)),
+          h("td", { "data-label": "Known" }, part.basis),
+          h("td", { class: "why", "data-label": "How" }, part.formula, part.source && source(part)),
         ),
       ),
       others.map((name) => h("tr", {}, h("th", { scope: "row" }, swatch(name), words(name)), h("td", { class: "muted", colspan: "4" }, "not alive at the peak"))),
     ),
   );
+}
+
+/** Where a formula comes from, for who asks why. */
+function source(part) {
+  return h("details", { class: "source" }, h("summary", { "aria-label": `Why ${words(part.name).toLowerCase()}: the source` }, "why"), part.source);
 }
 
 /** Of a pipeline every stage, since the fullest decides; nothing where there is only one. */

@@ -19,6 +19,9 @@ import { showWorkers } from "./workers.js";
 const PAGE = 25;
 const DRAWN = 2000;
 const WORKERS_MS = 15_000;
+const TABLE_MS = 20_000;
+const HOUR_MS = 3_600_000;
+const RANGE = "last";
 const VIEW = ["quantity", "answer", "plot"];
 const form = byId("filter");
 const page = { rows: [], drawn: [], cursors: [null], next: null, workers: [], unknown: [] };
@@ -31,8 +34,11 @@ function queryOf(state, more = {}) {
   const query = new URLSearchParams({ format: "rows", ...more });
   for (const [name, value] of Object.entries(state)) {
     if (VIEW.includes(name)) continue;
-    query.set(name, name.startsWith("created_") ? `${value}T00:00:00Z` : value);
+    if (name !== RANGE) query.set(name, name.startsWith("created_") ? `${value}T00:00:00Z` : value);
   }
+  // The last hours are told from now on; a day that is named as well counts where it is later.
+  const since = state[RANGE] && new Date(Date.now() - Number(state[RANGE]) * HOUR_MS).toISOString();
+  if (since && !(query.get("created_after") > since)) query.set("created_after", since);
   return query;
 }
 
@@ -69,6 +75,7 @@ const show = async () => {
   const results = await Promise.allSettled([showTable(), showScatter()]);
   const failed = results.find((one) => one.status === "rejected");
   if (failed !== undefined) showRefusal(form, byId("trouble"), failed.reason, (field) => form.elements.namedItem(field));
+  return failed === undefined;
 };
 
 function changed({ push = false } = {}) {
@@ -108,6 +115,12 @@ function nothing() {
     h("p", {}, "What your scheduler, Prometheus or a log has seen counts as well:"),
     h("pre", { class: "code", tabindex: "0" }, "headroom measurements import sacct.txt --model llama-3.2-1b --task train --sequence-length 2048 --gpu A100-SXM4-80GB"),
   );
+}
+
+/** Read the table again and again once it was shown; whoever reads on, or pages, is left alone. */
+function keepFresh(isShown) {
+  const look = async () => page.cursors.length === 1 && !byId("table").contains(document.activeElement) && (await showTable());
+  if (isShown) setTimeout(repeat, TABLE_MS, look, TABLE_MS, (error) => showProblem(byId("trouble"), error), () => showProblem(byId("trouble"), null));
 }
 
 function fromAddress(state) {
@@ -162,7 +175,7 @@ onNavigate((state) => {
   show();
 });
 const askWords = makeAsking(byId("ask"), { workers: () => page.workers });
-show();
+show().then(keepFresh);
 watchRunning(byId("running"), { onOver: show });
 repeat(showAllWorkers, WORKERS_MS, (error) => showProblem(byId("workers"), error));
 suggest();

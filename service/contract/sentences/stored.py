@@ -1,0 +1,133 @@
+"""Sentences of what is stored: clusters, reservations, models, GPUs, keys and workers."""
+
+from collections.abc import Mapping
+
+_HOST = "Bytes of the host's memory"
+STORED: Mapping[str, Mapping[str, str]] = {
+    "AllocationAnswer": {
+        "holder": "Who holds it: a team, a job, a person.",
+        "num_gpus": "GPUs that he holds.",
+        "gpu_indices": "Indices of these GPUs on the node; null where they are not known.",
+        "host_memory_bytes": f"{_HOST} that he holds.",
+    },
+    "MigSlicesAnswer": {
+        "profile": "The MIG profile.",
+        "total": "Slices of it on the node.",
+        "allocated": "Slices of it that others hold.",
+    },
+    "NodeRequest": {"mig_slices": "The slices that its `mig_gpus` are cut into, by profile."},
+    "NodeAnswer": {
+        "name": "Host name of the node.",
+        "allocated_gpus": "GPUs that others hold.",
+        "state": "`ready`, or `drained`: then it gets no new work.",
+        "allocations": "Who holds GPUs of it, as far as it is known.",
+        "mig_gpus": "GPUs that MIG has cut into slices.",
+        "mig_slices": "The slices, by profile.",
+    },
+    "PoolRequest": {"nodes": "Its nodes by name, in place of `num_nodes`."},
+    "PoolAnswer": {
+        "name": "Name of the pool.",
+        "gpus_per_node": "GPUs of one node.",
+        "nvlink_island_size": "GPUs that reach each other over NVLink; null where it was not said, "
+        "and then those of a node.",
+        "host_memory_bytes": f"{_HOST} of one node; null where it was not said.",
+        "nvme_bytes": "Bytes of NVMe of one node; null where it was not said.",
+        "network_bytes_per_second": "Bytes per second of one node's network; null where it was "
+        "not said.",
+        "price_per_gpu_hour": "USD of one GPU for one hour; null where it was not said.",
+        "total_gpus": "GPUs of all nodes, drained ones too.",
+    },
+    "ClusterAnswer": {"name": "Name of the cluster.", "pools": "Its pools, as they were sent."},
+    "ReservationAnswer": {
+        "id": "Id of the reservation.",
+        "cluster": "Name of the cluster.",
+        "holder": "Who it is for.",
+        "gpus": "The GPUs, node by node.",
+    },
+    "ReservationRequest": {"placement": "GPUs as a plan placed them, in place of `gpus`."},
+    "ShareAnswer": {
+        "pool": "Name of the pool.",
+        "node": "Host name of the node.",
+        "num_gpus": "GPUs of it, or slices where `mig_profile` is named.",
+        "mig_profile": "MIG profile of the slices; null where they are whole GPUs.",
+        "host_memory_bytes": f"{_HOST} for these GPUs together.",
+    },
+    "GpuAnswer": {
+        "name": "Name of the GPU, by which every answer calls it.",
+        "vendor": "Its maker: `nvidia`, `amd` or `intel`.",
+        "bandwidth_bytes_per_second": "Peak rate of its memory, in bytes per second.",
+        "nvlink_bytes_per_second": "Bytes per second to another GPU of the node over NVLink or "
+        "the maker's own links, both directions together; null where there are none.",
+        "pcie_bytes_per_second": "Bytes per second over PCIe, both directions together.",
+        "mig_profiles": "The slices that MIG cuts of it; empty where it cuts none.",
+    },
+    "MigAnswer": {
+        "name": "The profile, as `nvidia-smi mig -lgip` calls it.",
+        "max_instances": "Slices of it that fit on one GPU.",
+        "memory_eighths": "Eighths of the GPU's memory and of its bandwidth that one takes.",
+    },
+    "ModelCreate": {"source": "Where the model's structure comes from."},
+    "ModelReplace": {"source": "Where the model's structure comes from."},
+    "ParametersAnswer": {
+        "total": "All parameters.",
+        "active": "Those that one token uses: of a mixture of experts fewer than all.",
+        "by_module": "Their number by kind of module; `frozen` takes these names.",
+    },
+    "ModelAnswer": {
+        "name": "Name of the model.",
+        "revision": "Number of the revision, counted from 1.",
+        "family": "Its family, the `model_type` of its config.",
+        "parameters": "Numbers of parameters.",
+        "architecture": "The structure in our own words, as `source.architecture` takes it.",
+        "aliases": "Other names of the catalogue's model.",
+        "warnings": "What of its files does not agree with the structure.",
+    },
+    "ModelItem": {
+        "name": "Name of the model.",
+        "revision": "Number of its newest revision.",
+        "origin": "`stored` or `catalogue`.",
+        "created_at": "When that revision was stored, RFC 3339, UTC; null for the catalogue.",
+        "aliases": "Other names of the catalogue's model.",
+    },
+    "KeyAnswer": {
+        "id": "Id of the key.",
+        "name": "Who or what holds it.",
+        "prefix": "How the key itself begins, by which its holder knows it.",
+        "scopes": "What it may do: `read`, `plan`, `measure`, `admin`.",
+        "state": "`active`, `expired` or `revoked`.",
+        "created_at": "When it was made, RFC 3339, UTC.",
+        "created_by": "Who made it.",
+        "expires_at": "When it ends, RFC 3339, UTC; null where it lives until it is revoked.",
+        "revoked_at": "When it was revoked, RFC 3339, UTC; null where it was not.",
+        "last_used_at": "When it last asked, RFC 3339, UTC; null where it never has.",
+        "rate": "How often it may ask, as `600/minute`; null where the server's own limit holds.",
+        "quota": "How many measurements it may ask for; null where the server's own limit holds.",
+    },
+    "NewKeyAnswer": {"key": "The key itself, shown this once."},
+    "ChangeAnswer": {
+        "at": "When it was asked for, RFC 3339, UTC.",
+        "principal": "Who asked: the name of a key, of a token's owner, or `local`.",
+        "key_id": "Id of the key; null where none was used.",
+        "operation": "Id of the operation, as this document has it.",
+        "method": "Method of the request.",
+        "path": "Path of the request.",
+        "status": "HTTP status that it was answered with.",
+        "request_id": "`X-Request-Id` of the answer, which the server's log has too.",
+        "peer": "Address that it came from; null where it is not known.",
+    },
+    "WorkerAnswer": {
+        "name": "Name of the worker.",
+        "host": "Host name of its machine.",
+        "pid": "Its process there.",
+        "versions": "Releases that it runs: Python, torch, transformers and others.",
+        "current_job": "Id of the measurement that it runs; null where it runs none.",
+        "started_at": "When it started, RFC 3339, UTC.",
+        "last_heartbeat": "When it was last heard of, RFC 3339, UTC.",
+    },
+    "HealthAnswer": {"status": "Always `ok`: a process that is not answers nothing."},
+    "VersionAnswer": {
+        "name": "Name of this program.",
+        "version": "Its release.",
+        "python": "The release of Python that it runs on.",
+    },
+}

@@ -1,0 +1,100 @@
+"""Caches of a token and states of a sequence, by layer."""
+
+from dataclasses import dataclass
+
+from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.block_module import BlockModule
+from service.estimator.values.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """Layers of one kind on a rank, and what they cache.
+
+    It has the elements that one of them caches for a token, its window, and how many layers there
+    are.
+    """
+
+    elements_per_token: int
+    window: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayerState:
+    """Layers of one kind that keep a state of each sequence.
+
+    It has the bytes of one state, and how many layers there are.
+    """
+
+    bytes: int
+    count: int
+    exports: bool
+    """Whether a prefill can write a state of an earlier position (Mamba2, gated delta rule)."""
+
+
+def count_kinds(model: Architecture, start: int, end: int) -> tuple[int, ...]:
+    """Return the number of layers of each kind between two layers."""
+    if model.order:
+        return tuple(model.order[start:end].count(kind) for kind in range(len(model.blocks)))
+    counts, first = [], 0
+    for _, count in model.blocks:
+        counts.append(max(0, min(end, first + count) - max(start, first)))
+        first += count
+    return tuple(counts)
+
+
+def merge_caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCache, ...]:
+    """Return the caches of a stage.
+
+    Kinds that cache alike are together.
+    """
+    counts: dict[tuple[int, int | None], int] = {}
+    for (block, _), count in zip(model.blocks, kinds, strict=True):
+        key = (count_engine_cache_elements(block), get_cache_window(block))
+        if count and key[0]:
+            counts[key] = counts.get(key, 0) + count
+    return tuple(
+        LayerCache(elements, window, count) for (elements, window), count in counts.items()
+    )
+
+
+def merge_states(
+    model: Architecture, kinds: tuple[int, ...], dtype: DType
+) -> tuple[LayerState, ...]:
+    """Return the states of a stage.
+
+    They are the last inputs of a convolution and what has come of all of them, in the dtype of the
+    weights (vLLM 0.33.0, ``layers/mamba/mamba_utils.py``).
+    """
+    counts: dict[tuple[int, bool], int] = {}
+    for (block, _), count in zip(model.blocks, kinds, strict=True):
+        elements = _count_state_elements(block)
+        if count and elements:
+            key = (elements * dtype.bytes_per_element, _exports(block))
+            counts[key] = counts.get(key, 0) + count
+    return tuple(LayerState(size, count, exports) for (size, exports), count in counts.items())
+
+
+def _get_mixer(block: BlockModule) -> object | None:
+    mixer = getattr(block, "mixer", None) or getattr(block, "attention", None)
+    return mixer if hasattr(mixer, "state_bytes") else None
+
+
+def _exports(block: BlockModule) -> bool:
+    return hasattr(_get_mixer(block), "convolved_size")
+
+
+def _count_state_elements(block: BlockModule) -> int:
+    """Return the elements of a layer's state.
+
+    A convolution needs one position less than it spans.
+    """
+    mixer = _get_mixer(block)
+    if mixer is None:
+        return 0
+    inner = getattr(mixer, "inner_size", 0)
+    states = getattr(mixer, "states", None) or inner * getattr(mixer, "state_size", 0)
+    convolved = getattr(mixer, "convolved_size", inner)
+    return (getattr(mixer, "kernel_size", 1) - 1) * convolved + states

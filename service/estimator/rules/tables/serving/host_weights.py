@@ -1,0 +1,115 @@
+"""Rules of weights on the host, and of llama.cpp's GPUs."""
+
+from typing import Any
+
+from service.estimator.rules.grammar.conditions import (
+    Field,
+    any_of,
+    is_absent,
+    is_at_most,
+    is_given,
+    is_in,
+)
+from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
+
+_ARGUMENTS = "llama.cpp, common/arg.cpp"
+
+
+def _refuse_word(name: str, field: Field[Any], engines: str) -> Rule:
+    return Rule(
+        require=is_absent(field),
+        topic=Topic.WORDS,
+        refusal=invalid(
+            f"{name} is a word of {engines}, and engine is {{workload.engine}}: leave it out, or "
+            f"ask for {engines}",
+            field=f"workload.{name}",
+        ),
+        reason=f"{name} is a word of {engines}",
+        source=_ARGUMENTS,
+    )
+
+
+_LLAMA_CPP_WORDS = (
+    _refuse_word("gpu_layers", workload.gpu_layers, "engine llama_cpp"),
+    _refuse_word("cpu_moe_layers", workload.cpu_moe_layers, "engine llama_cpp"),
+)
+KEEPS_SOME_WEIGHTS = _LLAMA_CPP_WORDS
+"""vLLM and SGLang keep GiB of weights on the host (``cpu_offload_gb``), not layers."""
+KEEPS_NO_WEIGHTS = (
+    *_LLAMA_CPP_WORDS,
+    _refuse_word("cpu_offload_gb", workload.cpu_offload_gb, "engine vllm or sglang"),
+)
+"""Engines that keep all weights on GPUs."""
+
+LLAMA_CPP_SPLITS = (
+    Rule(
+        require=any_of(is_in(layout.tensor_parallel, 1), is_in(layout.pipeline_parallel, 1)),
+        topic=Topic.WORDS,
+        refusal=invalid(
+            "llama.cpp splits by layers (pipeline_parallel, --split-mode layer) or by rows "
+            "(tensor_parallel, --split-mode row), not by both",
+            field="layout.tensor_parallel",
+        ),
+        reason="llama.cpp splits by layers or by rows, not by both",
+        source=f"{_ARGUMENTS}: --split-mode",
+    ),
+    Rule(
+        require=is_at_most(layout.pipeline_parallel, model.num_hidden_layers),
+        topic=Topic.WORDS,
+        refusal=invalid(
+            "pipeline_parallel is {layout.pipeline_parallel}, but the model has "
+            "{model.num_hidden_layers} layers"
+        ),
+        reason="pipeline_parallel {layout.pipeline_parallel}, but the model has "
+        "{model.num_hidden_layers} layers",
+        source="llama.cpp, src/llama-model.cpp, load_tensors",
+    ),
+    Rule(
+        require=is_in(layout.expert_parallel, 1),
+        topic=Topic.WORDS,
+        refusal=unmodelled("expert_parallel of llama.cpp", "pipeline_parallel, tensor_parallel"),
+        reason="expert_parallel {layout.expert_parallel} of llama.cpp",
+        source=f"{_ARGUMENTS}: --split-mode",
+    ),
+    Rule(
+        when=is_in(model.num_experts, 0),
+        require=is_absent(workload.cpu_moe_layers),
+        topic=Topic.WORDS,
+        refusal=invalid("cpu_moe_layers is of experts, and {model.family} has none: leave it out"),
+        reason="cpu_moe_layers of {model.family}, which has no experts",
+        source=f"{_ARGUMENTS}: --n-cpu-moe",
+    ),
+    *(
+        Rule(
+            when=is_given(workload.speculative),
+            require=require,
+            topic=Topic.WORDS,
+            refusal=unmodelled(f"a draft model beside {name}", "one GPU that holds all layers"),
+            reason=f"a draft model beside {name}",
+            source=_ARGUMENTS,
+        )
+        for name, require in (
+            ("several GPUs", is_in(layout.tensor_parallel, 1)),
+            ("several GPUs", is_in(layout.pipeline_parallel, 1)),
+            ("layers on the host", is_absent(workload.gpu_layers)),
+            ("experts on the host", is_absent(workload.cpu_moe_layers)),
+        )
+    ),
+)
+"""What llama.cpp is asked about its GPUs and the host."""
+
+TRANSFORMERS_KEEPS_ALL = (
+    *_LLAMA_CPP_WORDS,
+    Rule(
+        require=is_absent(workload.cpu_offload_gb),
+        topic=Topic.WORDS,
+        refusal=unmodelled(
+            "cpu_offload_gb of transformers (device_map with weights on the CPU)",
+            *("engine vllm or sglang with cpu_offload_gb", "engine llama_cpp with gpu_layers"),
+        ),
+        reason="cpu_offload_gb of transformers",
+        source="accelerate 1.15, hooks.py, AlignDevicesHook",
+    ),
+)
+"""transformers with all weights on GPUs."""

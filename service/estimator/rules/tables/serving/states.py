@@ -1,0 +1,62 @@
+"""Rules of engines for layers that keep a state for each sequence."""
+
+from service.estimator.rules.grammar.conditions import (
+    any_of,
+    is_absent,
+    is_false,
+    is_in,
+    is_not_in,
+    is_true,
+)
+from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.rule import Rule, Topic, unmodelled
+from service.estimator.values.workload import Engine
+
+_SOURCE = "vLLM 0.33.0, model_executor/models/registry.py"
+
+STATES = (
+    Rule(
+        require=any_of(is_false(model.recurrent), is_in(workload.engine, Engine.VLLM)),
+        topic=Topic.RECURRENT,
+        refusal=unmodelled(
+            "{workload.engine} with {model.family}, whose layers keep a state for each sequence",
+            *("engine vllm", "engine transformers", "decoders with attention in every layer"),
+            field="workload.engine",
+        ),
+        reason="layers of {model.family} keep a state for each sequence",
+    ),
+    Rule(
+        require=is_not_in(model.family, "zamba2"),
+        topic=Topic.RECURRENT,
+        refusal=unmodelled(
+            "{workload.engine} with zamba2, whose layers share their attention",
+            *("engine transformers", "bamba, jamba, mamba, mamba2, falcon_mamba, qwen3_next"),
+            field="workload.engine",
+        ),
+        reason="layers of zamba2 share their attention",
+    ),
+    Rule(
+        when=is_true(model.recurrent),
+        require=is_in(layout.tensor_parallel, 1),
+        topic=Topic.RECURRENT,
+        refusal=unmodelled(
+            "tensor_parallel of {model.family}, whose layers keep a state",
+            *("tensor_parallel 1", "pipeline_parallel"),
+        ),
+        reason="tensor_parallel {layout.tensor_parallel} of {model.family}, whose layers keep a "
+        "state",
+        source=_SOURCE,
+    ),
+    Rule(
+        when=is_true(model.recurrent),
+        require=is_absent(workload.speculative),
+        topic=Topic.RECURRENT,
+        refusal=unmodelled(
+            "speculative decoding of {model.family}, whose states would be kept for every guess",
+            "requests without speculative",
+        ),
+        reason="speculative decoding of {model.family}, whose layers keep a state",
+        source=_SOURCE,
+    ),
+)
+"""What engines are asked about models with states."""

@@ -1,0 +1,147 @@
+"""MCP over HTTP: ``/mcp`` of the API, with the API's own keys.
+
+A tool asks the very application that it is part of, in the caller's name: who may do what, limits,
+metrics and refusals are those of the API. It keeps no sessions, so that any replica answers.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+from litestar import Litestar, Request
+from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException
+from litestar.types import ASGIApp, Receive, Scope, Send
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from service.access.keys import Scope as KeyScope
+from service.api.http.auth import Guard, get_principal
+from service.api.http.operation import Operation
+from service.api.http.operation import Reply as OperationReply
+from service.api.http.problems import build_error_response
+from service.mcp.asking import Call, Document, Reply
+from service.mcp.requests import HttpRequest, build_request
+from service.mcp.server import make_server
+
+PATH = "/mcp"
+_OPERATION = Operation(
+    id="callTools",
+    tag="mcp",
+    summary="Speak the Model Context Protocol.",
+    replies={200: OperationReply(description="An answer of the protocol.")},
+)
+_METHODS = ("POST",)
+_OWN_HEADERS = frozenset(
+    {
+        *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type"),
+        *(b"transfer-encoding", b"mcp-session-id", b"mcp-protocol-version", b"last-event-id"),
+        *(b"idempotency-key", b"if-match", b"if-none-match", b"x-request-id", b"traceparent"),
+    }
+)
+"""Headers of the request to ``/mcp`` itself, or of the protocol; all others say who asks."""
+
+
+class McpEndpoint:
+    """Middleware that answers ``/mcp`` and passes everything else on."""
+
+    def __init__(self, guard: Guard, *, version: str) -> None:
+        """Let in whom ``guard`` lets in."""
+        self._guard = guard
+        server = make_server(version=version, ask=self._ask, get_scopes=_get_scopes)
+        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+        self._inner: ASGIApp | None = None
+        self._application: ASGIApp | None = None
+
+    def wrap(self, inner: ASGIApp) -> ASGIApp:
+        """Return the application with the endpoint before it."""
+        self._inner = inner
+        return self
+
+    def bind(self, application: ASGIApp) -> None:
+        """Set the application that tools ask, which this endpoint is part of."""
+        self._application = application
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Litestar) -> AsyncIterator[None]:
+        """Run what answers for as long as the application runs."""
+        async with self._manager.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != ScopeType.HTTP or scope["path"].rstrip("/") != PATH:
+            assert self._inner is not None  # noqa: S101 - it is wrapped before it is asked
+            await self._inner(scope, receive, send)
+            return
+        scope["path_template"] = PATH
+        try:
+            # A tool's own request counts against the limits of a key, so that this one does not.
+            await self._guard.readmit(scope, _OPERATION)
+            _check_method(scope["method"])
+        except Exception as error:  # noqa: BLE001 - the router makes a problem of every error as well
+            await build_error_response(Request(scope), error)(scope, receive, send)
+            return
+        await self._manager.handle_request(scope, receive, send)  # type: ignore[arg-type]  # ASGI's types by other names
+
+    async def _ask(self, call: Call, scope: Mapping[str, Any] | None) -> Reply:
+        assert self._application is not None  # noqa: S101 - it is bound before it is asked
+        assert scope is not None  # noqa: S101 - HTTP carries every call
+        transport = httpx.ASGITransport(
+            app=self._application,  # type: ignore[arg-type]  # the same
+            raise_app_exceptions=False,
+            client=scope.get("client") or ("127.0.0.1", 0),
+        )
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", headers=_copy_headers(scope)
+        ) as client:
+            return await _send_all(client, call)
+
+
+def _check_method(method: str) -> None:
+    """Refuse methods of sessions, which there are none of."""
+    if method not in _METHODS:
+        allowed = ", ".join(_METHODS)
+        raise HTTPException(
+            status_code=HTTPStatus.METHOD_NOT_ALLOWED,
+            detail=f"{method} is not allowed here; allowed: {allowed}",
+            headers={"allow": allowed},
+        )
+
+
+async def _send_all(client: httpx.AsyncClient, call: Call) -> Reply:
+    """Send a call; of a list, read every page."""
+    reply = await _send(client, build_request(call))
+    if call.operation != "list" or reply.is_problem:
+        return reply
+    items, page = list(reply.document["items"]), reply
+    while cursor := page.document["next_cursor"]:
+        page = await _send(client, build_request(call, cursor=cursor))
+        if page.is_problem:
+            return page
+        items += page.document["items"]
+    return Reply(document={"items": items})
+
+
+async def _send(client: httpx.AsyncClient, request: HttpRequest) -> Reply:
+    response = await client.request(
+        request.method,
+        request.path,
+        params=dict(request.query),
+        headers=dict(request.headers),
+        json=request.body,
+    )
+    document: Document = response.json() if response.content else {}
+    return Reply(document=document, is_problem=not response.is_success)
+
+
+def _get_scopes(scope: Mapping[str, Any] | None) -> Collection[KeyScope]:
+    principal = None if scope is None else get_principal(scope)  # type: ignore[arg-type]  # an HTTP scope
+    return (
+        () if principal is None else [needed for needed in KeyScope if principal.has_scope(needed)]
+    )
+
+
+def _copy_headers(scope: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in scope["headers"] if name not in _OWN_HEADERS]

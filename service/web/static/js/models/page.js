@@ -1,0 +1,114 @@
+// Models: what the catalogue knows, what is stored, and which families are modelled for what.
+import { ask, askAll } from "../api.js";
+import { byId, fill, h } from "../dom.js";
+import { count, gib, percent, short, words } from "../format.js";
+import { showProblem } from "../notice.js";
+import { onNavigate, readQuery, writeQuery } from "../state.js";
+import { suggest } from "../suggestions.js";
+import { dataTable, facts } from "../tables.js";
+
+const HUB = /^https?:\/\/(?:www\.)?(?:huggingface\.co|hf\.co)\/([^/?#]+\/[^/?#]+)/i;
+const form = byId("look-up");
+const filter = byId("family-filter");
+let families = [];
+
+/** The name that a text means: of an address on the Hub its id. */
+function nameOf(text) {
+  return HUB.exec(text.trim())?.[1] ?? text.trim();
+}
+
+async function lookUp(state) {
+  form.elements.model.value = state.model ?? "";
+  const name = nameOf(state.model ?? "");
+  const place = byId("found");
+  showProblem(byId("trouble"), null);
+  place.hidden = true;
+  if (name === "") return;
+  try {
+    const model = await ask(`/v1/models/${name.split("/").map(encodeURIComponent).join("/")}`);
+    fill(place, modelElement(model));
+    place.hidden = false;
+    document.title = `${model.name} · Models · Headroom`;
+  } catch (error) {
+    showProblem(byId("trouble"), error);
+  }
+}
+
+function modelElement(model) {
+  const { total, active, by_module: modules } = model.parameters;
+  const spec = model.architecture;
+  return [
+    h("div", { class: "panel-head" }, h("h2", {}, model.name), h("a", { class: "button", href: `/?model=${encodeURIComponent(model.name)}` }, "Does it fit?")),
+    facts([
+      ["Family", model.family],
+      ["Parameters", `${short(total)}${active === total ? "" : `, ${short(active)} of them for a token`}`],
+      ["Weights", Object.entries(model.weight_bytes).map(([dtype, bytes]) => `${gib(bytes)} in ${dtype}`).join(", ")],
+      ["Layers", count(spec.num_hidden_layers)],
+      ["Hidden", count(spec.hidden_size)],
+      ["Heads", `${spec.num_attention_heads}, ${spec.num_key_value_heads} of keys and values`],
+      ["Vocabulary", count(spec.vocab_size)],
+      ["Experts", spec.num_experts > 0 ? `${spec.num_experts}, ${spec.num_experts_per_token} for a token` : null],
+      ["Also called", model.aliases?.join(", ")],
+    ]),
+    dataTable({
+      caption: "Parameters by kind of module",
+      columns: [
+        { label: "Module", head: true, cell: ([name]) => words(name) },
+        { label: "Parameters", number: true, cell: ([, number]) => count(number) },
+        { label: "Share", number: true, cell: ([, number]) => percent(number / total, 1) },
+      ],
+      items: Object.entries(modules).filter(([, number]) => number > 0),
+    }),
+    model.source && h("p", { class: "muted" }, `Source: ${model.source}`),
+    (model.warnings ?? []).map((text) => h("div", { class: "notice is-warn" }, text)),
+  ];
+}
+
+function showFamilies() {
+  const text = filter.elements.text.value.trim().toLowerCase();
+  const wanted = families.filter((one) => [one.name, one.group, ...one.models].some((name) => name.toLowerCase().includes(text)));
+  fill(
+    byId("families"),
+    wanted.length === 0
+      ? h("p", { class: "empty" }, "No family is called so. A model of another type is refused, and nothing is guessed.")
+      : dataTable({
+          caption: `${count(wanted.length)} of ${count(families.length)} families`,
+          columns: [
+            { label: "Family", head: true, cell: (one) => one.name },
+            { label: "Kind", cell: (one) => words(one.group) },
+            { label: "Models", cell: modelLinks },
+            { label: "Trained with", cell: (one) => one.training.map(({ framework, methods }) => h("div", {}, `${framework}: ${methods.join(", ")}`)) },
+            { label: "Served on", cell: (one) => one.serving.join(", ") || "nothing yet" },
+            { label: "Refused", cell: refusals },
+          ],
+          items: wanted,
+        }),
+  );
+}
+
+function modelLinks({ models }) {
+  return h("div", { class: "chips" }, models.map((name) => h("a", { href: `/models?model=${encodeURIComponent(name)}`, onclick: (event) => (event.preventDefault(), open(name)) }, name)));
+}
+
+function refusals({ refused }) {
+  if (refused.length === 0) return "";
+  return h("details", {}, h("summary", {}, `${count(refused.length)} combinations`), h("ul", {}, refused.map((one) => h("li", {}, [one.task, one.runner, one.method].filter(Boolean).join(" · "), `: ${one.reason}`))));
+}
+
+function open(model) {
+  writeQuery({ model }, { push: true });
+  lookUp({ model }).then(() => byId("found").scrollIntoView({ block: "nearest" }));
+}
+
+form.addEventListener("submit", (event) => (event.preventDefault(), open(form.elements.model.value)));
+filter.addEventListener("input", showFamilies);
+filter.addEventListener("submit", (event) => event.preventDefault());
+onNavigate(lookUp);
+suggest();
+await lookUp(readQuery());
+try {
+  families = await askAll("/v1/families");
+  showFamilies();
+} catch (error) {
+  showProblem(byId("families"), error);
+}

@@ -1,0 +1,117 @@
+"""Models whose layers keep a state for each sequence, on vLLM."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.layer_caches import LayerCache, LayerState
+from service.estimator.estimate import estimate
+from service.estimator.values.errors import NotModelledError
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Estimate
+from service.estimator.values.speculative import Speculative
+from service.estimator.values.workload import Engine, ServeWorkload
+
+PAGING = Paging(block_tokens=16, batched_tokens=8192, hybrid=True, counts_requests=True)
+# Qwen3.5-4B: 8 layers cache 4 heads of 256, 24 keep 32 x 128 x 128 fp32 and 3 x 8192 in 16 bits.
+QWEN_STATE = LayerState(bytes=32 * 128 * 128 * 4 + 3 * 8192 * 2, count=24, exports=True)
+QWEN = (LayerCache(2048, None, 8),), (QWEN_STATE,)
+
+
+def _serve(name: str, layout: Layout | None = None, **words: Any) -> Estimate:  # noqa: ANN401 - each word has its own type
+    asked: dict[str, Any] = {"num_sequences": 8, "prompt_tokens": 4096, "max_model_len": 32768}
+    return estimate(
+        load_architecture(resolve_model(name)),
+        ServeWorkload(**({"engine": Engine.VLLM} | asked | words)),
+        layout=layout or Layout(),
+        device=resolve_gpu("B200-SXM6-180GB").to_device(),
+    )
+
+
+def _get_pool(answer: Estimate) -> str:
+    return next(part.formula for part in answer.components if part.name == "kv_cache")
+
+
+def test_a_block_of_attention_has_as_many_tokens_as_fill_a_state() -> None:
+    """The log of vLLM 0.22.0 sets 528 tokens, pads by 0.76%, has 11.11 GiB of pool and prints
+    137.80 sequences of 1,024 tokens: 141,107.
+    """
+    caches, states = QWEN
+    pool = build_pool(caches, 2, int(11.11 * 2**30), PAGING, states)
+    page = pool.block_bytes // 8
+
+    assert pool.paging.block_tokens == 528
+    assert page / states[0].bytes == pytest.approx(1.0076, abs=5e-5)
+    assert pool.count_blocks(1024) == 2 + 3
+    assert pool.count_sequences(1024) == pytest.approx(137.80, rel=1e-3)
+    assert pool.count_tokens(1024) == pytest.approx(141_107, rel=1e-3)
+
+
+def test_the_blocks_of_qwen3_next_have_544_tokens() -> None:
+    """Its states are in 16 bits: 32 x 128 x 128 and 3 x 8192 are 536 tokens of 2,048 bytes."""
+    assert "blocks x 544 tokens x 24576 B" in _get_pool(_serve("qwen3-next-80b-a3b"))
+
+
+@pytest.mark.parametrize(
+    ("version", "blocks"), [("0.22.0", 8 + 3), ("0.26.0", 8 + 6), ("0.29.0", 8 + 9)]
+)
+def test_cached_prefixes_take_more_states(version: str, blocks: int) -> None:
+    """4,096 tokens are eight blocks of 544; three groups of states take one, two or three each."""
+    answer = _serve("qwen3-next-80b-a3b", engine_version=version)
+
+    assert answer.serving is not None
+    assert answer.serving.kv_cache_bytes == 8 * blocks * 544 * 24576
+
+
+def test_states_alone_are_a_block_for_each_sequence() -> None:
+    """Mamba keeps 5,120 x (16 + 3) elements in each of 64 layers, however long a sequence is."""
+    short, long = (_serve("mamba-2.8b", prompt_tokens=tokens) for tokens in (16, 4096))
+
+    assert short.serving is not None
+    assert long.serving is not None
+    assert short.serving.kv_cache_bytes == 8 * 64 * 5120 * 19 * 2
+    assert short.serving.required_bytes == long.serving.required_bytes
+    assert "sequences x 12451840 B of states" in _get_pool(short)
+
+
+def test_stages_share_layers_and_states() -> None:
+    """Four stages of twelve layers have three of attention each, which make the groups."""
+    answer = _serve("qwen3-next-80b-a3b", Layout(pipeline_parallel=4))
+
+    assert len(answer.stages) == 4
+    assert "blocks x 544 tokens x 6144 B" in _get_pool(answer)
+
+
+@pytest.mark.parametrize(
+    ("layout", "words", "refusal"),
+    [
+        (Layout(), {"engine": Engine.SGLANG}, "engine vllm"),
+        (Layout(tensor_parallel=2), {}, "tensor_parallel 1"),
+        (Layout(), {"speculative": Speculative(num_tokens=2)}, "without speculative"),
+    ],
+)
+def test_what_has_no_term_says_what_has(
+    layout: Layout, words: dict[str, Any], refusal: str
+) -> None:
+    """Other engines, split states and drafts are refused."""
+    with pytest.raises(NotModelledError) as error:
+        _serve("jamba-v0.1", layout, **words)
+
+    assert refusal in str(error.value) + str(error.value.modelled)
+
+
+def test_padding_follows_the_larger_state() -> None:
+    """A state of one byte more than 33 x 16 tokens takes another sixteen of them."""
+    caches, (state,) = QWEN
+    full = 528 * 4096
+
+    tokens = [
+        build_pool(caches, 2, 2**30, PAGING, (replace(state, bytes=size),)).paging.block_tokens
+        for size in (full, full + 1)
+    ]
+
+    assert tokens == [528, 544]
