@@ -18,11 +18,11 @@ from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.fits import (
     ResolvedModel,
     prefix_error_field,
-    put_head_in_source,
     read_spelled,
     require_one,
     resolve_reference,
 )
+from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.jobs.contract import MeasureRequest, ModelSource, make_task

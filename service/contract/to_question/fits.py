@@ -24,15 +24,14 @@ from service.contract.schemas.fit import (
     ModelReference,
 )
 from service.contract.schemas.workload import WorkloadRequest
+from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.heads.config import put_head_in_config, put_head_in_spec
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
 from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
-from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
@@ -256,29 +255,6 @@ def read_inline(reference: InlineModel) -> ResolvedModel:
     return ResolvedModel(
         architecture=architecture, hf_config=value if kind == "hf_config" else None
     )
-
-
-def put_head_in_source(
-    source: Mapping[str, Any], head: Head | UnsetType, num_labels: int | UnsetType
-) -> Mapping[str, Any]:
-    """Return a source of a model with another head, where one is asked for.
-
-    A number of parameters becomes a specification of our own.
-    """
-    labels = get_or_none(num_labels)
-    if isinstance(head, UnsetType):
-        if labels is None:
-            return source
-        message = (
-            f"num_labels is {labels} without a head: say head sequence_classification or "
-            "token_classification, or put num_labels into the config"
-        )
-        raise InvalidInputError(message, field="num_labels")
-    ((kind, value),) = source.items()
-    if kind == "hf_config":
-        return {kind: put_head_in_config(value, head, labels)}
-    spec = value if kind == "architecture" else build_synthetic_architecture(value).describe()
-    return {"architecture": put_head_in_spec(spec, head, labels)}
 
 
 def read_spelled(

@@ -12,6 +12,7 @@ from service.estimator.rules.grammar.conditions import (
     is_in,
     is_not_in,
     is_same,
+    is_true,
     satisfies,
 )
 from service.estimator.rules.grammar.facts import Case
@@ -247,10 +248,11 @@ SERVING = (
 
 SERVED_MODELS = (
     Rule(
-        require=is_false(model.has_encoder),
+        require=any_of(
+            is_true(model.decoder), all_of(is_false(model.has_encoder), is_false(model.has_images))
+        ),
         field="model",
-        obstacle="a probe serves models of one stack, and {model.family} has an encoder before its "
-        "decoder: train it",
+        obstacle="a probe serves models of text in one stack, and {model.family} is none: train it",
         source=_LOOP,
     ),
     Rule(
