@@ -17,8 +17,8 @@ from service.catalog.models import load_config, resolve_model
 from service.estimator.estimate import estimate
 from service.estimator.memory.timeline import build_train_timeline
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.heads.config import put_head_in_config
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.values.device import Device
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout

@@ -9,11 +9,12 @@ from service.contract.schemas.fields import (
     FitConfidence,
     GpuMemory,
     GpuName,
+    HeadWord,
     JsonObject,
     ModelText,
+    NumLabels,
     Strict,
 )
-from service.contract.schemas.heads import HeadWord, NumLabels
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
 from service.contract.schemas.serving import ServingAnswer

@@ -5,8 +5,16 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Answer, Cursor, JsonObject, Name, PageLimit, Strict
-from service.contract.schemas.heads import HeadWord, NumLabels
+from service.contract.schemas.fields import (
+    Answer,
+    Cursor,
+    HeadWord,
+    JsonObject,
+    Name,
+    NumLabels,
+    PageLimit,
+    Strict,
+)
 
 
 class ModelSource(Strict, frozen=True, kw_only=True):

@@ -214,7 +214,7 @@ def prefix_error_field(prefix: str) -> Iterator[None]:
 def resolve_reference(
     reference: ModelReference, find: Callable[[str], ResolvedModel]
 ) -> ResolvedModel:
-    """Return the model that a request names or brings along, with the head it asks for."""
+    """Return the model of a request, with the head it asks for."""
     if isinstance(reference, str):
         return find(reference)
     named = get_or_none(reference.name)

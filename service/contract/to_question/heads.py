@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import UnsetType
 
 from service.contract.schemas.fields import get_or_none
-from service.estimator.model.families.heads.config import put_head_in_config, put_head_in_spec
 from service.estimator.model.families.synthetic import build_synthetic_architecture
+from service.estimator.model.heads.config import put_head_in_config, put_head_in_spec
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.heads import Head
 
@@ -15,7 +15,7 @@ from service.estimator.values.heads import Head
 def put_head_in_source(
     source: Mapping[str, Any], head: Head | UnsetType, num_labels: int | UnsetType
 ) -> Mapping[str, Any]:
-    """Return a source of a model with another head, where one is asked for.
+    """Return the source of a model with the requested head.
 
     A number of parameters becomes a specification of our own.
     """

@@ -172,12 +172,12 @@ class Architecture:
 
     @property
     def head_unit_elements(self) -> int:
-        """Elements of final norm and head, a unit that FSDP2 can shard; none of a tied head."""
+        """Elements of final norm and untied head, which FSDP2 can shard."""
         return sum(weight.numel for weight in self.head_unit_weights)
 
     @property
     def root_elements(self) -> int:
-        """Elements outside of all layers, a tower's too: the root unit of sharded parameters."""
+        """Elements outside of all layers: the root unit of sharded parameters."""
         return self.counts.outside_blocks - sum(weight.numel for weight in self.tower_layer_weights)
 
     @property
@@ -213,7 +213,7 @@ class Architecture:
         return self.buffer_bytes + self.buffer_elements * dtype.bytes_per_element
 
     def weights(self) -> Iterator[tuple[Weight, int]]:
-        """Yield every parameter tensor with its occurrences; a tied head is the embedding."""
+        """Yield every parameter tensor with its occurrences, a tied head once."""
         yield self.embedding, 1
         if self.position_embedding is not None:
             yield self.position_embedding, 1

@@ -18,7 +18,7 @@ def find_period(order: tuple[int, ...]) -> int:
 
 
 def split_periods(order: tuple[int, ...]) -> tuple[tuple[Period, int], ...]:
-    """Return the shortest period of the order with its repeats, and what is left of one."""
+    """Return the order's shortest period with its repeats, and the rest."""
     length = find_period(order)
     times, remainder = divmod(len(order), length)
     periods = [(order[:length], times), (order[:remainder], 1)]

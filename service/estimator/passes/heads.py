@@ -1,4 +1,4 @@
-"""Heads of other tasks than a language model's: their outputs and their losses.
+"""Heads of other tasks than a language model's, and their losses.
 
 transformers 5.23: ``modeling_layers.py``, ``loss/loss_utils.py`` and the classes of encoders. A
 model without a head is trained as sentence-transformers 6.2 does: its hidden states are averaged
@@ -50,7 +50,7 @@ class TaskOutputs:
 
 
 def allocate_task_labels(ctx: Recording, model: Architecture, task: TaskHead) -> None:
-    """Allocate the labels that come with a batch, which live as long as the step."""
+    """Allocate a batch's labels, which live as long as the step."""
     tape, weights = ctx.tape, ctx.settings.dtype.bytes_per_element
     if task.kind is Head.TOKEN_CLASSIFICATION:
         allocate_integers(tape, ctx.shape.tokens(1))
@@ -102,7 +102,7 @@ def record_task_loss(
 def _record_output(
     ctx: Recording, model: Architecture, task: TaskHead, source: Value
 ) -> TaskOutputs:
-    """Record what stands before the output layer, and the layer; ``source`` is dropped."""
+    """Record the steps and the output layer; ``source`` is dropped."""
     tape = ctx.tape
     read = tape.alias(source) if task.transform is None else task.transform(ctx, source)
     tape.free(source)
@@ -189,7 +189,7 @@ def _score_tokens(
 def _score_ends(
     ctx: Recording, model: Architecture, task: TaskHead, outputs: TaskOutputs
 ) -> _Result:
-    """Record a loss of where answers begin, and one of where they end.
+    """Record the losses of where answers begin and end.
 
     Each is over a copy of a column, whose labels are clamped to the sequence.
     """

@@ -38,7 +38,7 @@ def get_task_type(model: Architecture) -> str:
 
 
 def list_head_notes(model: Architecture, *, trains: bool) -> tuple[str, ...]:
-    """Return notes on the class that a script loads, and on a loss that it has not."""
+    """Return notes on the class that a script loads and its loss."""
     if model.task is None:
         return ()
     notes = [f"the script loads {_CLASSES[model.task.kind]}"]

@@ -7,8 +7,8 @@ import pytest
 from transformers import BertConfig
 from transformers.models.auto import modeling_auto
 
-from service.estimator.model.families.heads.classes import list_classes
 from service.estimator.model.families.registry import list_model_types
+from service.estimator.model.heads.classes import list_classes
 from service.estimator.values.heads import Head
 from tests.tiny_models import tiny_config
 from worker.probes.models.build import get_auto_class

@@ -104,7 +104,7 @@ def build_model(
 
 
 def get_auto_class(config: Mapping[str, object]) -> Any:  # noqa: ANN401 - the factories have no common type
-    """Return the auto class that makes the model with the head that its config names."""
+    """Return the auto class for the head that a config names."""
     own_class = _AUTO_CLASSES.get(str(config["model_type"]), AutoModelForCausalLM)
     return _TASK_CLASSES.get(get_head(config), own_class)
 
@@ -139,7 +139,7 @@ def build_hf_config(config: Mapping[str, object], layers: Sequence[int]) -> PreT
 
 
 def _set_special_tokens(hf_config: PreTrainedConfig, *names: str) -> None:
-    """Set the tokens that a decoder begins with and that a classifier looks for.
+    """Set the tokens that decoders begin with and classifiers look for.
 
     Their values do not affect the bytes.
     """

@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import mse_loss
 from transformers import PreTrainedModel
 
-from service.estimator.model.families.heads.config import get_problem
+from service.estimator.model.heads.config import get_problem
 from service.estimator.values.heads import Head, Problem
 
 Labels = dict[str, torch.Tensor]
@@ -15,7 +15,7 @@ Labels = dict[str, torch.Tensor]
 def make_task_labels(
     model: PreTrainedModel, head: Head, ids: torch.Tensor, generator: torch.Generator
 ) -> Labels:
-    """Make the labels of a batch, under the names that the model's forward gives them.
+    """Make the labels of a batch by the forward's names.
 
     A model without a head is compared with an embedding for each sequence.
     """
@@ -47,7 +47,7 @@ def make_task_labels(
 def compare_embeddings(
     hidden: torch.Tensor, batch: Mapping[str, torch.Tensor], labels: torch.Tensor
 ) -> torch.Tensor:
-    """Return the loss of a model without a head: of the mean of its hidden states.
+    """Return the loss of a model without a head.
 
     sentence-transformers 6.2: ``modules/pooling.py``, ``losses/mse.py``.
     """
@@ -55,7 +55,7 @@ def compare_embeddings(
 
 
 def _pool_mean(hidden: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-    """Return the mean over the tokens that are no padding, summed in fp32."""
+    """Return the mean over tokens that are no padding, in fp32."""
     if attention_mask is None:
         attention_mask = torch.ones(hidden.shape[:-1], device=hidden.device, dtype=torch.int64)
     mask = attention_mask.unsqueeze(-1).to(hidden.dtype)

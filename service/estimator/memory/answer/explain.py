@@ -178,7 +178,7 @@ class TrainFormulas:
 
 
 def describe_scores(model: Architecture, rows: str, note: str) -> str:
-    """Return the formula of logits in numbers, or of the scores of another head."""
+    """Return the formula of logits or scores in numbers."""
     if model.task is None:
         return f"{rows} x {model.vocab_size} vocabulary{note}"
     return f"{rows} x {model.head.out_features} scores of head {model.task.kind}{note}"

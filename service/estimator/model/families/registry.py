@@ -9,8 +9,8 @@ from importlib import import_module
 from types import ModuleType
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.heads.config import add_head, check_head, read_head
-from service.estimator.model.families.heads.decoders import put_task_head
+from service.estimator.model.heads.config import add_head, check_head, read_head
+from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.scheme import read_scheme

@@ -6,8 +6,8 @@ mxfp4 may be unpacked, and bitsandbytes may or may not reach experts.
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.heads.classes import list_classes
-from service.estimator.model.families.heads.decoders import put_task_head
+from service.estimator.model.heads.classes import list_classes
+from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
@@ -57,7 +57,7 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
 
 
 def _with_score(model: Architecture) -> Architecture:
-    """Return a language model with a head of one score, as TRL's RewardTrainer loads it.
+    """Return a language model with a head of one score.
 
     It is left alone where transformers has no such class.
     """

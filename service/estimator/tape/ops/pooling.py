@@ -1,4 +1,4 @@
-"""Rows of sequences out of rows of tokens: means, and the last token's."""
+"""Rows of sequences out of rows of tokens: means and last ones."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _INT32_BYTES = 4
 
 
 def find_last_tokens(tape: Tape) -> tuple[Value, tuple[Value, ...]]:
-    """Return the index of each sequence's last token that is no padding, and what is named.
+    """Return the index of each sequence's last token, and named tensors.
 
     ``(arange * (ids != pad)).argmax(-1)`` in 32-bit integers (transformers 5.23
     ``modeling_layers.py``).
@@ -32,7 +32,7 @@ def find_last_tokens(tape: Tape) -> tuple[Value, tuple[Value, ...]]:
 
 
 def take_last(tape: Tape, x: Value, last: Value, numel: Size) -> Value:
-    """Return the rows of ``x`` at an index of each sequence, a copy.
+    """Return a copy of one row of each sequence.
 
     The gradient is put into zeros of the size of ``x``.
     """
@@ -48,7 +48,7 @@ def take_last(tape: Tape, x: Value, last: Value, numel: Size) -> Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Averaging:
-    """How a mean over tokens is taken.
+    """Settings of a mean over tokens.
 
     ``mask_bytes`` are those of an element of the mask of padding where one is made, 0 where the
     batch brings it; ``casts`` says that the mask is cast to the number format of what is averaged,
@@ -94,7 +94,7 @@ def _multiply_by_mask(tape: Tape, x: Value, mask: Value) -> Value:
 
 
 def _sum_tokens(tape: Tape, x: Value, row: Size, dtype: DType) -> Value:
-    """Return the sum over tokens, whose gradient is a view of the row, or a cast of that view."""
+    """Return the sum over tokens; its gradient is a view or cast."""
 
     def backward(grad: Storage) -> None:
         if dtype is x.dtype:

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.heads.config import put_head_in_config
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType

@@ -1,4 +1,4 @@
-"""BERT, RoBERTa and DistilBERT, with the heads of ``families/heads``.
+"""BERT, RoBERTa and DistilBERT, with the heads of ``model/heads``.
 
 RoBERTa includes XLM-RoBERTa and CamemBERT. Field names and defaults are those of transformers 5.23
 (``models/bert``, ``models/roberta``, ``models/distilbert``).
@@ -16,7 +16,7 @@ from service.estimator.model.config_reader import (
     read_integer,
     read_string,
 )
-from service.estimator.model.families.heads.encoders import put_encoder_head
+from service.estimator.model.heads.encoders import put_encoder_head
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.layers.encoder import (
     EncoderBlock,

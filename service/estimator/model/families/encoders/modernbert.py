@@ -1,4 +1,4 @@
-"""ModernBERT, with the heads of ``families/heads``.
+"""ModernBERT, with the heads of ``model/heads``.
 
 Layers have full or local attention, and rotary positions in fp32. Field names and defaults are
 those of transformers 5.23 (``models/modernbert/configuration_modernbert.py``). Local layers get a
@@ -17,8 +17,8 @@ from service.estimator.model.config_reader import (
     read_string,
 )
 from service.estimator.model.families.encoders.modernbert_layer import ModernBertBlock
-from service.estimator.model.families.heads.encoders import add_task
-from service.estimator.model.families.heads.steps import make_dropout
+from service.estimator.model.heads.encoders import add_task
+from service.estimator.model.heads.steps import make_dropout
 from service.estimator.model.modules.attention.dispatch import AttentionConfig
 from service.estimator.model.modules.layers.encoder import (
     PredictionHeadTransform,
@@ -165,7 +165,7 @@ def build(spec: ModernBertSpec) -> Architecture:
 
 
 def _add_head(backbone: Architecture, spec: ModernBertSpec) -> Architecture:
-    """Return the encoder with its head, which all tasks begin with the same layers."""
+    """Return the encoder with its head; all tasks share its first layers."""
     transform = PredictionHeadTransform(
         dense=_build_linear(
             "head.dense", "other", spec.hidden_size, spec.hidden_size, bias=spec.head_bias

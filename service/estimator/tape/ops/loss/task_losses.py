@@ -23,7 +23,7 @@ def compute_binary_loss(tape: Tape, x: Value) -> Value:
 
 
 def _compare(tape: Tape, x: Value) -> Value:
-    """Return a loss of as many labels as ``x`` has elements, which it keeps."""
+    """Return a loss of a label for each element of ``x``."""
     source = autocast_to_fp32(tape, x)
     is_cast = source.dtype is not x.dtype
     labels = Value(

@@ -7,8 +7,8 @@ differs in names and in the loss's number format.
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.heads.config import get_problem
-from service.estimator.model.families.heads.steps import Step, make_dropout, make_transform
+from service.estimator.model.heads.config import get_problem
+from service.estimator.model.heads.steps import Step, make_dropout, make_transform
 from service.estimator.model.task_head import NO_OUTPUT, Pooling, TaskHead
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.heads import Head

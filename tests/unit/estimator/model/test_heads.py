@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.model.families.heads.classes import list_classes
-from service.estimator.model.families.heads.config import put_head_in_config, put_head_in_spec
 from service.estimator.model.families.registry import (
     architecture_from_config,
     architecture_from_spec,
 )
+from service.estimator.model.heads.classes import list_classes
+from service.estimator.model.heads.config import put_head_in_config, put_head_in_spec
 from service.estimator.values.errors import EstimatorError, InvalidInputError, NotModelledError
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from service.estimator.model.config_reader import Config, read_fraction, read_integer, read_string
-from service.estimator.model.families.heads.classes import list_classes, list_known_names
+from service.estimator.model.heads.classes import list_classes, list_known_names
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError, NotModelledError
 from service.estimator.values.heads import LANGUAGE_MODELS, Head, Problem
@@ -34,7 +34,7 @@ _DISTILBERT = {
 
 
 def read_head(config: Config, own_classes: Sequence[str] = ()) -> Head:
-    """Return the head that ``architectures`` names, a family's own where it names none.
+    """Return the head that ``architectures`` names, else the family's own.
 
     ``own_classes`` are those of a family of images, which has no other head.
     """
@@ -108,7 +108,7 @@ def put_head_in_spec(
 
 
 def resolve_labels(head: Head, num_labels: int | None) -> int | None:
-    """Return the labels that a request gives a head; None where it leaves them to the config."""
+    """Return the labels of a requested head; None for the config's."""
     if head is Head.REWARD:
         if num_labels not in {None, 1}:
             message = (
@@ -141,7 +141,7 @@ def add_head(spec: S, config: Config, head: Head) -> S:
 
 
 def check_head(spec: DecoderSpec) -> None:
-    """Raise InvalidConfigError for a head that no specification of the family can have."""
+    """Raise InvalidConfigError for a head that the family cannot have."""
     if spec.head == Head.DEFAULT:
         return
     known = [head.value for head in list_classes(spec.family).values()]
@@ -172,7 +172,7 @@ def _read_fields(config: Config, head: Head) -> dict[str, object]:
 
 
 def count_labels(config: Config) -> int:
-    """Count the labels: those that are named, else the number that is said, else two."""
+    """Count the labels that are named or said; two by default."""
     names = config.get("id2label")
     if isinstance(names, Mapping) and names:
         return len(names)
@@ -180,7 +180,7 @@ def count_labels(config: Config) -> int:
 
 
 def _count_answer_ends(config: Config) -> int:
-    """Return the scores of a token: decoders have two, BERT and GPT-J as many as labels."""
+    """Return the scores of a token: two, or as many as labels."""
     model_type = config.get("model_type")
     by_labels = model_type in _BERTS | {"distilbert", "gptj", "modernbert"}
     labels = count_labels(config) if by_labels else _ANSWER_ENDS
@@ -207,7 +207,7 @@ def get_problem(named: str, num_labels: int) -> Problem:
 
 
 def _read_dropout(config: Config, head: Head) -> float:
-    """Return the probability of the dropout before the output layer, where there is one."""
+    """Return the probability of the dropout before the output layer."""
     model_type = str(config.get("model_type"))
     if model_type == "distilbert":
         return read_fraction(config, *_DISTILBERT[head]) if head in _DISTILBERT else 0.0

@@ -7,8 +7,8 @@ RoBERTa has a pooler, whose output an embedding's loss does not read (``add_pool
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.heads.config import get_problem
-from service.estimator.model.families.heads.steps import (
+from service.estimator.model.heads.config import get_problem
+from service.estimator.model.heads.steps import (
     Step,
     iterate_step_weights,
     list_linears,

@@ -1,4 +1,4 @@
-"""What a head does between the hidden states and its output layer."""
+"""Steps of a head between the hidden states and its output layer."""
 
 from collections.abc import Callable, Iterable, Iterator
 
