@@ -8,7 +8,7 @@ COPY deploy/release/native ./deploy/release/native
 COPY service ./service
 COPY worker ./worker
 COPY migrations ./migrations
-RUN python -m venv /opt/headroom && /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[oidc,telemetry]"
+RUN python -m venv /opt/headroom && /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[server,mcp,oidc,telemetry]"
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom

@@ -12,9 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from service.client.errors import HeadroomError, InvalidRequestError, ProblemError
-from service.client.generated.models import FitAnswer
-from service.client.headroom import Headroom
+from headroom import Headroom, HeadroomError, InvalidRequestError, ProblemError
+from headroom.models import FitAnswer
 
 GIB = 2**30
 

@@ -11,10 +11,8 @@ in time (and goes on).
 import argparse
 import sys
 
-from service.client.errors import HeadroomError
-from service.client.generated.models import MeasurementAnswer
-from service.client.headroom import Headroom
-from service.client.measuring import Event, Job
+from headroom import Event, Headroom, HeadroomError, Job
+from headroom.models import MeasurementAnswer
 
 
 def main() -> int:

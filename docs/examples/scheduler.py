@@ -11,15 +11,8 @@ nothing free or nothing is enough, 2 the question is refused or nobody answers.
 import argparse
 import sys
 
-from service.client.errors import ConflictError, HeadroomError
-from service.client.generated.models import (
-    FamilyAnswer,
-    PlacedAnswer,
-    PlanCandidate,
-    ReservationAnswer,
-)
-from service.client.headroom import Headroom
-from service.client.stored import Stored, Until
+from headroom import ConflictError, Headroom, HeadroomError, Stored, Until
+from headroom.models import FamilyAnswer, PlacedAnswer, PlanCandidate, ReservationAnswer
 
 TRIES = 3
 """How often a plan is made anew because somebody else was faster."""

@@ -32,6 +32,7 @@ _NOT_IN_KEY = frozenset(
         "max_num_sequences",
         "gpu_memory_fraction",
         "num_tokens",
+        "save_total_limit",
         "sequence_lengths",
     },
 )

@@ -36,6 +36,7 @@ from service.client.generated.api.plans import plan
 from service.client.generated.api.workers import list_workers
 from service.client.generated.models import (
     AccuracyAnswer,
+    BatchAnswerItemsItemType1,
     CalibrationAnswer,
     CeilingAnswer,
     CeilingRequest,
@@ -87,7 +88,7 @@ class Headroom:
         that is none.
         """
         address = url or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
-        _check(address)
+        check_address(address)
         key = api_key or os.environ.get("HEADROOM_API_KEY")
         client = httpx.Client(
             base_url=address,
@@ -138,11 +139,7 @@ class Headroom:
             for item in self._ask(
                 fit_batch.call(body=build_body(items=chunk, detail=detail))
             ).items:
-                if isinstance(item, FitAnswer):
-                    yield item
-                else:
-                    problem = item.problem.to_dict()
-                    yield make_problem(problem["status"], problem)
+                yield read_item(item)
 
     def how_many(
         self,
@@ -157,15 +154,8 @@ class Headroom:
 
         A family name (``A100``) is answered once per SKU.
         """
-        named = {"gpu": gpu} if isinstance(gpu, str) else to_json(gpu)
-        body = (
-            build_body(model=model, workload=workload, layout=layout, constraints=constraints)
-            | named
-        )
-        task = str(body["workload"].get("task", ""))
-        return self._ask(
-            evolve(how_many.call(model=model, task=task), params=flatten_question(body))
-        )
+        fields = {"model": model, "workload": workload, "layout": layout}
+        return self._ask(build_how_many(fields | {"constraints": constraints}, gpu))
 
     def plan(self, request: PlanRequest | Plain) -> PlanAnswer:
         """Return the best GPUs and the layout on them.
@@ -260,7 +250,25 @@ class Headroom:
         return self._transport.send(call, Repeat.ALWAYS).value
 
 
-def _check(address: str) -> None:
+def read_item(item: FitAnswer | BatchAnswerItemsItemType1) -> FitAnswer | ProblemError:
+    """Return an answer of a batch, or the refusal of its question."""
+    if isinstance(item, FitAnswer):
+        return item
+    problem = item.problem.to_dict()
+    return make_problem(problem["status"], problem)
+
+
+def build_how_many(fields: Plain, gpu: Gpu) -> Call[HowManyAnswer | FamilyAnswer]:
+    """Return the call that asks how many, by query parameters."""
+    named = {"gpu": gpu} if isinstance(gpu, str) else to_json(gpu)
+    body = build_body(**fields) | named
+    task = str(body["workload"].get("task", ""))
+    call = how_many.call(model=str(body["model"]), task=task)
+    return evolve(call, params=flatten_question(body))
+
+
+def check_address(address: str) -> None:
+    """Raise ValueError for what is no address of a server."""
     try:
         parsed = urlsplit(address)
         is_valid = (

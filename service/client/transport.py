@@ -56,18 +56,18 @@ class Transport:
             attempt += 1
             wait_s = self._retries.wait_s(attempt)
             try:
-                with _translate_errors():
+                with translate_errors():
                     response = self._send_once(call)
             except httpx.TransportError as fault:
                 if wait_s is None or not repeat.after_fault(fault):
-                    raise _build_unreachable(self._client, fault) from fault
+                    raise build_unreachable(str(self._client.base_url), fault) from fault
             else:
                 if response.is_success:
-                    return _read_received(call, response)
+                    return read_received(call, response)
                 after_s = retry_after_s(response)
                 wait_s = self._retries.wait_s(attempt, after_s)
                 if wait_s is None or not repeat.after_status(response.status_code):
-                    raise _build_refusal(response, after_s)
+                    raise build_refusal(response, after_s)
             self._retries.pause(wait_s)
 
     @contextmanager
@@ -83,7 +83,7 @@ class Transport:
         )
         timeout = httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
         with (
-            _translate_errors(),
+            translate_errors(),
             self._client.stream("GET", path, headers=headers, timeout=timeout) as response,
         ):
             _require_success(response)
@@ -97,7 +97,7 @@ class Transport:
         check_path(path)
         try:
             with (
-                _translate_errors(),
+                translate_errors(),
                 self._client.stream(
                     "GET", path, headers={"accept": "application/octet-stream"}
                 ) as response,
@@ -126,7 +126,7 @@ class Transport:
 
 
 @contextmanager
-def _translate_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate errors that another try does not mend.
 
     A request, or an answer, that is no HTTP; a network that fails is left to the caller.
@@ -141,7 +141,11 @@ def _translate_errors() -> Iterator[None]:
         raise UnknownAnswerError(message) from fault
 
 
-def _read_received(call: Call[T], response: httpx.Response) -> Received[T]:
+def read_received(call: Call[T], response: httpx.Response) -> Received[T]:
+    """Return the value of an answer.
+
+    Raises UnknownAnswerError for one of another form.
+    """
     try:
         value = call.read(response)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -158,19 +162,19 @@ def _read_received(call: Call[T], response: httpx.Response) -> Received[T]:
 def _require_success(response: httpx.Response) -> None:
     if not response.is_success:
         response.read()
-        raise _build_refusal(response, retry_after_s(response))
+        raise build_refusal(response, retry_after_s(response))
 
 
-def _build_refusal(response: httpx.Response, after_s: float | None) -> Exception:
+def build_refusal(response: httpx.Response, after_s: float | None) -> Exception:
+    """Return the error of a response that is no success."""
     problem = read_problem(response)
     if isinstance(problem, TooManyRequestsError):
         problem.retry_after_s = after_s
     return problem
 
 
-def _build_unreachable(client: httpx.Client, fault: httpx.TransportError) -> UnreachableError:
+def build_unreachable(base_url: str, fault: httpx.TransportError) -> UnreachableError:
+    """Return the error of a server that gave no answer."""
     never_sent = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     what = "was not reached" if never_sent else "did not answer, and may have done what was asked"
-    return UnreachableError(
-        f"the server at {client.base_url} {what}: {fault or type(fault).__name__}"
-    )
+    return UnreachableError(f"the server at {base_url} {what}: {fault or type(fault).__name__}")

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-import service.estimator
+from service import estimator
 
 MAX_BYTES = 256 * 2**20
 """Of all files of one state of the source: some ten thousand recordings."""
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 def compute_source_digest() -> str:
     """Return the digest of the estimator's source and the platform."""
     digest = sha256(f"{sys.version_info[:2]} {sys.byteorder} {sys.maxsize}".encode())
-    root = Path(service.estimator.__file__).parent
+    root = Path(estimator.__file__).parent
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode())
         digest.update(path.read_bytes())

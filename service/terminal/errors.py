@@ -12,6 +12,13 @@ from pathlib import Path
 from service.base.errors import ServiceError
 from service.estimator.values.errors import EstimatorError
 
+_SERVER_PACKAGES = frozenset(
+    {
+        *("alembic", "jinja2", "limits", "litestar", "prometheus_client", "psycopg", "redis"),
+        *("rq", "sqlalchemy", "structlog", "uvicorn"),
+    }
+)
+"""What comes with the extra ``server`` alone."""
 PIPE_CLOSED = 141
 """What a shell reports for a program that ended by SIGPIPE: 128 + 13."""
 
@@ -38,6 +45,11 @@ def describe_error(error: Exception) -> str:
             return error.detail
         case EstimatorError():
             return error.message
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] in _SERVER_PACKAGES:
+            return (
+                f"{name} is not installed: pip install 'gpu-headroom[server]' for a server and its "
+                "workers, 'gpu-headroom[embedded]' for `headroom up`"
+            )
         case OSError(strerror=str(reason)):
             return f"{reason}: {error.filename}" if error.filename is not None else reason
         case _:

@@ -1,4 +1,7 @@
-"""Build backend: setuptools, with one module compiled by mypyc.
+"""Build backend: setuptools, over a staged tree, with one module compiled by mypyc.
+
+A wheel is built of the tree that ``staging`` makes: everything that is installed lies below
+``headroom``. An editable install has the sources where they are, and the front beside them.
 
 The module runs as it is without, five times slower: where mypyc or a C compiler is missing the
 build goes on and compiles nothing. ``python deploy/release/native/build_native.py`` compiles it
@@ -6,10 +9,17 @@ beside its source, as ``make setup`` does. Everything else about the package sta
 ``pyproject.toml``.
 """
 
+import base64
+import hashlib
+import os
+import sys
+import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import setuptools
@@ -19,7 +29,6 @@ from setuptools.build_meta import (
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
     prepare_metadata_for_build_editable,
-    prepare_metadata_for_build_wheel,
 )
 from setuptools.command.sdist import sdist
 
@@ -31,21 +40,31 @@ __all__ = [
     "get_requires_for_build_sdist",
     "get_requires_for_build_wheel",
     "prepare_metadata_for_build_editable",
-    "prepare_metadata_for_build_wheel",
 ]
 
-BACKEND = "deploy/release/native/build_native.py"
-COMPILED = ["service/estimator/memory/allocator/caching_allocator.py"]
+# The frontend puts this folder on the path while it loads the backend; a script has it there too.
+sys.path.insert(0, str(Path(__file__).parent))
+from staging import FRONT, PACKAGE, stage
+
+FILES = [
+    "deploy/release/native/build_native.py",
+    "deploy/release/native/staging.py",
+    *FRONT,
+]
+"""What builds the package, and belongs to none."""
+_ALLOCATOR = "estimator/memory/allocator/caching_allocator.py"
+COMPILED = f"service/{_ALLOCATOR}"
+_STAGED = f"{PACKAGE}/{_ALLOCATOR}"
 
 Settings = dict[str, Any] | None
 
 
-def list_extensions() -> list[setuptools.Extension]:
-    """Return the modules to compile; none of them stops the build that it is part of."""
+def list_extensions(module: str = COMPILED) -> list[setuptools.Extension]:
+    """Return the module to compile; it never stops the build that it is part of."""
     try:
         from mypyc.build import mypycify  # noqa: PLC0415 - need not be there
 
-        extensions: list[setuptools.Extension] = mypycify(COMPILED, opt_level="3", debug_level="0")
+        extensions: list[setuptools.Extension] = mypycify([module], opt_level="3", debug_level="0")
     except (ImportError, SystemExit) as error:
         warnings.warn(f"nothing is compiled: {error}", stacklevel=1)
         return []
@@ -57,19 +76,17 @@ def list_extensions() -> list[setuptools.Extension]:
 class SourceArchive(sdist):  # type: ignore[misc] # setuptools brings no types
     """Source archive that holds the backend which builds it."""
 
-    def add_defaults(self) -> None:
-        """Add this file, which belongs to no package."""
-        super().add_defaults()
-        self.filelist.append(BACKEND)
+    def make_distribution(self) -> None:
+        """Add files that belong to no package."""
+        self.filelist.extend(FILES)
+        super().make_distribution()
 
 
 @contextmanager
-def _with_extensions() -> Iterator[None]:
-    """Let setuptools, which finds no ``setup.py``, know what to compile."""
+def _with_arguments(**arguments: Any) -> Iterator[None]:  # noqa: ANN401 - setuptools' own
+    """Let setuptools, which finds no ``setup.py``, know what else it would say."""
     plain = setuptools.setup
-    setuptools.setup = partial(
-        plain, ext_modules=list_extensions(), cmdclass={"sdist": SourceArchive}
-    )
+    setuptools.setup = partial(plain, **arguments)
     try:
         yield
     finally:
@@ -77,17 +94,20 @@ def _with_extensions() -> Iterator[None]:
 
 
 def build_wheel(
-    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+    wheel_directory: str, config_settings: Settings = None, _metadata_directory: str | None = None
 ) -> str:
     """Build a wheel (PEP 517) and return its name."""
-    with _with_extensions():
-        name: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    target = os.path.abspath(wheel_directory)  # noqa: PTH100 - as the frontend names it
+    with tempfile.TemporaryDirectory(prefix="headroom-build-") as staged:
+        stage(Path.cwd(), Path(staged))
+        with chdir(staged), _with_arguments(ext_modules=list_extensions(_STAGED)):
+            name: str = build_meta.build_wheel(target, config_settings)
     return name
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     """Build a source archive (PEP 517) and return its name."""
-    with _with_extensions():
+    with _with_arguments(cmdclass={"sdist": SourceArchive}):
         name: str = build_meta.build_sdist(sdist_directory, config_settings)
     return name
 
@@ -97,7 +117,29 @@ def build_editable(
 ) -> str:
     """Build an editable wheel (PEP 660), whose sources stay where they are, and return its name."""
     name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    add_front(Path(wheel_directory) / name)
     return name
+
+
+def add_front(wheel: Path) -> None:
+    """Add the front of the package to a wheel, as it lies in the repository."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = {one.filename: archive.read(one) for one in archive.infolist()}
+    (record,) = [name for name in members if name.endswith(".dist-info/RECORD")]
+    lines = members.pop(record).decode().rstrip("\n").split("\n")
+    for source, file_name in FRONT.items():
+        name, content = f"{PACKAGE}/{file_name}", Path(source).read_bytes()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        members[name] = content
+        lines.append(f"{name},sha256={digest},{len(content)}")
+    members[record] = "".join(f"{line}\n" for line in lines).encode()
+    _write(wheel, list(members.items()))
+
+
+def _write(wheel: Path, members: Sequence[tuple[str, bytes]]) -> None:
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
 
 
 if __name__ == "__main__":

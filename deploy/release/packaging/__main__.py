@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.release.packaging.containers import ROOT, Container, list_containers, read_image
-from deploy.release.packaging.install import Installation, build, install
+from deploy.release.packaging.install import MAX_THIN_PACKAGES, Installation, build, install
 from deploy.release.packaging.nobody import UnprivilegedRunner, run_servers, wait_until
 from tests.bench.servers import find_free_port
 
@@ -30,10 +30,17 @@ QUESTION = {
     "gpu": "A100-SXM4-80GB",
     "workload": {"task": "train", "sequence_length": 2048},
 }
+_LISTS = (("gpus", "--json"), ("families", "--json"), ("models", "--offline", "--json"))
 _LINK = re.compile(r'(?:src|href)="(/[^"#?]+\.(?:js|css|svg))[^"]*"')
 _LOADED = (
-    "import sys, service.app; print(sorted({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
+    "import sys, headroom.app; print(sorted({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
 )
+_FRONT = (
+    "import importlib.util as u; from headroom import AsyncHeadroom, Headroom; "
+    "from headroom.models import TrainRequest; Headroom(); AsyncHeadroom(); "
+    "print([n for n in ('service', 'worker', 'migrations', 'deploy') if u.find_spec(n)])"
+)
+"""What people import, and the names of ours that must not be taken from others."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,7 +76,8 @@ def check(directory: Path, *, python: str) -> Iterator[tuple[str, str]]:
         "wheel, source distribution",
         f"{wheel.stat().st_size / 1e6:.1f} MB, {source.stat().st_size / 1e6:.1f} MB",
     )
-    installed = install(wheel, directory / "wheel", python=python)
+    yield from check_thin(install(wheel, directory / "thin", python=python))
+    installed = install(wheel, directory / "wheel", python=python, extras="[server]")
     if excesses := installed.list_excesses():
         raise RuntimeError("\n".join(excesses))
     yield "packages of an API", str(len(installed.packages))
@@ -78,7 +86,7 @@ def check(directory: Path, *, python: str) -> Iterator[tuple[str, str]]:
     _require(loaded == "[]", f"the API loads {loaded}")
     from_source = install(source, directory / "source", python=python)
     _require(
-        _run_installed(from_source, "headroom", "version") != "",
+        _run_installed(from_source, "python", "-c", _FRONT) == "[]",
         "the source distribution does not run",
     )
     yield "the source distribution", "installs and runs"
@@ -89,6 +97,20 @@ def check(directory: Path, *, python: str) -> Iterator[tuple[str, str]]:
         f"{len(contained.packages)}, {contained.num_bytes / 1e6:.0f} MB",
     )
     yield from run_containers(directory, contained, user=api.user)
+
+
+def check_thin(installed: Installation) -> Iterator[tuple[str, str]]:
+    """Yield what the package alone can do: the client, and the command line without a server."""
+    excess = len(installed.packages) - MAX_THIN_PACKAGES
+    _require(excess <= 0, f"{excess} packages too many: {', '.join(installed.packages)}")
+    yield "packages without an extra", str(len(installed.packages))
+    names = _run_installed(installed, "python", "-c", _FRONT)
+    _require(names == "[]", f"the wheel takes names that are others': {names}")
+    question = ("gpt2", "--gpu", "L4", "--task", "train", "--sequence-length", "128", "--json")
+    answer = json.loads(_run_installed(installed, "headroom", "fit", *question))
+    listed = [json.loads(_run_installed(installed, "headroom", *words)) for words in _LISTS]
+    _require(all(listed), "a list is empty")
+    yield "offline, without an extra", f"fit: {answer['verdict']}; lists: {len(listed)}"
 
 
 def run_containers(

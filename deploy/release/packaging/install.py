@@ -12,6 +12,8 @@ from pathlib import Path
 
 from deploy.release.packaging.containers import ROOT
 
+MAX_THIN_PACKAGES = 15
+"""Limit of the package without an extra: the client, and the command line without a server."""
 MAX_PACKAGES = 65
 MAX_BYTES = 200 * 10**6
 """Limits of an API: packages, and bytes in site-packages."""

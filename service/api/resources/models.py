@@ -39,12 +39,8 @@ from service.contract.schemas.models import (
     ModelReplace,
     RevisionQuery,
 )
-from service.contract.to_answer.models import (
-    CATALOGUE_REVISION,
-    build_catalogue_model,
-    build_model_item,
-    build_stored_model,
-)
+from service.contract.to_answer.catalogue_models import CATALOGUE_REVISION, build_catalogue_model
+from service.contract.to_answer.models import build_model_item, build_stored_model
 from service.usecases.stored_specs import models
 
 TAG = "models"

@@ -18,7 +18,7 @@ from service.cli.http import Document
 from service.cli.printing import print_json
 from service.cli.resources import add_actions, require_name, run_action
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
-from service.contract.to_answer.models import build_catalogue_model, build_model_item
+from service.contract.to_answer.catalogue_models import build_catalogue_item, build_catalogue_model
 from service.estimator.values.units import format_count
 
 _READING = frozenset({"list", "show"})
@@ -74,7 +74,7 @@ def _run_offline(options: argparse.Namespace) -> int:
     """List or show the models of the catalogue."""
     require_name(options, "models")
     if options.action == "list":
-        items = [to_builtins(build_model_item(entry.name)) for entry in list_models()]
+        items = [to_builtins(build_catalogue_item(entry)) for entry in list_models()]
         print_json(items) if options.json else _show_list(items)
         return 0
     entry = find_model(options.name) or read_spelling(options.name).entry

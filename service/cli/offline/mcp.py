@@ -17,9 +17,9 @@ from service.catalog.families import list_families
 from service.catalog.gpus import list_gpus
 from service.catalog.models import list_models
 from service.cli.offline.inline import Document
+from service.contract.to_answer.catalogue_models import build_catalogue_item
 from service.contract.to_answer.families import build_family
 from service.contract.to_answer.gpus import build_gpu
-from service.contract.to_answer.models import build_model_item
 from service.contract.to_answer.problems import build_refusal
 from service.estimator.values.errors import EstimatorError
 from service.mcp.asking import Call, Reply
@@ -27,7 +27,7 @@ from service.mcp.server import make_server
 
 _PATHS = {"fit": "/v1/fit", "how_many": "/v1/how-many", "plan": "/v1/plans"}
 _LISTS: Mapping[str, Callable[[], list[object]]] = {
-    "models": lambda: [build_model_item(entry.name) for entry in list_models()],
+    "models": lambda: [build_catalogue_item(entry) for entry in list_models()],
     "gpus": lambda: [build_gpu(entry) for entry in list_gpus()],
     "families": lambda: [build_family(entry) for entry in list_families()],
 }

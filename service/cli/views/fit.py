@@ -185,13 +185,24 @@ def _format_cost(remedy: Document) -> str:
 
 def _build_rules(answer: Document) -> Group:
     rows = [
-        (rule["name"], show_bytes(rule["bytes"]), f"{rule['off_by']:+.0%}", rule["why"])
+        (
+            rule["name"],
+            _format_rule(rule["bytes"], rule["seconds"]),
+            _format_rule(rule["our_bytes"], rule["our_seconds"]),
+            f"{rule['off_by']:+.0%}",
+            f"{rule['why']} ({rule['source']})",
+        )
         for rule in answer["rules_of_thumb"]
     ]
+    columns = ("rule", "says", "ours", "off by", "why")
     return add_title(
-        "rules of thumb",
-        make_table(("rule", "says", "off by", "why"), rows, right=("says", "off by")),
+        "rules of thumb, and what articles say",
+        make_table(columns, rows, right=("says", "ours", "off by")),
     )
+
+
+def _format_rule(num_bytes: int | None, seconds: float | None) -> str:
+    return show_bytes(num_bytes) if num_bytes is not None else f"{seconds:.3g} s"
 
 
 _LEVELS = {
@@ -227,6 +238,17 @@ def _iter_lines(answer: Document) -> Iterator[str]:
                 "of this length"
             )
             yield f"pool: {show_bytes(serving['kv_pool_bytes'])} for {room}"
+    yield from _iter_run_lines(answer)
+    if answer["calibration"] is not None:
+        yield _describe_calibration(answer)
+    yield from _iter_bases(answer["bases"])
+    if answer["assumptions"]:
+        yield format_assumptions(answer["assumptions"])
+    yield from (f"warning: {text}" for text in answer["warnings"])
+
+
+def _iter_run_lines(answer: Document) -> Iterator[str]:
+    """Yield times of a step and of the run, and disk."""
     if (throughput := answer["throughput"]) is not None:
         speed = (
             f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} "
@@ -234,17 +256,18 @@ def _iter_lines(answer: Document) -> Iterator[str]:
         )
         yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']})"
         yield f"time: {throughput['bound_reason']}"
+        if throughput["hours_for_tokens"] is not None:
+            yield f"the run takes {throughput['hours_for_tokens']:,.2f} hours"
     if (files := answer["checkpoint_bytes"]) is not None:
         yield (
             f"a checkpoint takes {show_bytes(files['total'])}, of which weights "
             f"{show_bytes(files['weights'])}"
         )
-    if answer["calibration"] is not None:
-        yield _describe_calibration(answer)
-    yield from _iter_bases(answer["bases"])
-    if answer["assumptions"]:
-        yield format_assumptions(answer["assumptions"])
-    yield from (f"warning: {text}" for text in answer["warnings"])
+        if (limit := files["save_total_limit"]) is not None:
+            yield (
+                f"save_total_limit {limit} takes {show_bytes(files['disk'])} of disk: one "
+                "more is written before the oldest is deleted"
+            )
 
 
 def _iter_bases(bases: Document) -> Iterator[str]:

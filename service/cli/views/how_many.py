@@ -12,6 +12,7 @@ from service.cli.views.phrases import (
     format_assumptions,
     format_change,
     format_checkpointing,
+    format_counts,
     format_shortage,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
@@ -95,6 +96,9 @@ def _format_candidate(candidate: Document, *, splits: Sequence[str]) -> tuple[st
 
 
 def _iter_lines(plan: Document) -> Iterator[str]:
+    layers = (candidate["layout"].get("pipeline_layers") for candidate in plan["candidates"])
+    for text in dict.fromkeys(format_counts(counts) for counts in layers if counts):
+        yield f"layers of its stages: --pipeline-layers {text}"
     if len(plan["rejected"]) > _SHOWN_REJECTIONS:
         yield f"{len(plan['rejected']) - _SHOWN_REJECTIONS} more below these; --json has them all"
     if plan["reason"] is not None:

@@ -1,6 +1,7 @@
 """Values of the contract in a line of text."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 _DEGREES = {
@@ -15,7 +16,15 @@ _DEGREES = {
 def format_degrees(layout: Mapping[str, Any]) -> str:
     """Return the parallel degrees of a layout above 1."""
     split = [f"{word} {layout[name]}" for name, word in _DEGREES.items() if layout[name] > 1]
+    if "pipeline_layers" in layout:
+        split.append(f"layers {format_counts(layout['pipeline_layers'])}")
     return ", ".join(split) or "one GPU"
+
+
+def format_counts(counts: Sequence[int]) -> str:
+    """Return numbers as their flag takes them, such as ``4*15,1``."""
+    runs = ((count, len(list(equal))) for count, equal in groupby(counts))
+    return ",".join(f"{count}*{times}" if times > 1 else str(count) for count, times in runs)
 
 
 def format_shortage(answer: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
-from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.contract.schemas.serving import ServingAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.estimator.values.result import Basis, Bound
@@ -202,6 +202,13 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     weights: int
     optimizer: int
     total: int
+    save_total_limit: Annotated[
+        int | None, Meta(description="Checkpoints that are kept; null keeps all.")
+    ]
+    disk: Annotated[
+        int | None,
+        Meta(description="Bytes of those, and of the next, which is written before one goes."),
+    ]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
@@ -218,15 +225,6 @@ class ThroughputAnswer(Answer, frozen=True, kw_only=True):
     bound: Bound
     bound_reason: str
     basis: str
-
-
-class RuleAnswer(Answer, frozen=True, kw_only=True):
-    """What a rule of thumb says, beside our answer; `off_by` is rule / ours - 1."""
-
-    name: Annotated[str, Meta(examples=["16 bytes per parameter"])]
-    bytes: int
-    off_by: float
-    why: str
 
 
 Replayed = Literal["steps", "generations"]

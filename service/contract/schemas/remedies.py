@@ -1,4 +1,4 @@
-"""Remedies in the answers to fits, how-many questions and plans."""
+"""Remedies in the answers to fits, how-many questions and plans; rules of thumb."""
 
 from typing import Annotated
 
@@ -105,3 +105,22 @@ class RemedySearchAnswer(Answer, frozen=True, kw_only=True):
     conclusion: Annotated[
         str, Meta(description="How many remedies fit, or that nothing known does, and why.")
     ]
+
+
+class RuleAnswer(Answer, frozen=True, kw_only=True):
+    """What a rule of thumb or a well-known article says, beside our answer; `off_by` is
+    rule / ours - 1.
+    """
+
+    name: Annotated[str, Meta(examples=["16 bytes per parameter"])]
+    bytes: Annotated[
+        int | None, Meta(description="Bytes by the rule; null where it is about time.")
+    ]
+    our_bytes: Annotated[int | None, Meta(description="Our bytes of the same thing.")]
+    seconds: Annotated[
+        float | None, Meta(description="Seconds of a step by the rule, where it is about time.")
+    ]
+    our_seconds: Annotated[float | None, Meta(description="Our seconds of a step.")]
+    off_by: Annotated[float, Meta(description="The rule over ours, less one.")]
+    why: Annotated[str, Meta(description="What it is compared with, and what it leaves out.")]
+    source: Annotated[str, Meta(description="The article, documentation or code that says it.")]

@@ -261,6 +261,19 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
         Meta(description="Tokens of the whole run, for its hours."),
     ] = UNSET
+    num_samples: Annotated[
+        Annotated[int, Meta(ge=1, le=2**40)] | UnsetType,
+        Meta(
+            description=(
+                "Samples of the whole run in place of `num_tokens`: each is `sequence_length` "
+                "tokens, packed ones are the mean of `sequence_lengths`, pairs are twice as many."
+            )
+        ),
+    ] = UNSET
+    save_total_limit: Annotated[
+        Annotated[int, Meta(ge=1, le=10**6)] | UnsetType,
+        Meta(description="Checkpoints that transformers' Trainer keeps, for the disk they take."),
+    ] = UNSET
 
 
 WorkloadRequest = TrainRequest | ServeRequest

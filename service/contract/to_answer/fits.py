@@ -12,12 +12,11 @@ from service.contract.schemas.fit import (
     IntervalsAnswer,
     PerGpuAnswer,
     Replayed,
-    RuleAnswer,
     StageAnswer,
     ThroughputAnswer,
     WorstRankAnswer,
 )
-from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.contract.schemas.serving import ServingAnswer
 from service.estimator.values.result import (
     CheckpointBytes,
@@ -69,7 +68,16 @@ def build_fit_answer(
         serving=_build_serving(estimate.serving),
         throughput=_build_throughput(report.throughput, report.bound_reason),
         rules_of_thumb=[
-            RuleAnswer(name=rule.name, bytes=rule.bytes, off_by=rule.off_by, why=rule.why)
+            RuleAnswer(
+                name=rule.name,
+                bytes=rule.bytes,
+                our_bytes=rule.our_bytes,
+                seconds=_require_finite_or_none(rule.seconds),
+                our_seconds=_require_finite_or_none(rule.our_seconds),
+                off_by=rule.off_by,
+                why=rule.why,
+                source=rule.source,
+            )
             for rule in report.rules_of_thumb
         ],
         remedies=[build_remedy_answer(remedy) for remedy in report.remedies],
@@ -202,7 +210,11 @@ def _build_checkpoint(checkpoint: CheckpointBytes | None) -> CheckpointAnswer | 
     if checkpoint is None:
         return None
     return CheckpointAnswer(
-        weights=checkpoint.weights, optimizer=checkpoint.optimizer, total=checkpoint.total
+        weights=checkpoint.weights,
+        optimizer=checkpoint.optimizer,
+        total=checkpoint.total,
+        save_total_limit=checkpoint.save_total_limit,
+        disk=checkpoint.disk,
     )
 
 

@@ -18,6 +18,7 @@ from service.contract.schemas.workload import (
     WorkloadRequest,
 )
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
+from service.contract.to_question.run_lengths import read_run_length
 from service.contract.to_question.serving import read_serving
 from service.estimator.values.batches import Lengths, count_lengths
 from service.estimator.values.dtypes import DType
@@ -97,6 +98,7 @@ _TRAIN_OPTIONAL = (
     "image_tokens",
     "audio_frames",
     "num_tokens",
+    "save_total_limit",
 )
 
 
@@ -137,7 +139,9 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         assumptions.append(_WORST_BATCH)
     if request.trainer is Trainer.DPO:
         assumptions.append(_ALL_SCORED)
-    return TrainWorkload(sequence_length=request.sequence_length, **values), assumptions
+    workload = TrainWorkload(sequence_length=request.sequence_length, **values)
+    workload, counted = read_run_length(request, workload)
+    return workload, [*assumptions, counted] if counted else assumptions
 
 
 def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:

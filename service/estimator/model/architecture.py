@@ -213,8 +213,9 @@ class Architecture:
         return self.buffer_bytes + self.buffer_elements * dtype.bytes_per_element
 
     def weights(self) -> Iterator[tuple[Weight, int]]:
-        """Yield every parameter tensor with its occurrences, a tied head once."""
-        yield self.embedding, 1
+        """Yield every parameter tensor that has rows with its occurrences."""
+        if self.embedding.numel:
+            yield self.embedding, 1
         if self.position_embedding is not None:
             yield self.position_embedding, 1
         for block, count in self.blocks:

@@ -127,6 +127,8 @@ def _iter_training_warnings(
         yield "nvme_bytes has no effect: nothing is swapped to NVMe"
     if layout.expert_tensor_parallel is not None and not model.spec.num_experts:
         yield f"expert_tensor_parallel has no effect: {model.family} has no experts"
+    if workload.framework is not Framework.TRANSFORMERS and workload.save_total_limit is not None:
+        yield f"save_total_limit has no effect: {workload.framework.value} has no such word"
     if workload.framework is Framework.MEGATRON and workload.optimizer == "adamw":
         yield (
             "optimizer adamw is Transformer Engine's FusedAdam in Megatron-LM, the same as "

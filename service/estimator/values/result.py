@@ -89,11 +89,22 @@ class CheckpointBytes:
 
     weights: int
     optimizer: int
+    save_total_limit: int | None = None
+    """Checkpoints that are kept; None is all of them."""
 
     @property
     def total(self) -> int:
         """Bytes of the checkpoint in all."""
         return self.weights + self.optimizer
+
+    @property
+    def disk(self) -> int | None:
+        """Bytes of the kept ones and of the next one.
+
+        That is written before one is deleted.
+        """
+        limit = self.save_total_limit
+        return None if limit is None else self.total * (limit + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,7 +188,7 @@ class TrainWorkload:
     image_tokens: int | None = None
     audio_frames: int | None = None
     num_tokens: int | None = None
-    """Tokens of the whole run, for its hours."""
+    save_total_limit: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse counts below one and a method that contradicts its adapters."""

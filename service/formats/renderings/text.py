@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 Scalar = str | int | float | bool
+TomlValue = Scalar | list[list[str]]
 
 
 def render_shell_line(command: Sequence[str]) -> str:
@@ -41,7 +42,7 @@ def as_json(value: object) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def as_toml(tables: Mapping[str, Mapping[str, Scalar]]) -> str:
+def as_toml(tables: Mapping[str, Mapping[str, TomlValue]]) -> str:
     """Return tables of plain values as TOML.
 
     Strings in TOML are JSON's (TOML 1.0, basic strings).
@@ -54,12 +55,12 @@ def _quote_with_variables(word: str) -> str:
     return '"' + re.sub(r'(["`\\])', r"\\\1", word) + '"'
 
 
-def _render_pairs(table: Mapping[str, Scalar]) -> str:
+def _render_pairs(table: Mapping[str, TomlValue]) -> str:
     return "".join(f"{key} = {_render_toml_value(value)}\n" for key, value in table.items())
 
 
-def _render_toml_value(value: Scalar) -> str:
-    return json.dumps(value) if isinstance(value, (bool, str)) else str(value)
+def _render_toml_value(value: TomlValue) -> str:
+    return json.dumps(value) if isinstance(value, (bool, str, list)) else str(value)
 
 
 def _format_word(value: Scalar) -> str:

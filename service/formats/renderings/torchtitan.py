@@ -3,11 +3,25 @@
 0.2, ``torchtitan/config/job_config.py``; later releases take the same names as arguments.
 """
 
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.chunks import Chunk
+from service.estimator.model.pipelines.split import split_model
+from service.estimator.model.pipelines.torchtitan import name_torchtitan_split
 from service.estimator.values.layout import Layout
+from service.estimator.values.pipeline import ONE_CHUNK, PipelineSchedule
 from service.estimator.values.workload import Checkpointing, TrainWorkload
-from service.formats.renderings.text import Scalar
+from service.formats.renderings.text import TomlValue
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+_SCHEDULES = {
+    PipelineSchedule.GPIPE: "GPipe",
+    PipelineSchedule.ONE_F_ONE_B: "1F1B",
+    PipelineSchedule.INTERLEAVED: "Interleaved1F1B",
+    PipelineSchedule.LOOPED_BFS: "LoopedBFS",
+    PipelineSchedule.INTERLEAVED_ZERO_BUBBLE: "InterleavedZeroBubble",
+    PipelineSchedule.ZBV: "ZBVZeroBubble",
+    PipelineSchedule.DUAL_PIPE_V: "DualPipeV",
+}
 _OPTIMIZERS = {
     "adamw": ("AdamW", "foreach"),
     "adamw_fused": ("AdamW", "fused"),
@@ -16,13 +30,13 @@ _OPTIMIZERS = {
 
 
 def render_torchtitan_tables(
-    workload: TrainWorkload, layout: Layout
-) -> dict[str, dict[str, Scalar]]:
+    model: Architecture, workload: TrainWorkload, layout: Layout
+) -> dict[str, dict[str, TomlValue]]:
     """Return the tables of layout, batch and recomputation."""
     shards = layout.shard_size or layout.data_parallel
     micro, steps = workload.micro_batch_size, workload.gradient_accumulation_steps
     precision = workload.precision
-    training: dict[str, Scalar] = {
+    training: dict[str, TomlValue] = {
         "local_batch_size": micro,
         "global_batch_size": micro * steps * layout.data_parallel,
         "seq_len": workload.sequence_length,
@@ -30,7 +44,7 @@ def render_torchtitan_tables(
         "mixed_precision_param": _DTYPES[precision.compute_dtype.value],
         "mixed_precision_reduce": _DTYPES[(precision.reduce_dtype or precision.grad_dtype).value],
     }
-    parallelism: dict[str, Scalar] = {
+    parallelism: dict[str, TomlValue] = {
         "data_parallel_replicate_degree": layout.data_parallel // shards,
         "data_parallel_shard_degree": shards,
         "fsdp_reshard_after_forward": "always" if layout.reshard_after_forward else "never",
@@ -40,6 +54,12 @@ def render_torchtitan_tables(
     }
     if layout.tensor_parallel > 1:
         parallelism["disable_loss_parallel"] = False
+    if layout.pipeline_parallel > 1:
+        # A pipeline takes the micro-batches of a local batch one by one.
+        training["local_batch_size"] = micro * steps
+        parallelism |= _render_pipeline(model, layout) | {
+            "pipeline_parallel_microbatch_size": micro
+        }
     name, implementation = _OPTIMIZERS.get(workload.optimizer, (workload.optimizer, "foreach"))
     return {
         "training": training,
@@ -48,6 +68,40 @@ def render_torchtitan_tables(
         "compile": {"enable": workload.compile},
         "optimizer": {"name": name, "implementation": implementation},
     }
+
+
+def _render_pipeline(model: Architecture, layout: Layout) -> dict[str, TomlValue]:
+    """Return the schedule and the split of a pipeline.
+
+    Layers that no number of layers a stage gives are module names.
+    """
+    split = name_torchtitan_split(layout).pipeline_split
+    parts: dict[str, TomlValue] = {
+        "pipeline_parallel_schedule": _SCHEDULES[layout.schedule],
+        "fsdp_reshard_after_forward": "default" if layout.reshard_after_forward else "never",
+    }
+    usual = layout.virtual_pipeline_stages == (1 if layout.schedule in ONE_CHUNK else 2)
+    per_stage = split.pipeline_parallel_layers_per_stage
+    if split.pipeline_layers is not None or not (usual or per_stage):
+        chunks = split_model(model, name_torchtitan_split(layout))
+        return parts | {"module_fqns_per_model_part": [_list_modules(chunk) for chunk in chunks]}
+    ends = (
+        split.pipeline_parallel_first_stage_less_layers,
+        split.pipeline_parallel_last_stage_less_layers,
+    )
+    first, last = (1 if less is None else less for less in ends)
+    parts["pipeline_parallel_first_stage_less_layers"] = first
+    parts["pipeline_parallel_last_stage_less_layers"] = last
+    return parts | ({} if per_stage is None else {"pipeline_parallel_layers_per_stage": per_stage})
+
+
+def _list_modules(chunk: Chunk) -> list[str]:
+    layers = range(chunk.first_layer, chunk.first_layer + chunk.num_layers)
+    return [
+        *(("tok_embeddings",) if chunk.has_embedding else ()),
+        *(f"layers.{index}" for index in layers),
+        *(("norm", "output") if chunk.has_loss else ()),
+    ]
 
 
 def list_unexpressed(workload: TrainWorkload) -> tuple[str, ...]:
@@ -65,7 +119,7 @@ def list_unexpressed(workload: TrainWorkload) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _render_recomputation(workload: TrainWorkload) -> dict[str, Scalar]:
+def _render_recomputation(workload: TrainWorkload) -> dict[str, TomlValue]:
     mode = workload.activation_checkpointing
     every = (
         {}

@@ -83,6 +83,8 @@ def render_training_arguments(
         )
     if workload.kernels is Kernels.LIGER:
         arguments["use_liger_kernel"] = True
+    if workload.save_total_limit is not None:
+        arguments["save_total_limit"] = workload.save_total_limit
     if workload.optimizer in OPTIMIZERS:
         arguments["optim"] = OPTIMIZERS[workload.optimizer]
     if precision.autocast:

@@ -43,7 +43,7 @@ def launch_training(job: Job, workload: TrainWorkload) -> Launch:
             command=render_torchrun(job, ("pretrain_gpt.py", *arguments)), environment=allocator
         )
     if workload.framework is Framework.TORCHTITAN:
-        tables = as_toml(torchtitan.render_torchtitan_tables(workload, job.layout))
+        tables = as_toml(torchtitan.render_torchtitan_tables(job.model, workload, job.layout))
         command = render_torchrun(job, ("-m", "torchtitan.train", "--job.config_file", _TORCHTITAN))
         named = job.checkpoints[0] if job.checkpoints else job.model_name
         notes = (f"add [model] of {named} to {_TORCHTITAN}", *torchtitan.list_unexpressed(workload))

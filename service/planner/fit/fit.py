@@ -13,7 +13,8 @@ from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.parts import ALL_PARTS, EXPLAINED, REPLAYED, FitPart
 from service.planner.fit.remedy import Remedy, RemedySearch
 from service.planner.fit.replay_need import may_turn
-from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
+from service.planner.fit.rule_of_thumb import RuleOfThumb
+from service.planner.fit.rules_of_thumb import list_rules_of_thumb
 from service.planner.fit.verdict import Verdict, judge
 
 

@@ -4,7 +4,6 @@ Each says why it differs.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from service.estimator.memory.trained import Shards
 from service.estimator.values.layout import Layout
@@ -19,8 +18,10 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
+from service.planner.fit.article_rules import iter_article_rules
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.llama_factory import SIZES_B, find_column, find_row
+from service.planner.fit.rule_of_thumb import RuleOfThumb, compute_deviation
 
 BITS = 8
 """Of a byte."""
@@ -29,9 +30,21 @@ HALF_BYTES = 2
 OPTIMIZER_BYTES = 12
 """fp32 master copy and Adam's two fp32 moments: the K of ZeRO (arXiv:1910.02054, section 3.1)."""
 POLICIES = (
-    (16, "16-bit weights and gradients, fp32 master copy and moments (ZeRO, arXiv:1910.02054)"),
-    (18, "a persistent fp32 gradient in place of the 16-bit one (Megatron-LM)"),
-    (20, "a 16-bit gradient and an fp32 one beside it (DeepSpeed with bf16)"),
+    (
+        16,
+        "16-bit weights and gradients, fp32 master copy and moments (ZeRO, arXiv:1910.02054)",
+        "ZeRO, arXiv:1910.02054, section 3.1",
+    ),
+    (
+        18,
+        "a persistent fp32 gradient in place of the 16-bit one (Megatron-LM)",
+        "Megatron-LM, docs, distributed optimizer",
+    ),
+    (
+        20,
+        "a 16-bit gradient and an fp32 one beside it (DeepSpeed with bf16)",
+        "DeepSpeed, runtime/bf16_optimizer.py",
+    ),
 )
 INFERENCE_TENTHS = 12
 DENSE, QUADRATIC, CHECKPOINTED, REPLICATED = 34, 5, 2, 10
@@ -39,19 +52,6 @@ DENSE, QUADRATIC, CHECKPOINTED, REPLICATED = 34, 5, 2, 10
 layers are recomputed; of the 34, 10 are norms and dropouts that tensor parallelism alone does not
 split.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleOfThumb:
-    """A rule's bytes for one GPU, beside the estimate.
-
-    ``off_by`` is the rule over our figure less one, ``why`` says which figure and why.
-    """
-
-    name: str
-    bytes: int
-    off_by: float
-    why: str
 
 
 def list_rules_of_thumb(
@@ -69,7 +69,12 @@ def list_rules_of_thumb(
         case _:
             states = iter((_estimate_frozen(evaluator, workload, estimate),))
     table = _iter_llama_factory(evaluator, workload, estimate)
-    return (*states, *table, *_iter_activations(evaluator, workload, layout, estimate))
+    return (
+        *states,
+        *table,
+        *_iter_activations(evaluator, workload, layout, estimate),
+        *iter_article_rules(evaluator, workload, layout, estimate),
+    )
 
 
 def _estimate_inference(
@@ -87,7 +92,9 @@ def _estimate_inference(
         "a fifth on top of the weights stands for everything else; the cache grows with sequences "
         "and tokens, the rule does not"
     )
-    return _compare_to_device("1.2 x weights", weights * INFERENCE_TENTHS // 10, why, estimate)
+    rule_bytes = weights * INFERENCE_TENTHS // 10
+    source = "EleutherAI, Transformer Math 101, inference"
+    return _compare_to_device("1.2 x weights", rule_bytes, why, estimate, source=source)
 
 
 def _estimate_frozen(
@@ -101,8 +108,9 @@ def _estimate_frozen(
     if workload.method is Method.QLORA:
         rule_bytes = total * workload.quantization_bits // BITS
         name = f"{workload.quantization_bits / BITS:g} bytes per parameter (QLoRA)"
-        return _compare_to_device(name, rule_bytes, why, estimate)
-    return _compare_to_device("2 bytes per parameter (LoRA)", total * HALF_BYTES, why, estimate)
+        return _compare_to_device(name, rule_bytes, why, estimate, source="arXiv:2305.14314")
+    name = "2 bytes per parameter (LoRA)"
+    return _compare_to_device(name, total * HALF_BYTES, why, estimate, source="arXiv:2106.09685")
 
 
 def _iter_llama_factory(
@@ -127,7 +135,8 @@ def _iter_llama_factory(
         f"vocabulary: {row.quote()}"
     )
     rule_bytes = row.estimate_bytes(counts.total) // estimate.num_gpus
-    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate)
+    source = "hiyouga/LLaMA-Factory, README, hardware requirement"
+    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate, source=source)
 
 
 def _iter_bytes_per_parameter(
@@ -141,7 +150,7 @@ def _iter_bytes_per_parameter(
     shared = ceil_div(total * HALF_BYTES, shards.weights) + ceil_div(
         total * OPTIMIZER_BYTES, shards.optimizer
     )
-    for num_bytes, policy in POLICIES:
+    for num_bytes, policy, source in POLICIES:
         gradients = num_bytes - HALF_BYTES - OPTIMIZER_BYTES
         rule_bytes = shared + ceil_div(total * gradients, shards.gradients)
         prefix = (
@@ -150,7 +159,9 @@ def _iter_bytes_per_parameter(
             else f"{precision.name} has {bytes_per_param}, not"
         )
         why = f"{prefix} {policy}; activations, logits, temporaries and the context come on top"
-        yield _compare_to_device(f"{num_bytes} bytes per parameter", rule_bytes, why, estimate)
+        yield _compare_to_device(
+            f"{num_bytes} bytes per parameter", rule_bytes, why, estimate, source=source
+        )
 
 
 def _iter_activations(
@@ -189,8 +200,10 @@ def _iter_activations(
     yield RuleOfThumb(
         name=name,
         bytes=rule_bytes,
-        off_by=_compute_deviation(rule_bytes, activation_bytes),
+        our_bytes=activation_bytes,
+        off_by=compute_deviation(rule_bytes, activation_bytes),
         why=f"against our activations at the peak: {why}",
+        source="arXiv:2205.05198, equations 1, 2 and 4",
     )
 
 
@@ -202,14 +215,14 @@ def _count_weight_ranks(layout: Layout) -> int:
     return layout.tensor_parallel * layout.pipeline_parallel
 
 
-def _compare_to_device(name: str, num_bytes: int, why: str, estimate: Estimate) -> RuleOfThumb:
+def _compare_to_device(
+    name: str, num_bytes: int, why: str, estimate: Estimate, *, source: str
+) -> RuleOfThumb:
     return RuleOfThumb(
         name=name,
         bytes=num_bytes,
-        off_by=_compute_deviation(num_bytes, estimate.device_bytes),
+        our_bytes=estimate.device_bytes,
+        off_by=compute_deviation(num_bytes, estimate.device_bytes),
         why=why,
+        source=source,
     )
-
-
-def _compute_deviation(rule: int, estimated: int) -> float:
-    return round(rule / estimated - 1, 4)

@@ -196,8 +196,12 @@ def _explain_illegal(space: SearchSpace, strategy: Strategy, degrees: dict[str, 
         space.splits.get_sharding(strategy),
         max(strategy.stages) if strategy.framework else space.base_layout.zero_stage,
     )
+    base_layout = space.base_layout
+    stages = degrees.get("pipeline_parallel", base_layout.pipeline_parallel)
+    split = space.splits.get_pipeline_split(strategy, stages)
+    placed = {"sharding": sharding, "zero_stage": stage, "pipeline_split": split}
     try:
-        layout: Layout = replace(space.base_layout, sharding=sharding, zero_stage=stage, **degrees)  # type: ignore[arg-type]  # degrees
+        layout: Layout = replace(base_layout, **placed, **degrees)  # type: ignore[arg-type]  # fields by name
     except InvalidInputError as error:
         return error.message
     violation = find_violation(space.model, workload, layout)

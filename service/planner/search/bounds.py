@@ -4,6 +4,7 @@ States are spread over all ranks that could share them.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.memory.trained import (
@@ -13,6 +14,9 @@ from service.estimator.memory.trained import (
     select_trained_parameters,
 )
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.split import split_model
+from service.estimator.values.layout import Layout
+from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import (
     Method,
     OffloadTarget,
@@ -156,3 +160,16 @@ def compute_state_bytes(model: Architecture, workload: Workload) -> StateBytes:
         gradients=trained.trained * stepped,
         optimizer=trained.trained * (master + states * trained.optimizer_dtype.bytes_per_element),
     )
+
+
+def count_activation_ranks(model: Architecture, layout: Layout) -> float:
+    """Return the most ranks that share what a sequence saves.
+
+    A first stage of few layers keeps the most micro-batches, so that it bounds an uneven pipeline.
+    """
+    split = layout.tensor_parallel * layout.context_parallel
+    if layout.pipeline_split == EVEN:
+        return split * layout.pipeline_parallel
+    counts = [chunk.num_layers for chunk in split_model(model, layout)]
+    fewest = min(counts) * layout.virtual_pipeline_stages
+    return split * model.num_hidden_layers / fewest if fewest else inf

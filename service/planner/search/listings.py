@@ -31,7 +31,7 @@ class Listings:
         self._cheapest: dict[int, Batch] = {}
         self._chains: dict[int, tuple[Chain, ...]] = {}
 
-    def select_within(self, batches: Sequence[Batch], room: int) -> tuple[Batch, ...]:
+    def select_within(self, batches: Sequence[Batch], room: float) -> tuple[Batch, ...]:
         """Return the batches whose backward needs no more than ``room``.
 
         The bytes are those on all ranks that share their sequences and layers.

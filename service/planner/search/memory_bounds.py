@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from service.planner.fit.evaluator import Evaluator
-from service.planner.search.bounds import compute_state_bytes
+from service.planner.search.bounds import compute_state_bytes, count_activation_ranks
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace
 
@@ -72,8 +72,8 @@ class MemoryBounds:
         It counts the states and what backward needs of the smallest batch.
         """
         layout, listings = option.layout, self._space.listings
-        split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
-        needed = listings.get_min_need(self._space.list_batches(option)) // split
+        split = count_activation_ranks(self._space.model, layout)
+        needed = int(listings.get_min_need(self._space.list_batches(option)) / split)
         return self._before_gradients.compute_rank_bytes(option) + needed - self._usable
 
     def list_fitting_batches(self, option: LayoutOption) -> tuple[Batch, ...]:
@@ -92,6 +92,6 @@ class MemoryBounds:
         self, option: LayoutOption, batches: tuple[Batch, ...]
     ) -> tuple[Batch, ...]:
         layout = option.layout
-        split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
+        split = count_activation_ranks(self._space.model, layout)
         available = (self._usable - self._before_gradients.compute_rank_bytes(option)) * split
         return self._space.listings.select_within(batches, available)

@@ -45,6 +45,7 @@ class SplitLayouts:
         values["data_parallel"] = ranks
         values["sharding"] = self._splits.get_sharding(strategy)
         values["sequence_parallel"] = split.sequence_parallel
+        values["pipeline_split"] = self._splits.get_pipeline_split(strategy, degrees[1])
         if (
             strategy.framework is None
             and degrees[3] > 1

@@ -6,14 +6,16 @@ A framework and a model allow them, before their ranks are counted.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.megatron import spread_layers
 from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.pipeline import EVEN, PipelineSplit
+from service.estimator.values.workload import Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
 from service.planner.search.search_rules import ALLOWED, SearchRules
 from service.planner.search.search_space import Question
@@ -25,6 +27,8 @@ SERVING_DEGREES = frozenset({"tensor_parallel", "pipeline_parallel"})
 EXPERT_DEGREE = "expert_parallel"
 """Degree by which a server spreads its experts, which takes no GPU more."""
 MAX_CONTEXT, MAX_STAGES = 64, 64
+_FEWEST_LAYERS = 2
+"""Layers of a stage below which an uneven split leaves one idle for a third of its time."""
 Degrees = tuple[int, int, int, int]
 
 
@@ -95,6 +99,12 @@ class Splits:
         """
         return self._base_layout.sharding if strategy.framework is None else strategy.sharding
 
+    def get_pipeline_split(self, strategy: Strategy, stages: int) -> PipelineSplit:
+        """Return how so many stages split the layers; engines do so themselves."""
+        if strategy.framework is None:
+            return self._base_layout.pipeline_split
+        return choose_split(self._model.num_hidden_layers, self._base_layout, stages)
+
     def record_refusal(self, workload: Workload, layout: Layout) -> None:
         """Record the first configuration that a rule forbids."""
         self.first_refused = self.first_refused or (workload, layout)
@@ -119,6 +129,8 @@ class Splits:
         values: Sequence[int] = range(
             1, (1 if self._is_isolated else self._get_max_degree(name)) + 1
         )
+        if name == "pipeline_parallel" and strategy.framework is not None:
+            values = self._list_pipelines(strategy, values)
         if not self._question.is_open(name) or (
             strategy.framework is None and name not in {*SERVING_DEGREES, EXPERT_DEGREE}
         ):
@@ -127,6 +139,15 @@ class Splits:
         if not degrees:
             self._refuse_degrees(strategy, {name: fixed_degree})
         return degrees
+
+    def _list_pipelines(self, strategy: Strategy, values: Sequence[int]) -> Sequence[int]:
+        """Return the numbers of stages to try.
+
+        torchtitan's gather a stage's weights for a step, so that they win no search but their own.
+        """
+        if strategy.framework is Framework.TORCHTITAN and self._question.is_open("framework"):
+            return (1,)
+        return list_pipelines(self._model.num_hidden_layers, self._base_layout, values)
 
     def _get_max_degree(self, name: str) -> int:
         """Return the largest degree that is tried.
@@ -150,6 +171,7 @@ class Splits:
         """
         values: dict[str, object] = dict(zip(DEGREES, degrees, strict=True))
         values["sharding"] = self.get_sharding(strategy)
+        values["pipeline_split"] = self.get_pipeline_split(strategy, degrees[1])
         options: Sequence[bool] = (
             (True, False) if degrees[0] > 1 and strategy.framework is not None else (False,)
         )
@@ -206,3 +228,31 @@ def list_varied_fields(question: Question) -> frozenset[str]:
         }
         varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}
     return frozenset((varied | question.allow) - question.fixed)
+
+
+def list_pipelines(num_layers: int, layout: Layout, values: Sequence[int]) -> Sequence[int]:
+    """Return the numbers of stages to try.
+
+    They are those that divide the layers, and powers of two, which fill nodes.
+    """
+    if layout.pipeline_split != EVEN:
+        return values
+    virtual = layout.virtual_pipeline_stages
+    return tuple(
+        stages
+        for stages in values
+        if num_layers % (stages * virtual) == 0
+        or (not stages & (stages - 1) and stages * virtual * _FEWEST_LAYERS <= num_layers)
+    )
+
+
+@lru_cache(maxsize=1024)
+def choose_split(num_layers: int, layout: Layout, stages: int) -> PipelineSplit:
+    """Return how so many stages split the layers.
+
+    It is as the question says, or as evenly as can be.
+    """
+    chunks = stages * layout.virtual_pipeline_stages
+    if layout.pipeline_split != EVEN or stages == 1 or num_layers % chunks == 0:
+        return layout.pipeline_split
+    return PipelineSplit(pipeline_layers=spread_layers(num_layers, chunks))

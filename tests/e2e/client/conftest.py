@@ -1,17 +1,30 @@
 """A server of this machine's own, a worker that plays a probe, and a client of both."""
 
+import atexit
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from deploy.release.native.staging import write_front
 from service.client.headroom import Headroom
 from tests.e2e.access.conftest import serving
 from tests.system import build_environment
 
 REPOSITORY = Path(__file__).parents[3]
+
+
+@cache
+def list_paths() -> str:
+    """Return where a program finds the rooms, and what people import."""
+    folder = TemporaryDirectory(prefix="headroom-front-")
+    atexit.register(folder.cleanup)
+    write_front(REPOSITORY, Path(folder.name))
+    return f"{REPOSITORY}:{folder.name}"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.client.headroom import Headroom
-from tests.e2e.client.conftest import REPOSITORY
+from tests.e2e.client.conftest import REPOSITORY, list_paths
 
 EXAMPLES = REPOSITORY / "docs" / "examples"
 GPU = "A100-SXM4-80GB"
@@ -17,7 +17,7 @@ GPU = "A100-SXM4-80GB"
 
 def run(name: str, url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run one example against a server."""
-    environment = {"HEADROOM_URL": url, "PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    environment = {"HEADROOM_URL": url, "PATH": os.environ["PATH"], "PYTHONPATH": list_paths()}
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=120, check=False

@@ -14,7 +14,7 @@ import httpx
 
 from service.client.headroom import Headroom
 from service.client.stored import Until
-from tests.e2e.client.conftest import REPOSITORY
+from tests.e2e.client.conftest import REPOSITORY, list_paths
 from tests.e2e.client.problems import Kind, known
 
 GUIDE = (REPOSITORY / "docs" / "api.md").read_text()
@@ -162,7 +162,7 @@ def is_told(shown: str, printed: str) -> bool:
 def test_the_python_of_the_guide_runs(url: str) -> None:
     """The client is used as it is told."""
     (program,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
-    environment = {"HEADROOM_URL": url, "PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"}
+    environment = {"HEADROOM_URL": url, "PYTHONPATH": list_paths(), "PATH": "/usr/bin:/bin"}
     run = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,

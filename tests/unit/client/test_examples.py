@@ -10,9 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from deploy.release.native.staging import write_front
 from tests.unit.client.builders import measurement
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+REPOSITORY = Path(__file__).resolve().parents[3]
+EXAMPLES = REPOSITORY / "docs" / "examples"
 CALLS = {
     "ci_guard": (__file__,),
     "measure_and_compare": ("gpt2", "--timeout", "0"),
@@ -22,8 +24,12 @@ RunExample = Callable[[str], int]
 
 
 @pytest.fixture(name="run_example")
-def runner(monkeypatch: pytest.MonkeyPatch) -> RunExample:
+def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunExample:
     """Return a function that runs an example by its name and returns its exit code."""
+    write_front(REPOSITORY, tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("headroom", "headroom.models"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
     def run(name: str) -> int:
         monkeypatch.setattr(sys, "argv", [name, *CALLS[name]])

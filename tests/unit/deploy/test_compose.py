@@ -160,5 +160,8 @@ def test_the_images_install_what_was_measured() -> None:
         name: set(re.findall(r'"\.\[([a-z,]+)\]"', text)[0].split(","))
         for name, text in by_name.items()
     }
-    assert installed == {"api": {"oidc", "telemetry"}, "worker": {"worker", "telemetry"}}
+    assert installed == {
+        "api": {"server", "mcp", "oidc", "telemetry"},
+        "worker": {"worker", "telemetry"},
+    }
     assert set().union(*installed.values()) <= set(extras)

@@ -72,7 +72,7 @@ def test_the_last_stage_of_an_image_is_read() -> None:
     assert (api.user, api.entrypoint, api.extras) == (
         "10001:10001",
         ("headroom",),
-        "[oidc,telemetry]",
+        "[server,mcp,oidc,telemetry]",
     )
     assert api.command == ("serve", "--host", "0.0.0.0")  # noqa: S104 - a container's own address
     assert api.environment["PYTHONUNBUFFERED"] == "1"

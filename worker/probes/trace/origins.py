@@ -15,7 +15,6 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-import worker
 from worker.probes.trace.ledger import Ledger
 
 Calls = tuple[tuple[CodeType, int], ...]
@@ -23,7 +22,7 @@ Calls = tuple[tuple[CodeType, int], ...]
 
 The same calls are one value, however often they are made.
 """
-_WORKER_ROOT = str(Path(worker.__file__).parent)
+_WORKER_ROOT = str(Path(__file__).parents[2])
 _TORCH_WRAPPERS = ("/torch/_dynamo/", "/torch/_compile.py")
 """Wrappers of torch around a dispatch mode, which exist only because there is one."""
 

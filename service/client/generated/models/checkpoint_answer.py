@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -17,11 +17,15 @@ class CheckpointAnswer:
         weights (int): Bytes of the weights, or of the adapters.
         optimizer (int): Bytes of the optimizer's states and master weights.
         total (int): Bytes of one checkpoint.
+        save_total_limit (int | None): Checkpoints that are kept; null keeps all.
+        disk (int | None): Bytes of those, and of the next, which is written before one goes.
     """
 
     weights: int
     optimizer: int
     total: int
+    save_total_limit: int | None
+    disk: int | None
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -31,6 +35,12 @@ class CheckpointAnswer:
 
         total = self.total
 
+        save_total_limit: int | None
+        save_total_limit = self.save_total_limit
+
+        disk: int | None
+        disk = self.disk
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -38,6 +48,8 @@ class CheckpointAnswer:
                 "weights": weights,
                 "optimizer": optimizer,
                 "total": total,
+                "save_total_limit": save_total_limit,
+                "disk": disk,
             }
         )
 
@@ -52,10 +64,26 @@ class CheckpointAnswer:
 
         total = d.pop("total")
 
+        def _parse_save_total_limit(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        save_total_limit = _parse_save_total_limit(d.pop("save_total_limit"))
+
+        def _parse_disk(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        disk = _parse_disk(d.pop("disk"))
+
         checkpoint_answer = cls(
             weights=weights,
             optimizer=optimizer,
             total=total,
+            save_total_limit=save_total_limit,
+            disk=disk,
         )
 
         checkpoint_answer.additional_properties = d

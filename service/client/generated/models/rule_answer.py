@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -11,29 +11,49 @@ T = TypeVar("T", bound="RuleAnswer")
 
 @_attrs_define
 class RuleAnswer:
-    """What a rule of thumb says, beside our answer; `off_by` is rule / ours - 1.
+    """What a rule of thumb or a well-known article says, beside our answer; `off_by` is rule / ours - 1.
 
     Attributes:
         name (str): What the rule is called.
-        bytes_ (int): Bytes that the rule says for one GPU.
-        off_by (float): The rule's bytes over ours, less 1; negative where the rule says too little.
-        why (str): Which of our figures it is held against, and what it leaves out.
+        bytes_ (int | None): Bytes by the rule; null where it is about time.
+        our_bytes (int | None): Our bytes of the same thing.
+        seconds (float | None): Seconds of a step by the rule, where it is about time.
+        our_seconds (float | None): Our seconds of a step.
+        off_by (float): The rule over ours, less one.
+        why (str): What it is compared with, and what it leaves out.
+        source (str): The article, documentation or code that says it.
     """
 
     name: str
-    bytes_: int
+    bytes_: int | None
+    our_bytes: int | None
+    seconds: float | None
+    our_seconds: float | None
     off_by: float
     why: str
+    source: str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         name = self.name
 
+        bytes_: int | None
         bytes_ = self.bytes_
+
+        our_bytes: int | None
+        our_bytes = self.our_bytes
+
+        seconds: float | None
+        seconds = self.seconds
+
+        our_seconds: float | None
+        our_seconds = self.our_seconds
 
         off_by = self.off_by
 
         why = self.why
+
+        source = self.source
 
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
@@ -41,8 +61,12 @@ class RuleAnswer:
             {
                 "name": name,
                 "bytes": bytes_,
+                "our_bytes": our_bytes,
+                "seconds": seconds,
+                "our_seconds": our_seconds,
                 "off_by": off_by,
                 "why": why,
+                "source": source,
             }
         )
 
@@ -53,17 +77,49 @@ class RuleAnswer:
         d = dict(src_dict)
         name = d.pop("name")
 
-        bytes_ = d.pop("bytes")
+        def _parse_bytes_(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        bytes_ = _parse_bytes_(d.pop("bytes"))
+
+        def _parse_our_bytes(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        our_bytes = _parse_our_bytes(d.pop("our_bytes"))
+
+        def _parse_seconds(data: object) -> float | None:
+            if data is None:
+                return data
+            return cast(float | None, data)
+
+        seconds = _parse_seconds(d.pop("seconds"))
+
+        def _parse_our_seconds(data: object) -> float | None:
+            if data is None:
+                return data
+            return cast(float | None, data)
+
+        our_seconds = _parse_our_seconds(d.pop("our_seconds"))
 
         off_by = d.pop("off_by")
 
         why = d.pop("why")
 
+        source = d.pop("source")
+
         rule_answer = cls(
             name=name,
             bytes_=bytes_,
+            our_bytes=our_bytes,
+            seconds=seconds,
+            our_seconds=our_seconds,
             off_by=off_by,
             why=why,
+            source=source,
         )
 
         rule_answer.additional_properties = d

@@ -82,6 +82,9 @@ class TrainCeiling:
         image_tokens (int | Unset): Tokens per image.
         audio_frames (int | Unset): Audio frames per sequence.
         num_tokens (int | Unset): Tokens of the whole run, for its hours.
+        num_samples (int | Unset): Samples of the whole run in place of `num_tokens`: each is `sequence_length` tokens,
+            packed ones are the mean of `sequence_lengths`, pairs are twice as many.
+        save_total_limit (int | Unset): Checkpoints that transformers' Trainer keeps, for the disk they take.
     """
 
     task: TrainCeilingTask
@@ -123,6 +126,8 @@ class TrainCeiling:
     image_tokens: int | Unset = UNSET
     audio_frames: int | Unset = UNSET
     num_tokens: int | Unset = UNSET
+    num_samples: int | Unset = UNSET
+    save_total_limit: int | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         task: str = self.task
@@ -250,6 +255,10 @@ class TrainCeiling:
 
         num_tokens = self.num_tokens
 
+        num_samples = self.num_samples
+
+        save_total_limit = self.save_total_limit
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -333,6 +342,10 @@ class TrainCeiling:
             field_dict["audio_frames"] = audio_frames
         if num_tokens is not UNSET:
             field_dict["num_tokens"] = num_tokens
+        if num_samples is not UNSET:
+            field_dict["num_samples"] = num_samples
+        if save_total_limit is not UNSET:
+            field_dict["save_total_limit"] = save_total_limit
 
         return field_dict
 
@@ -540,6 +553,10 @@ class TrainCeiling:
 
         num_tokens = d.pop("num_tokens", UNSET)
 
+        num_samples = d.pop("num_samples", UNSET)
+
+        save_total_limit = d.pop("save_total_limit", UNSET)
+
         train_ceiling = cls(
             task=task,
             sequence_length=sequence_length,
@@ -580,6 +597,8 @@ class TrainCeiling:
             image_tokens=image_tokens,
             audio_frames=audio_frames,
             num_tokens=num_tokens,
+            num_samples=num_samples,
+            save_total_limit=save_total_limit,
         )
 
         return train_ceiling

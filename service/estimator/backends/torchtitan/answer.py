@@ -8,6 +8,9 @@ from functools import partial
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.torchtitan.model import build_torchtitan_model
+from service.estimator.backends.torchtitan.parts import PartRecord
+from service.estimator.backends.torchtitan.pipeline import PipelineWalk, flatten_pipeline
+from service.estimator.backends.torchtitan.stages import explain_pipeline
 from service.estimator.backends.transformers.training import (
     TrainJob,
     explain_training,
@@ -17,17 +20,20 @@ from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.offloading import count_host_activation_bytes
 from service.estimator.memory.phase_peaks import PhasePeakBytes, correct_phase_peaks
 from service.estimator.memory.question import TrainQuestion
-from service.estimator.memory.setup import resolve_setup
+from service.estimator.memory.setup import TrainSetup, resolve_setup
 from service.estimator.memory.static import StaticMemory, build_static_memory
 from service.estimator.memory.step_prices import StepPrices, price_step
 from service.estimator.memory.timeline import build_timeline, list_phase_peaks, select_peak
 from service.estimator.memory.training_pass import (
+    BatchShape,
     build_setup_pass,
     describe_batch,
     get_fixed_fields,
     resolve_batch_shape,
 )
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.split import split_model
+from service.estimator.model.pipelines.torchtitan import name_torchtitan_split
 from service.estimator.passes.config import PeakCandidates, TrainingPass
 from service.estimator.passes.losses import LossPass
 from service.estimator.passes.recorder import record_training
@@ -54,6 +60,8 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     workload, layout = _split_to_rank(question.workload, question.layout)
     context_ranks = question.layout.context_parallel
     local = replace(question, workload=workload, layout=layout)
+    if layout.pipeline_parallel > 1:
+        return _answer_pipeline(question, local, context_ranks, cache)
     job = _get_job(local, context_ranks, cache)
     cache.get_checks(STEP_BY_OPERATION, question.model).check_sizes(workload, layout)
     prices = _get_prices(local, context_ranks, job, cache)
@@ -78,6 +86,29 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
             kind="torchtitan",
             stream_bytes=_stream_bytes(job.static_memory, peaks),
         ),
+        corrections=question.corrections,
+        device=question.device,
+        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
+        detail=question.detail,
+        level=question.level,
+    )
+
+
+def _answer_pipeline(
+    question: TrainQuestion, local: TrainQuestion, context_ranks: int, cache: PassCache
+) -> Estimate:
+    """Estimate the memory of the worst stage of a pipeline."""
+    alone = replace(local, layout=flatten_pipeline(local.layout))
+    job = _get_job(alone, context_ranks, cache)
+    cache.get_checks(STEP_BY_OPERATION, question.model).check_sizes(local.workload, alone.layout)
+    setup, workload = job.static_memory.setup, local.workload
+    config = _build_pass(setup, resolve_batch_shape(setup.model, workload), workload)
+    records: Memo[PartRecord] = cache.get_memo("torchtitan parts", MAX_RECORDINGS)
+    key = (*_list_form(alone, context_ranks, cache), local.layout.tensor_parallel)
+    walk = PipelineWalk(setup.model, workload, local.layout, config, records, key)
+    stages = walk.list_stages(split_model(question.model, name_torchtitan_split(local.layout)))
+    return assemble(
+        explain_pipeline(question, stages, job.checkpoint),
         corrections=question.corrections,
         device=question.device,
         warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
@@ -163,11 +194,16 @@ def _get_prices(
     prices = memo.get((job, shape))
     if prices is not None:
         return prices
-    loss = LossPass(kind=workload.loss, compiled=is_loss_compiled(workload))
-    config = replace(build_setup_pass(setup, shape), loss=None if loss == _PLAIN else loss)
+    config = _build_pass(setup, shape, workload)
     form = _list_form(question, context_ranks, cache)
     candidates = _get_candidates(setup.model, (*form, config), config, cache)
     return memo.store((job, shape), price_step(job.static_memory, candidates))
+
+
+def _build_pass(setup: TrainSetup, shape: BatchShape, workload: TrainWorkload) -> TrainingPass:
+    """Return a pass with the loss that torchtitan computes."""
+    loss = LossPass(kind=workload.loss, compiled=is_loss_compiled(workload))
+    return replace(build_setup_pass(setup, shape), loss=None if loss == _PLAIN else loss)
 
 
 def _get_candidates(

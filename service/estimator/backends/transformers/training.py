@@ -256,6 +256,7 @@ def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:
     return CheckpointBytes(
         weights=trained.trained * trained.trained_dtype.bytes_per_element,
         optimizer=count_saved_state_bytes(trained, setup.optimizer) + trained.trained * master,
+        save_total_limit=workload.save_total_limit,
     )
 
 

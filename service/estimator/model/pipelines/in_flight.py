@@ -25,6 +25,8 @@ class Moment(NamedTuple):
     kind: PassKind
     chunk: int
     counts: tuple[int, ...]
+    waiting: tuple[int, ...] = ()
+    """Micro-batches of each chunk that wait for the gradients of weights, where any ever do."""
 
 
 def count_in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, ...]:
@@ -63,11 +65,14 @@ def _list_moments(
 
 def find_moments(passes: tuple[Pass, ...], chunks: int) -> tuple[Moment, ...]:
     """Return the moments of passes, without those that another one exceeds everywhere."""
-    counts, seen = [0] * chunks, dict[Moment, None]()
+    counts, waiting, seen = [0] * chunks, [0] * chunks, dict[Moment, None]()
+    splits = any(kind is PassKind.INPUT for kind, _, _ in passes)
     for kind, chunk, _ in passes:
         if kind is PassKind.FORWARD:
             counts[chunk] += 1
-        seen[Moment(kind, chunk, tuple(counts))] = None
+        waiting[chunk] += kind is PassKind.INPUT
+        seen[Moment(kind, chunk, tuple(counts), tuple(waiting) if splits else ())] = None
+        waiting[chunk] -= kind is PassKind.WEIGHT
         if kind in _ENDS:
             counts[chunk] -= 1
     by_pass: dict[tuple[PassKind, int], list[Moment]] = {}
@@ -82,5 +87,8 @@ def find_moments(passes: tuple[Pass, ...], chunks: int) -> tuple[Moment, ...]:
 
 def _exceeds(other: Moment, moment: Moment) -> bool:
     return other is not moment and all(
-        more >= fewer for more, fewer in zip(other.counts, moment.counts, strict=True)
+        more >= fewer
+        for more, fewer in zip(
+            (*other.counts, *other.waiting), (*moment.counts, *moment.waiting), strict=True
+        )
     )

@@ -3,13 +3,24 @@
 ``torchtitan/distributed/pipeline_parallel.py``.
 """
 
+from dataclasses import replace
+
 from service.estimator.model.pipelines.chunks import Chunk, build_chunks
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.pipeline import EVEN, PipelineSplit
 from service.estimator.values.units import ceil_div
 
 _LESS_LAYERS = 1
 """Layers that embedding and head count for unless said (``ParallelismConfig``)."""
+
+
+def name_torchtitan_split(layout: Layout) -> Layout:
+    """Return a layout whose split is torchtitan's default where it says none."""
+    if layout.pipeline_split != EVEN or layout.pipeline_parallel == 1:
+        return layout
+    split = PipelineSplit(pipeline_parallel_first_stage_less_layers=_LESS_LAYERS)
+    return replace(layout, pipeline_split=split)
 
 
 def count_torchtitan_chunks(layout: Layout, num_layers: int) -> int:

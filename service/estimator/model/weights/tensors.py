@@ -137,5 +137,6 @@ def count_padded_elements(weights: Iterable[Weight], ranks: int) -> int:
         [
             weight.numel // weight.shape[0] * ceil_div(weight.shape[0], ranks) * ranks
             for weight in weights
+            if weight.numel
         ],
     )

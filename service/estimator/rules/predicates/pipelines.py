@@ -2,9 +2,12 @@
 
 from service.estimator.model.pipelines.chunks import Chunk
 from service.estimator.model.pipelines.split import get_pipeline, split_layers, split_model
+from service.estimator.model.pipelines.torchtitan import name_torchtitan_split
 from service.estimator.rules.grammar.facts import Case
+from service.estimator.rules.predicates.models import get_training
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.pipeline import PipelineSplit
+from service.estimator.values.workload import Framework
 
 _TORCHTITAN = (
     "pipeline_parallel_layers_per_stage",
@@ -35,6 +38,11 @@ def predicts_beside_loss(case: Case) -> bool:
     return all(chunk.has_loss for chunk in chunks if chunk.num_predictors)
 
 
+def has_layers_everywhere(case: Case) -> bool:
+    """Return whether every chunk has a layer."""
+    return not can_split(case) or all(chunk.num_layers for chunk in _split(case))
+
+
 def is_split_as_torchtitan(case: Case) -> bool:
     """Return whether the split is said in torchtitan's words."""
     return _says_any(case.layout.pipeline_split, _TORCHTITAN)
@@ -55,7 +63,10 @@ def _split(case: Case) -> tuple[Chunk, ...]:
     """Return the chunks of a case, with its facts' layers."""
     if case.layout.pipeline_split.partition_method is not None:
         return split_model(case.model.tree, case.layout)
-    return split_layers(get_pipeline(case.layout), case.model.num_hidden_layers)
+    pipeline = get_pipeline(case.layout)
+    if get_training(case).framework is Framework.TORCHTITAN:
+        pipeline = name_torchtitan_split(pipeline)
+    return split_layers(pipeline, case.model.num_hidden_layers)
 
 
 def _find_error(case: Case) -> InvalidInputError | None:

@@ -252,7 +252,7 @@ def test_qwen3_keeps_tables_of_its_own_in_every_layer() -> None:
     assert more_per_layer == tables + _TOKENS * (normalised_heads + statistics)
 
 
-@pytest.mark.parametrize("name", ["virtual_pipeline_stages", "pipeline_parallel"])
+@pytest.mark.parametrize("name", ["virtual_pipeline_stages", "expert_parallel"])
 def test_degrees_without_a_term_are_refused_by_torchtitan_itself(name: str) -> None:
     """No degree is dropped in silence, and none is said to be one of another framework."""
     degrees: dict[str, Any] = {name: 2}

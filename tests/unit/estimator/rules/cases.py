@@ -17,6 +17,7 @@ from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
+from service.estimator.values.pipeline import PipelineSchedule
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
@@ -141,6 +142,18 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"compile": True} | _SELECTIVE, {"data_parallel": 2, "tensor_parallel": 2} | FULLY),
         ({}, {"data_parallel": 2, "tensor_parallel": 2} | FULLY),
         ({}, {"context_parallel": 2} | FULLY),
+        ({}, {"data_parallel": 2, "pipeline_parallel": 3} | FULLY),
+        ({"compile": True} | _SELECTIVE, {"data_parallel": 2, "pipeline_parallel": 2} | FULLY),
+        (
+            {},
+            {
+                "data_parallel": 2,
+                "pipeline_parallel": 3,
+                "virtual_pipeline_stages": 2,
+                "pipeline_schedule": PipelineSchedule.ZBV,
+            }
+            | FULLY,
+        ),
     ),
     Framework.MEGATRON: (
         ({"precision": MIXED}, _MEGATRON),

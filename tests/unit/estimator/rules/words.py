@@ -122,6 +122,8 @@ LAID_OUT: Mapping[str, Sequence[object]] = {
     "pipeline_split": (
         PipelineSplit(pipeline_model_parallel_layout="Et*12|m|L"),
         PipelineSplit(pipeline_parallel_last_stage_less_layers=0),
+        PipelineSplit(pipeline_layers=(0, 6, 6)),
+        PipelineSplit(partition_method="uniform"),
     ),
     "pipeline_schedule": (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B),
 }

@@ -66,12 +66,20 @@ def test_the_trainers_arguments_are_its_own() -> None:
     what is recomputed.
     """
     command = make_launch(
-        a_job(replace(BATCHED, precision=POLICIES["amp_bf16"], optimizer="adamw_8bit"))
+        a_job(
+            replace(
+                BATCHED,
+                precision=POLICIES["amp_bf16"],
+                optimizer="adamw_8bit",
+                save_total_limit=3,
+            )
+        )
     ).command
     script = command[command.index("train.py") + 1 :]
     read = HfArgumentParser(TrainingArguments).parse_args([*script, "--output_dir", "out"])  # type: ignore[arg-type]  # a dataclass
 
     assert (read.per_device_train_batch_size, read.gradient_accumulation_steps) == (2, 4)
+    assert read.save_total_limit == 3
     assert (read.gradient_checkpointing, read.bf16, read.deepspeed) == (
         True,
         True,

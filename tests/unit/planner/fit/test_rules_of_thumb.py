@@ -15,7 +15,8 @@ from service.estimator.values.workload import (
     Workload,
 )
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.rules_of_thumb import RuleOfThumb, list_rules_of_thumb
+from service.planner.fit.rule_of_thumb import RuleOfThumb
+from service.planner.fit.rules_of_thumb import list_rules_of_thumb
 from tests.unit.planner.builders import ADAPTERS, CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject
 
 LLAMA_2_7B = 6_738_415_616
@@ -124,6 +125,7 @@ def test_a_fifth_more_than_packed_weights_is_of_what_they_take() -> None:
 
     rule = _rules(a_subject("llama-2-7b"), chat)["1.2 x weights"]
 
+    assert rule.bytes is not None
     assert 0.25 < rule.bytes / (12 * 2 * LLAMA_2_7B // 10) < 0.31
 
 

@@ -74,7 +74,9 @@ def test_layouts_fill_the_gpus_and_divide_the_model(num_gpus: int) -> None:
         layout = slot.layout
         assert layout.num_gpus == num_gpus
         assert LLAMA.spec.num_attention_heads % layout.tensor_parallel == 0
-        assert LLAMA.num_hidden_layers % layout.pipeline_parallel == 0
+        counts = layout.pipeline_split.pipeline_layers
+        assert (sum(counts) if counts else LLAMA.num_hidden_layers) == LLAMA.num_hidden_layers
+        assert counts is not None or LLAMA.num_hidden_layers % layout.pipeline_parallel == 0
         assert (
             LONG.sequence_length % (2 * layout.context_parallel) == 0
             or layout.context_parallel == 1

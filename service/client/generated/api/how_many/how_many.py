@@ -99,6 +99,7 @@ def call(
     num_images: int | Unset = UNSET,
     num_layers_in_first_pipeline_stage: int | Unset = UNSET,
     num_layers_in_last_pipeline_stage: int | Unset = UNSET,
+    num_samples: int | Unset = UNSET,
     num_sequences: int | Unset = UNSET,
     num_tokens: int | Unset = UNSET,
     nvme_bytes: int | str | Unset = UNSET,
@@ -123,6 +124,7 @@ def call(
     reference: Reference | Unset = UNSET,
     reshard_after_forward: bool | Unset = UNSET,
     sampling: Sampling | Unset = UNSET,
+    save_total_limit: int | Unset = UNSET,
     sequence_length: int | Unset = UNSET,
     sequence_parallel: bool | Unset = UNSET,
     shard_embeddings_separately: bool | Unset = UNSET,
@@ -341,6 +343,8 @@ def call(
 
     params["num_layers_in_last_pipeline_stage"] = num_layers_in_last_pipeline_stage
 
+    params["num_samples"] = num_samples
+
     params["num_sequences"] = num_sequences
 
     params["num_tokens"] = num_tokens
@@ -425,6 +429,8 @@ def call(
         json_sampling = sampling
 
     params["sampling"] = json_sampling
+
+    params["save_total_limit"] = save_total_limit
 
     params["sequence_length"] = sequence_length
 

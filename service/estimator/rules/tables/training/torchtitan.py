@@ -25,6 +25,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.training.heads import make_head_rule
+from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
 from service.estimator.values.batches import SequencePacking
@@ -33,10 +34,7 @@ from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.workload import Attention, Checkpointing, Method, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
-"""Families of torchtitan's own models that are read here.
-
-They are ``models/llama3`` and the dense ones of ``models/qwen3``.
-"""
+"""Families of torchtitan's ``models/llama3``, and of the dense ones of ``models/qwen3``."""
 LOSS_NOT_COMPILED = ("2024-12-19", "2025-04")
 """Releases between pull requests 755, which turned the compiled loss off, and 1033, which brought
 it back.
@@ -148,21 +146,15 @@ _RULES = (
         ),
         source="torchtitan, pull requests 755 and 1033",
     ),
-    *(
-        Rule(
-            require=is_in(degree, 1),
-            topic=Topic.ONE_STAGE,
-            refusal=unmodelled(
-                f"{name} {{{degree.path}}} in torchtitan", "1, or framework megatron"
-            ),
-            reason=f"{name} {{{degree.path}}} in torchtitan",
-        )
-        for name, degree in (
-            ("pipeline_parallel", layout.pipeline_parallel),
-            ("expert_parallel", layout.expert_parallel),
-            ("virtual_pipeline_stages", layout.virtual_pipeline_stages),
-        )
+    Rule(
+        require=is_in(layout.expert_parallel, 1),
+        topic=Topic.ONE_STAGE,
+        refusal=unmodelled(
+            "expert_parallel {layout.expert_parallel} in torchtitan", "1, or framework megatron"
+        ),
+        reason="expert_parallel {layout.expert_parallel} in torchtitan",
     ),
+    *TORCHTITAN_PIPELINES,
     Rule(
         require=is_multiple_of(
             workload.sequence_length, (2, layout.context_parallel, layout.tensor_parallel)
@@ -285,7 +277,14 @@ TRAIN_TORCHTITAN = RuleTable(
     rules=_RULES,
     beside=(*TRAINING_STEP, *AUTOCAST),
     topics=(
-        *(Topic.METHOD, Topic.ONE_STAGE, Topic.SHARDING, Topic.WORDS, Topic.REENTRANT),
+        *(
+            Topic.METHOD,
+            Topic.ONE_STAGE,
+            Topic.STAGES,
+            Topic.SHARDING,
+            Topic.WORDS,
+            Topic.REENTRANT,
+        ),
         *(Topic.ATTENTION, Topic.LOSS, Topic.SWITCHES, Topic.VOCABULARY, Topic.SLICES),
     ),
     sharding_options=(

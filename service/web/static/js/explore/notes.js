@@ -73,7 +73,7 @@ export function showRules(element, answer) {
     h(
       "table",
       { class: "data" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "is-number" }, "Says"), h("th", { scope: "col", class: "is-number" }, "Off by"))),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "is-number" }, "Says"), h("th", { scope: "col", class: "is-number" }, "Ours"), h("th", { scope: "col", class: "is-number" }, "Off by"))),
       h(
         "tbody",
         {},
@@ -81,8 +81,8 @@ export function showRules(element, answer) {
           h(
             "tr",
             {},
-            h("th", { scope: "row" }, rule.name, h("div", { class: "why small" }, rule.why)),
-            h("td", { class: "is-number", title: exact(rule.bytes) }, gib(rule.bytes)),
+            h("th", { scope: "row" }, rule.name, h("div", { class: "why small" }, `${rule.why} (${rule.source})`)),
+            ...[[rule.bytes, rule.seconds], [rule.our_bytes, rule.our_seconds]].map(([bytes, time]) => (bytes === null ? h("td", { class: "is-number" }, seconds(time)) : h("td", { class: "is-number", title: exact(bytes) }, gib(bytes)))),
             h("td", { class: "is-number" }, signedPercent(rule.off_by, 0)),
           ),
         ),

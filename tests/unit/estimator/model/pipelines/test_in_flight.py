@@ -118,7 +118,7 @@ def test_a_moment_that_another_exceeds_is_left_out() -> None:
         Pass(kind, 0, index) for kind in (PassKind.FORWARD, PassKind.BACKWARD) for index in (0, 1)
     )
 
-    assert [(kind, kept) for kind, _, kept in find_moments(passes, 1)] == [
+    assert [(kind, kept) for kind, _, kept, _ in find_moments(passes, 1)] == [
         (PassKind.FORWARD, (2,)),
         (PassKind.BACKWARD, (2,)),
     ]
