@@ -34,6 +34,10 @@ _FILLERS = frozenset({"the", "model", "hf", "v", "meta"})
 """Words that tell no two models of the catalogue apart."""
 _STAGES = frozenset({"base", "pt", "instruct", "chat", "it"})
 """Words for how a model was trained: most have one shape before and after."""
+_FORMATS = frozenset({"awq", "bf", "fp", "gptq"})
+"""Words for weights in another format than the model's own (``fp8`` is cut into two), which nobody
+means who leaves them out.
+"""
 _SAME_SIZE = 0.1
 """How far published totals are from the sizes in models' names: Llama 3 8B has 8.03e9 (0.4%), Llama
 2 7B 6.74e9 (4%), Qwen2.5 7B 7.62e9 (9%).
@@ -96,7 +100,7 @@ def _match_words(text: str, field: str) -> ModelEntry | None:
     matches = (
         _select(lambda names: names == words)
         or _select(lambda names: names - _STAGES == shape)
-        or _select(lambda names: bool(shape) and shape <= names)
+        or _select(lambda names: bool(shape) and shape <= names and not (names - shape) & _FORMATS)
     )
     is_named = any(shape == names - _STAGES for names in map(_split_words, _list_names(matches)))
     if len(matches) == 1 and (is_named or any(_SIZE.fullmatch(word) for word in words)):

@@ -57,6 +57,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         detail=detail,
         level=level,
     )
+    release = _name_release(workload, backend)
     answer_question = _load_answer(backend.answers[question.task])
     plans = plans if plans is not None else PlanCache()
     try:
@@ -66,20 +67,21 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         answer = answer_question(replace(question, corrections=None), plans)
         warnings = (*warnings, str(error))
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
-    return answer if detail is Detail.NUMBERS else _name_release(answer, workload, backend)
+    if answer.serving is None or release is None or detail is Detail.NUMBERS:
+        return answer
+    return replace(answer, serving=replace(answer.serving, engine_version=release))
 
 
-def _name_release(answer: Estimate, workload: Workload, backend: Backend) -> Estimate:
-    """Return an answer of serving with the release that it is of.
+def _name_release(workload: Workload, backend: Backend) -> str | None:
+    """Return the release that an answer of serving is of.
 
     It is the newest that was read where a later one, or none, is requested.
     """
     newest = backend.newest_release
-    if answer.serving is None or newest is None or not isinstance(workload, ServeWorkload):
-        return answer
+    if newest is None or not isinstance(workload, ServeWorkload):
+        return None
     requested = workload.engine_version
-    release = newest if requested is None else min(parse_version(requested), newest)
-    return replace(answer, serving=replace(answer.serving, engine_version=str(release)))
+    return str(newest if requested is None else min(parse_version(requested), newest))
 
 
 @cache

@@ -17,6 +17,8 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
         "sglang": "service.estimator.backends.sglang.backend",
         "tensorrt_llm": "service.estimator.backends.tensorrt_llm.backend",
         "llama_cpp": "service.estimator.backends.llama_cpp.backend",
+        "lmdeploy": "service.estimator.backends.lmdeploy.backend",
+        "tgi": "service.estimator.backends.tgi.backend",
     }
 )
 """The module of each backend's ``BACKEND``, loaded when a question names it."""

@@ -9,6 +9,7 @@ from service.estimator.rules.tables.serving.own_engines import (
     SERVE_TENSORRT_LLM,
     SERVE_VLLM,
 )
+from service.estimator.rules.tables.serving.share_engines import SERVE_LMDEPLOY, SERVE_TGI
 from service.estimator.rules.tables.serving.transformers import SERVE_TRANSFORMERS
 from service.estimator.rules.tables.training.megatron import TRAIN_MEGATRON
 from service.estimator.rules.tables.training.torchtitan import TRAIN_TORCHTITAN
@@ -26,6 +27,8 @@ ENGINES: Mapping[Engine, RuleTable] = {
     Engine.SGLANG: SERVE_SGLANG,
     Engine.TENSORRT_LLM: SERVE_TENSORRT_LLM,
     Engine.LLAMA_CPP: SERVE_LLAMA_CPP,
+    Engine.LMDEPLOY: SERVE_LMDEPLOY,
+    Engine.TGI: SERVE_TGI,
 }
 
 

@@ -67,6 +67,8 @@ class Engine(StrEnum):
     SGLANG = "sglang"
     TENSORRT_LLM = "tensorrt_llm"
     LLAMA_CPP = "llama_cpp"
+    LMDEPLOY = "lmdeploy"
+    TGI = "tgi"
 
 
 class Allocator(StrEnum):
@@ -267,13 +269,11 @@ class ServeWorkload:
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_sequences: int | None = None
-    """Most sequences at once; None is the engine's default, or ``num_sequences`` if more."""
     gpu_memory_fraction: float | None = None
     enforce_eager: bool = False
     speculative: Speculative | None = None
     attention: Attention = Attention.SDPA
     num_images: int | None = None
-    """Images in each prompt, whose tokens ``prompt_tokens`` counts."""
     image_tokens: int | None = None
     cache: Cache = Cache.DYNAMIC
     allocator: Allocator = Allocator.DEFAULT

@@ -24,6 +24,7 @@ from service.estimator.values.workload import (
 )
 from service.formats.renderings.heads import list_head_notes, render_head_keywords
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
+from service.formats.renderings.share_serving import launch_lmdeploy, launch_tgi
 from service.formats.renderings.text import Scalar, as_json, render_flags, select_enabled
 from service.formats.renderings.trainer import TORCH_NAMES
 from service.formats.renderings.weights import get_checkpoint, get_draft, list_weights_notes
@@ -275,6 +276,8 @@ _LAUNCHES: Mapping[Engine, Callable[[Job, ServeWorkload], Launch]] = MappingProx
         Engine.SGLANG: _launch_sglang,
         Engine.TENSORRT_LLM: _launch_tensorrt_llm,
         Engine.LLAMA_CPP: _launch_llama_server,
+        Engine.LMDEPLOY: launch_lmdeploy,
+        Engine.TGI: launch_tgi,
         Engine.TRANSFORMERS: _launch_transformers,
     },
 )

@@ -14,10 +14,9 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
 from service.planner.search.bounds import compute_saved_activations
-from service.planner.search.counts import list_gpu_counts
 from service.planner.search.layout_options import CHECKPOINTING_BY_INDEX, Batch, LayoutOption
 from service.planner.search.listings import Listings
-from service.planner.search.offer import Offer
+from service.planner.search.offer import Offer, list_gpu_counts
 from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, Question
 from service.planner.search.split_layouts import SplitLayouts
 from service.planner.search.splits import Split, Splits

@@ -5,15 +5,13 @@ Bounds come first, numbers for what survives, full estimates for what is shown.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from service.estimator.values.errors import EstimatorError
-from service.estimator.values.result import Estimate
 from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.candidates import Candidate, Rejection, make_rejection
-from service.planner.fit.evaluator import Config, Evaluator, memoize_evaluator
-from service.planner.fit.verdict import judge
-from service.planner.search.counted_times import iter_by_counted_time
+from service.planner.fit.evaluator import Evaluator, memoize_evaluator
+from service.planner.search.candidate_builder import CandidateBuilder, iter_by_counted_time
+from service.planner.search.failed_shards import FailedShards
 from service.planner.search.layout_options import Batch, LayoutOption, get_kind
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.memory_bounds import MemoryBounds
@@ -25,6 +23,9 @@ from service.planner.search.replays import (
 from service.planner.search.step_times import StepTimes
 from service.planner.search.time_limits import explain_too_slow
 from service.planner.search.tried_batches import PossibleBatches, TriedBatches
+
+_PROBED_AFTER = 4
+"""Numbers of GPUs that are too few before the largest is looked at."""
 
 
 class Search:
@@ -44,7 +45,10 @@ class Search:
         at_best = TriedBatches(make_at_best(evaluator), space, Counter())
         self._possible = PossibleBatches(self._batches, at_best)
         self.step_times = StepTimes(evaluator, space)
+        self._candidates = CandidateBuilder(evaluator, space, self._batches)
         self._nearest_miss = NearestMiss(space, self.memory_bounds, self._batches.try_smallest)
+        self._failed_replays = FailedShards(space.model, self.question.workload)
+        self._num_insufficient = 0
         self._may_be_in_time: dict[LayoutOption, bool] = {}
 
     @property
@@ -63,7 +67,32 @@ class Search:
         return self._batches.refusal
 
     def suffices(self, num_gpus: int) -> bool:
-        """Return whether some configuration of so many GPUs is enough."""
+        """Return whether some configuration of so many GPUs is enough.
+
+        Once several numbers are not, the largest is looked at: what has no room there has none on
+        fewer.
+        """
+        if self._num_insufficient == _PROBED_AFTER:
+            self._probe_largest()
+        suffices = self._suffices(num_gpus)
+        self._num_insufficient += not suffices and bool(self.memory_bounds.list_feasible(num_gpus))
+        return suffices
+
+    def _probe_largest(self) -> None:
+        options = [
+            option
+            for option in self.memory_bounds.list_feasible(self.space.counts[-1])
+            if self.memory_bounds.list_fitting_batches(option)
+        ]
+        # Where anything fits there is an answer, and its number is near: the rest stays open.
+        if any(
+            self._possible.try_smallest(option, self.space.list_batches(option)[0])
+            for option in options
+        ):
+            return
+        next(self._iter_replayed_fits(self._filter_by_time(options)), None)
+
+    def _suffices(self, num_gpus: int) -> bool:
         options = self._filter_by_time(self.memory_bounds.list_feasible(num_gpus))
         if self.step_times.bounds is not None:
             fast = self.step_times.iter_maybe_in_time(
@@ -144,7 +173,7 @@ class Search:
             timed, count_seconds, faster_than=faster_than
         ):
             kind = get_kind(option, batch)
-            candidate = None if kind in seen else self.answer_candidate(option, batch, seconds)
+            candidate = None if kind in seen else self._candidates.answer(option, batch, seconds)
             if (
                 candidate is not None
                 and not candidate.missing_bytes
@@ -165,9 +194,9 @@ class Search:
         if nearest is None:
             return None
         option, batch = nearest
-        candidate = self._explain_candidate(option, batch)
+        candidate = self._candidates.explain(option, batch)
         if not candidate.missing_bytes:  # its numbers suffice, so that a replay reserves more
-            candidate = self.answer_candidate(option, batch, 0.0) or candidate
+            candidate = self._candidates.answer(option, batch, 0.0) or candidate
         return make_rejection(candidate, self.evaluator.device.usable_bytes)
 
     def _explain_too_slow(self, num_gpus: int) -> Rejection | None:
@@ -186,7 +215,7 @@ class Search:
             bounded, self.memory_bounds.list_fitting_batches, is_open=self._batches.is_open
         )
         fitting = (
-            self._explain_candidate(option, batch)
+            self._candidates.explain(option, batch)
             for _, option, batch in nearest
             if self._batches.is_reportable(option, batch)
         )
@@ -202,45 +231,6 @@ class Search:
             None
             if candidate is None or slow is None
             else make_rejection(candidate, usable, too_slow=slow)
-        )
-
-    def answer_candidate(
-        self, option: LayoutOption, batch: Batch, seconds: float
-    ) -> Candidate | None:
-        """Return a fully answered candidate, or None if refused.
-
-        It has all that is known of it.
-        """
-        workload, layout = self.space.build_config(option, batch)
-        try:
-            estimate = self.evaluator.answer(workload, layout)
-        except EstimatorError as refusal:
-            self._batches.record_refusal(refusal)
-            return None
-        return self._time_candidate((workload, layout), estimate, seconds)
-
-    def _explain_candidate(self, option: LayoutOption, batch: Batch) -> Candidate:
-        """Return a candidate with its memory components, without a replay."""
-        workload, layout = self.space.build_config(option, batch)
-        return self._time_candidate(
-            (workload, layout), self.evaluator.evaluate(workload, layout), 0.0
-        )
-
-    def _time_candidate(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
-        throughput = self.evaluator.get_throughput(*config, estimate)
-        if throughput is not None:
-            seconds = 1 / throughput.tokens_per_second
-        return replace(self._make_candidate(config, estimate, seconds), throughput=throughput)
-
-    def _make_candidate(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
-        return Candidate(
-            num_gpus=estimate.num_gpus,
-            workload=config[0],
-            layout=config[1],
-            estimate=estimate,
-            judgement=judge(estimate, self.evaluator.device),
-            missing_bytes=self._batches.compute_missing_bytes(estimate),
-            seconds_per_token=seconds,
         )
 
     def _has_fitting_batch(self, option: LayoutOption) -> bool:
@@ -277,17 +267,22 @@ class Search:
         tried = (
             (option, self._batches.try_smallest(option))
             for option, batch in first
-            if not in_time or self.step_times.can_be_in_time(option, batch)
+            if not self._possible.has_failed_on_more_shards(option, batch)
+            and not self._failed_replays.covers(option, batch)
+            and (not in_time or self.step_times.can_be_in_time(option, batch))
         )
         near = find_nearest_to_replay(tried, self.evaluator.device.usable_bytes)
         for option in near:
             batch = self.space.list_batches(option)[0]
             if self._batches.is_too_large_at_best(option, batch):
                 continue
-            candidate = self.answer_candidate(
+            candidate = self._candidates.answer(
                 option, batch, self.step_times.get_seconds_per_token(option, batch)
             )
             if candidate is None or candidate.missing_bytes:
+                if candidate is not None:
+                    short_bytes = self._batches.count_short_bytes(candidate.estimate)
+                    self._failed_replays.record(option, batch, short_bytes)
                 continue
             if not in_time or self.step_times.is_in_time(candidate.workload, candidate.throughput):
                 yield candidate

@@ -6,6 +6,7 @@ from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.verdict import missing_bytes
+from service.planner.search.failed_shards import FailedShards
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.replays import (
@@ -32,6 +33,7 @@ class TriedBatches:
         self._is_confident = space.question.limits.confidence is not None
         self._first_is_smallest: dict[int, bool] = {}
         self._too_large_shards: dict[object, int] = {}
+        self._failed_shards = FailedShards(space.model, space.question.workload)
 
     def is_tried(self, option: LayoutOption) -> bool:
         """Return whether some batch of an option was tried."""
@@ -59,7 +61,7 @@ class TriedBatches:
             if tried.missing_bytes and batch.dominates(tried.batch):
                 self._pruned["monotone"] += 1
                 return False
-        if self._has_failed_shorter(option, batch):
+        if self._has_failed_elsewhere(option, batch):
             return False
         single = batch.with_micro_batch_size(1)
         grows = batch.micro_batch_size > 1 and single in self._space.list_batches(option)
@@ -72,6 +74,10 @@ class TriedBatches:
             # One sequence is too much: where the least fails too, nothing of the option is left.
             self.fits(option, batches[0])
         return False
+
+    def has_failed_on_more_shards(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether the same batch has failed in more shards."""
+        return self._failed_shards.covers(option, batch)
 
     def is_reportable(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch fits.
@@ -129,6 +135,18 @@ class TriedBatches:
         """Return how many bytes an estimate lacks, confidently where that is asked."""
         return missing_bytes(estimate, self._evaluator.device, confident=self._is_confident)
 
+    def _has_failed_elsewhere(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch failed on more shards, or with shorter sequences."""
+        if self.has_failed_on_more_shards(option, batch):
+            self._pruned["fewer_shards"] += 1
+            return True
+        return self._has_failed_shorter(option, batch)
+
+    def count_short_bytes(self, estimate: Estimate) -> int:
+        """Return the bytes that an estimate lacks on the GPU itself."""
+        interval, usable = estimate.device_interval, self._evaluator.device.usable_bytes
+        return (interval.high if self._is_confident else estimate.device_bytes) - usable
+
     def _has_failed_shorter(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether the same batch failed with shorter sequences.
 
@@ -184,6 +202,7 @@ class TriedBatches:
             estimate = self._evaluator.estimate_numbers(workload, layout)
             tried = TriedBatch(batch, estimate, self.compute_missing_bytes(estimate))
             if tried.missing_bytes:
+                self._failed_shards.record(option, batch, self.count_short_bytes(estimate))
                 group = get_length_group(option, batch)
                 self._failed_context_parallel[group] = max(
                     self._failed_context_parallel.get(group, 0), option.layout.context_parallel
@@ -214,3 +233,18 @@ class PossibleBatches:
         return self._batches.fits(option, batch) or (
             may_be_replayed(option) and self._at_best.fits(option, batch)
         )
+
+    def try_smallest(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether the least batch of an option fits by its numbers.
+
+        Where it does not it rules others out.
+        """
+        if self._batches.fits(option, batch):
+            return True
+        if may_be_replayed(option):
+            self._at_best.fits(option, batch)
+        return False
+
+    def has_failed_on_more_shards(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch has failed in more shards without holes."""
+        return self._at_best.has_failed_on_more_shards(option, batch)

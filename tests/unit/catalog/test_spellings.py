@@ -72,6 +72,8 @@ def test_models_of_a_size_come_nearest_first() -> None:
         ("deepseek r1", "deepseek-v3"),
         ("gpt oss 20b", "gpt-oss-20b"),
         ("Mixtral 8x7B", "mixtral-8x7b"),
+        ("qwen3 8b fp8", "qwen3-8b-fp8"),
+        ("qwen3 8b", "qwen3-8b"),
         ("gemma_3_27b_it", "gemma-3-27b"),
     ],
 )
@@ -89,6 +91,7 @@ def test_words_that_one_model_has_mean_it(text: str, name: str) -> None:
     [
         ("llama 70b", ["llama-2-70b", "llama-3-70b", "llama-3.1-70b", "llama-3.3-70b"]),
         ("mixtral", ["mixtral-8x22b", "mixtral-8x7b"]),
+        ("qwen3 235b", ["qwen3-235b-a22b", "qwen3-235b-a22b-2507"]),
         ("solar", ["solar-10.7b"]),
     ],
 )

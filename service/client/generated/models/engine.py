@@ -1,11 +1,13 @@
 from typing import Literal
 
-Engine = Literal["llama_cpp", "sglang", "tensorrt_llm", "transformers", "vllm"]
+Engine = Literal["llama_cpp", "lmdeploy", "sglang", "tensorrt_llm", "tgi", "transformers", "vllm"]
 
 ENGINE_VALUES: set[Engine] = {
     "llama_cpp",
+    "lmdeploy",
     "sglang",
     "tensorrt_llm",
+    "tgi",
     "transformers",
     "vllm",
 }

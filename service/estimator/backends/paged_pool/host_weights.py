@@ -9,17 +9,16 @@ from dataclasses import replace
 
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.values.units import GIB
-from service.estimator.values.workload import ServeWorkload
 
 
-def offload_weights(ranks: tuple[Rank, ...], workload: ServeWorkload) -> tuple[Rank, ...]:
+def offload_weights(ranks: tuple[Rank, ...], offload_gib: float | None) -> tuple[Rank, ...]:
     """Return the ranks without the weights that the host holds.
 
     Tables, head and norms stay: it is at most what the layers have.
     """
-    if workload.cpu_offload_gb is None:
+    if offload_gib is None:
         return ranks
-    limit = int(workload.cpu_offload_gb * GIB)
+    limit = int(offload_gib * GIB)
     by_id: dict[int, Rank] = {}
     for rank in ranks:
         moved = min(limit, rank.layer_bytes)

@@ -89,7 +89,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     ranks = add_draft(
         target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
     )
-    ranks = offload_weights(ranks, workload)
+    ranks = offload_weights(ranks, workload.cpu_offload_gb)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, settings, device)
     )

@@ -112,7 +112,7 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
         model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True
     )
     ranks = add_draft(target_ranks, _resolve_draft(model, workload), layout, workload.weight_dtype)
-    ranks = offload_weights(ranks, workload)
+    ranks = offload_weights(ranks, workload.cpu_offload_gb)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, question.device)
     )

@@ -30,6 +30,7 @@ DRAFT: dict[str, Any] = LLAMA_8B | {
     "head_dim": 64,
     "tie_word_embeddings": True,
 }
+DRAFTING = [engine for engine in Engine if engine not in {Engine.LMDEPLOY, Engine.TGI}]
 BESIDE = Speculative(num_tokens=4, config=json.dumps(DRAFT))
 TOKEN_BYTES = 16 * 2 * 8 * 64 * 2
 """What the draft's cache keeps of one token: 16 layers, key and value, 8 heads of 64, 16 bits."""
@@ -57,7 +58,7 @@ def weights(answer: Estimate) -> int:
     return next(component.bytes for component in answer.components if component.name == "weights")
 
 
-@pytest.mark.parametrize("engine", list(Engine))
+@pytest.mark.parametrize("engine", DRAFTING)
 def test_a_draft_adds_its_weights(engine: Engine) -> None:
     """Llama-3.2-1B takes 2.3 GiB, wherever it drafts."""
     more = weights(serve(engine, BESIDE)) - weights(serve(engine, None))
@@ -91,7 +92,7 @@ def test_a_draft_has_a_cache_of_its_own_on_transformers() -> None:
     assert both.kv_cache_bytes - alone.kv_cache_bytes == 8 * 1024 * TOKEN_BYTES
 
 
-@pytest.mark.parametrize("engine", list(Engine))
+@pytest.mark.parametrize("engine", DRAFTING)
 def test_n_grams_need_no_weights(engine: Engine) -> None:
     """Guesses from the prompt itself run on no model."""
     assert weights(serve(engine, Speculative(num_tokens=4))) == weights(serve(engine, None))

@@ -119,6 +119,7 @@ ENGINES = (
                 f"for {case.model.learned_positions}"
             )
         ),
+        reason="{model.family} has learned positions for {model.learned_positions} tokens",
         source="the model's position table (max_position_embeddings)",
     ),
     Rule(

@@ -1,0 +1,161 @@
+"""Engines whose pool is a share of a GPU or its rest."""
+
+from dataclasses import dataclass
+
+from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.engine_memory import (
+    FilledPool,
+    PoolLimits,
+    RankMemory,
+    build_rank_memories,
+)
+from service.estimator.backends.paged_pool.pool import (
+    MemoryLedger,
+    MemoryPart,
+    build_pool_estimate,
+    make_exact_part,
+)
+from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
+from service.estimator.backends.pass_cache import PassCache
+from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
+from service.estimator.memory.question import ServeQuestion
+from service.estimator.model.quantization.loading import adapt_to_engine
+from service.estimator.model.quantization.weights import select_scheme
+from service.estimator.rules.engines import resolve_max_model_len
+from service.estimator.rules.grammar.rule import RuleTable
+from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS
+from service.estimator.values.engine_versions import Version, resolve_version
+from service.estimator.values.memo import Memo
+from service.estimator.values.result import Basis, Estimate
+from service.estimator.values.units import GIB, MIB
+
+_CONTEXT, _COMMUNICATOR = 900 * MIB, 1200 * MIB
+_LIBRARIES = "start-up logs of vLLM, whose process holds the same libraries"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareEngine:
+    """An engine's rule: the share that its pool takes, and its step.
+
+    ``of_free`` engines take ``share`` of what is free once the weights are loaded, and work in the
+    remainder; the others take it of the GPU, less what a full step has left there.
+    """
+
+    name: str
+    releases: tuple[Version, Version]
+    rules: RuleTable
+    share: float
+    of_free: bool
+    block_tokens: int
+    step_tokens: int
+    source: str
+
+
+def answer_share(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -> Estimate:
+    """Return the estimate of one replica of such an engine."""
+    workload = question.workload
+    pools: Memo[FilledPool] = cache.get_memo(f"{engine.name} pools")
+    replica = (cache.get_model_key(question.model), question.replica_key)
+    key = (replica, workload.num_sequences, question.accepted_tokens)
+    pool = pools.get_or_make(key, lambda: _fill_pool(engine, question, cache))
+    return build_pool_estimate(
+        pool.totals,
+        pool.count_demand(workload),
+        detail=question.detail,
+        warnings=question.device.list_warnings(workload.weight_dtype),
+    )
+
+
+def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -> FilledPool:
+    model, workload, layout = question.model, question.workload, question.layout
+    cache.get_checks(engine.rules, model).check(workload, layout)
+    oldest, newest = engine.releases
+    resolve_version(workload.engine_version, engine=engine.name, oldest=oldest, newest=newest)
+    cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, layout)
+    scheme = adapt_to_engine(select_scheme(workload.quantization, model))
+    ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    memories = build_rank_memories(ranks, lambda rank: _build_rank_memory(engine, rank, question))
+    limits = PoolLimits(
+        source=engine.source,
+        budget_bytes=min(_get_budget(engine, memory.fixed_bytes, question) for memory in memories),
+        usable_bytes=question.device.usable_bytes,
+        max_model_len=resolve_max_model_len(model, workload),
+    )
+    return FilledPool(
+        memories,
+        limits,
+        num_gpus=layout.num_gpus,
+        kv_width=workload.kv_cache_dtype.bytes_per_element,
+    )
+
+
+def _get_budget(engine: ShareEngine, fixed_bytes: int, question: ServeQuestion) -> int:
+    """Return the bytes of a GPU for fixed parts and pool."""
+    usable, fraction = question.device.usable_bytes, question.workload.gpu_memory_fraction
+    if engine.of_free:
+        share = engine.share if fraction is None else fraction
+        return fixed_bytes + int(max(0, usable - fixed_bytes) * share)
+    return int(usable * engine.share * (1.0 if fraction is None else fraction))
+
+
+def _build_rank_memory(engine: ShareEngine, rank: Rank, question: ServeQuestion) -> RankMemory:
+    workload, layout = question.workload, question.layout
+    tokens = workload.max_num_batched_tokens or engine.step_tokens
+    linked = layout.tensor_parallel * layout.pipeline_parallel > 1
+    parts = (
+        make_exact_part("weights", rank.weight_bytes, _describe_weights(rank), engine.source),
+        _make_step_part(engine, rank, question, tokens),
+        _make_library_part("device_context", _CONTEXT, "context and libraries"),
+        _make_library_part(
+            "communication_buffers", _COMMUNICATOR if linked else 0, "communicators"
+        ),
+    )
+    fixed = sum(part.bytes for part in parts if part.budgeted)
+    budget = _get_budget(engine, fixed, question)
+    paging = Paging(block_tokens=engine.block_tokens, batched_tokens=tokens, hybrid=False)
+    pool = build_pool(
+        rank.caches, workload.kv_cache_dtype.bytes_per_element, budget - fixed, paging
+    )
+    return RankMemory(rank=rank, fixed_bytes=fixed, parts=parts, pool=pool)
+
+
+def _make_step_part(
+    engine: ShareEngine, rank: Rank, question: ServeQuestion, tokens: int
+) -> MemoryPart:
+    """Return what a step needs.
+
+    It is its widest point, or its logits.
+    """
+    workload, gpu = question.workload, get_gpu_properties(question.device)
+    width = workload.weight_dtype.bytes_per_element
+    logits = workload.num_sequences * rank.model.vocab_size * (width + 4) if rank.is_last else 0
+    layer = tokens * width * rank.get_peak_elements(flash=gpu.supports_flash)
+    size = max(layer, logits) + gpu.workspace_bytes
+    return MemoryPart(
+        name="activations",
+        bytes=size,
+        low=size,
+        high=size * 3 // 2,
+        ledger=MemoryLedger.ALLOCATED,
+        basis=Basis.FORMULA,
+        formula=f"widest layer of a step of {tokens} tokens",
+        source=engine.source,
+        budgeted=not engine.of_free,
+    )
+
+
+def _describe_weights(rank: Rank) -> str:
+    return f"{rank.model.parameter_counts().total:,} parameters of a rank's share"
+
+
+def _make_library_part(name: str, size: int, formula: str) -> MemoryPart:
+    return MemoryPart(
+        name=name,
+        bytes=size,
+        low=size // 2,
+        high=size + min(size, GIB),
+        ledger=MemoryLedger.DEVICE,
+        basis=Basis.EXTRAPOLATED,
+        formula=formula,
+        source=_LIBRARIES,
+    )

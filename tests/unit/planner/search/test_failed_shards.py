@@ -1,0 +1,76 @@
+"""A batch without room in many shards has none in fewer: what a search rules out without an
+estimate never fits.
+"""
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from service.estimator.cache import PlanCache
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.layout import Layout
+from service.estimator.values.units import MIB
+from service.estimator.values.workload import TrainWorkload
+from service.planner.fit.evaluator import make_evaluator
+from service.planner.fit.verdict import missing_bytes
+from service.planner.search.failed_shards import FailedShards
+from service.planner.search.layouts import SearchSpace
+from service.planner.search.offer import Offer
+from service.planner.search.search import Search
+from service.planner.search.search_space import Limits, Question
+from tests.unit.planner.builders import a_device, shallow
+
+MODELS = [shallow("tinyllama-1.1b", 2), shallow("gpt2", 3, "n_layer"), shallow("mixtral-8x7b", 1)]
+COUNTS = (3, 5, 8, 16, 24, 40, 64)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["even rows", "odd rows", "experts"])
+def test_what_fewer_shards_are_ruled_out_for_does_not_fit(model: Architecture) -> None:
+    """Every option of every count that a failure on more shards covers lacks memory."""
+    random, plans, covered = Random(7), PlanCache(capacity=4096), 0  # noqa: S311 - questions
+    question = Question(
+        workload=TrainWorkload(sequence_length=512, micro_batch_size=1),
+        layout=Layout(),
+        fixed=frozenset({"micro_batch_size", "activation_checkpointing"}),
+        limits=Limits(max_gpus=64),
+    )
+    for _ in range(3):
+        device = a_device(random.randint(900, 6000) * MIB)
+        evaluator = make_evaluator(model, device, plans=plans)
+        space = SearchSpace(model, question, Offer(device=device))
+        failed = FailedShards(model, question.workload)
+        for count in reversed(COUNTS):
+            for option in space.list_options(count):
+                batch = space.list_batches(option)[0]
+                with suppress(EstimatorError):
+                    estimate = evaluator.estimate_numbers(*space.build_config(option, batch))
+                    if failed.covers(option, batch):
+                        covered += 1
+                        assert missing_bytes(estimate, device, confident=True), option
+                    failed.record(
+                        option, batch, estimate.device_interval.high - device.usable_bytes
+                    )
+
+    assert covered > 0
+
+
+def test_a_search_without_an_answer_looks_at_the_largest_number_first() -> None:
+    """Hundreds of layouts are ruled out by what lacks memory on all GPUs there are."""
+    model, device = MODELS[0], a_device(1500 * MIB)
+    question = Question(
+        workload=TrainWorkload(sequence_length=2048, micro_batch_size=1),
+        layout=Layout(),
+        fixed=frozenset({"micro_batch_size", "activation_checkpointing", "context_parallel"}),
+        frameworks=frozenset({"transformers"}),
+    )
+    search = Search(
+        make_evaluator(model, device), SearchSpace(model, question, Offer(device=device))
+    )
+
+    enough = [count for count in search.space.counts if search.suffices(count)]
+
+    assert enough == []
+    assert search.pruned["fewer_shards"] > 100
+    assert search.num_estimated < search.pruned["fewer_shards"]
