@@ -59,11 +59,11 @@ def add_question(
 
 def add_head(parser: argparse._ActionsContainer) -> None:
     """Add the model's head and its labels."""
-    words = tuple(head.value for head in Head)
+    heads = tuple(head.value for head in Head)
     parser.add_argument(
         "--head",
-        type=make_choice_reader(words),
-        metavar=format_choices(words),
+        type=make_choice_reader(heads),
+        metavar=format_choices(heads),
         help="the model's head, in place of the one that its config's architectures name",
     )
     parser.add_argument(

@@ -50,7 +50,7 @@ def resolve_model(specs: SpecCache, reference: ModelReference) -> ResolvedModel:
 def _find_model(specs: SpecCache, name: str) -> ResolvedModel:
     spec = specs.load(name) if is_storable_name(name) else specs.get_cached(name)
     if spec is None:
-        return read_spelled(name, lambda known: _show(specs.require(known)))
+        return read_spelled(name, lambda model: _show(specs.require(model)))
     return _show(spec)
 
 
@@ -101,10 +101,10 @@ def read_measurement(deps: Dependencies, request: MeasurementRequest) -> Measure
 
 def read_content(sent: StoredSource) -> ModelContent:
     """Return the model content that is to be stored."""
-    given = require_one(sent, ("hf_config", "architecture"), "source")
+    sources = require_one(sent, ("hf_config", "architecture"), "source")
     checkpoint = _read_files(sent)
     with prefix_error_field("source"):
-        source = put_head_in_source(given, sent.head, sent.num_labels)
+        source = put_head_in_source(sources, sent.head, sent.num_labels)
     with prefix_error_field(f"source.{next(iter(source))}"):
         return make_content(source, checkpoint=checkpoint)
 

@@ -45,9 +45,9 @@ def read_head(config: Config, own_classes: Sequence[str] = ()) -> Head:
         message = f"architectures is {declared!r}; it must list the name of a class"
         raise InvalidConfigError(message, field="architectures")
     model_type = read_string(config, "model_type", "")
-    known = dict.fromkeys(own_classes, Head.DEFAULT) or list_known_names(model_type)
+    classes = dict.fromkeys(own_classes, Head.DEFAULT) or list_known_names(model_type)
     for name in declared:
-        if name not in known:
+        if name not in classes:
             raise NotModelledError(
                 f"the head of {name}, which architectures names beside model_type {model_type},",
                 field="architectures",
@@ -56,7 +56,7 @@ def read_head(config: Config, own_classes: Sequence[str] = ()) -> Head:
                     "a head that is said instead",
                 ],
             )
-    head = known[declared[0]]
+    head = classes[declared[0]]
     return Head.DEFAULT if head in LANGUAGE_MODELS else head
 
 
@@ -80,8 +80,10 @@ def put_head_in_config(config: Config, head: Head, num_labels: int | None) -> Co
     changed = {**config, "architectures": [classes[kind]]}
     if labels is None:
         return changed
-    kept = {name: value for name, value in changed.items() if name not in {"id2label", "label2id"}}
-    return {**kept, "num_labels": labels}
+    unnamed = {
+        name: value for name, value in changed.items() if name not in {"id2label", "label2id"}
+    }
+    return {**unnamed, "num_labels": labels}
 
 
 def put_head_in_spec(
@@ -144,8 +146,9 @@ def check_head(spec: DecoderSpec) -> None:
     """Raise InvalidConfigError for a head that the family cannot have."""
     if spec.head == Head.DEFAULT:
         return
-    known = [head.value for head in list_classes(spec.family).values()]
-    heads = [head for head in known if head not in LANGUAGE_MODELS]
+    heads = [
+        head.value for head in list_classes(spec.family).values() if head not in LANGUAGE_MODELS
+    ]
     if spec.head not in heads:
         message = (
             f"head is {spec.head!r}; of {spec.family} it is {' or '.join(['default', *heads])}"

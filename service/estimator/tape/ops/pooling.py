@@ -66,11 +66,11 @@ def pool_mean(tape: Tape, x: Value, width: int, averaging: Averaging) -> Value:
     ``x`` stays with the caller.
     """
     row = sizes.per_sequence(width)
-    made = allocate_integers(tape, sizes.per_token(1), bytes_each=averaging.mask_bytes)
+    padding = allocate_integers(tape, sizes.per_token(1), bytes_each=averaging.mask_bytes)
     mask = (
         allocate_integers(tape, sizes.per_token(1), bytes_each=x.dtype.bytes_per_element)
         if averaging.casts
-        else tape.alias(made)
+        else tape.alias(padding)
     )
     product = _multiply_by_mask(tape, x, mask)
     dtype = DType.FP32 if averaging.in_fp32 else x.dtype
@@ -79,7 +79,7 @@ def pool_mean(tape: Tape, x: Value, width: int, averaging: Averaging) -> Value:
     count = allocate_integers(tape, sizes.per_sequence(1), bytes_each=width_of_count)
     mean = _divide_rows(tape, total, count)
     pooled = cast(tape, mean, x.dtype)
-    tape.free(total, mean, count, mask, made)
+    tape.free(total, mean, count, mask, padding)
     return pooled
 
 
