@@ -129,7 +129,7 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
     return described
 
 
-_LATER_WORDS = ("pipeline_split", "pipeline_schedule")
+_LATER_WORDS = ("pipeline_split", "pipeline_schedule", "context_parallel_method")
 """Fields that are in a key only where they say something: older keys have none of them."""
 _PLAIN = {name: Layout.__dataclass_fields__[name].default for name in _LATER_WORDS}
 

@@ -23,6 +23,12 @@ FORMS: dict[str, type[msgspec.Struct]] = {
     "layout": LayoutRequest,
     "constraints": Constraints,
 }
+PIPELINE_WORDS = frozenset(
+    field
+    for field in LayoutRequest.__struct_fields__
+    if field == "partition_method" or ("pipeline" in field and field != "pipeline_parallel")
+)
+"""Words of how a pipeline's layers are spread."""
 TRAINING_LAYOUT = frozenset(
     {
         "zero_stage",
@@ -32,7 +38,10 @@ TRAINING_LAYOUT = frozenset(
         "shard_size",
         "virtual_pipeline_stages",
         "sequence_parallel",
-    },
+        "context_parallel_method",
+        "pipeline_schedule",
+    }
+    | PIPELINE_WORDS,
 )
 """Words of a layout that serving refuses, or says have no effect."""
 _ACRONYMS = {

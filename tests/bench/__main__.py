@@ -37,6 +37,7 @@ from tests.bench.published import tabulate_published
 from tests.bench.requests import measure_requests
 from tests.bench.rules import score_rules
 from tests.bench.searches import time_searches
+from tests.bench.verdicts import compare_verdicts
 
 COLD = [
     "fit",
@@ -105,6 +106,7 @@ def time_estimates() -> Table:
     table = Table(
         "estimate in process, µs",
         "numbers only",
+        "without holes",
         "explained",
         "replayed before",
         "first time",
@@ -151,6 +153,7 @@ def main() -> None:
     for part in (
         time_estimates,
         time_searches,
+        compare_verdicts,
         tabulate_published,
         score_rules,
         time_cold_start,

@@ -16,7 +16,7 @@ shows in every figure, ratios inside one table mean more than absolute values.
 *Searches* count CPU time. `layouts` are configurations that were considered; `pruned` says how many of them needed no estimate,
 by reason: `states_alone` (their weights, gradients and optimizer states alone exceed the GPU), `monotone` (one that needs no
 more has failed), `longer_sequences` (as many shards with shorter sequences have failed), `convex` (one and two sequences show
-that more are too many), `activations_alone` (what backward reads has no room beside weights and states), `time_alone` (its step
+that more are too many), `fewer_shards` (the same batch has no room with its states in more shards), `activations_alone` (what backward reads has no room beside weights and states), `time_alone` (its step
 without its states breaks a limit of time), `arithmetic_alone`
 (divisions of the model over so few GPUs that they take longer even without a loss), `fewer_ranks` (divisions that more GPUs
 have alike, which make no fewer tokens per second), `replay_at_best` (too large even if the allocator leaves no hole, so that
@@ -35,9 +35,12 @@ def write_page(tables: Sequence[Table]) -> None:
     head = _HEAD.format(
         cores=os.cpu_count(), machine=platform.machine(), python=platform.python_version()
     )
-    redesign = Path(__file__).with_name("redesign.md").read_text(encoding="utf-8")
+    notes = [
+        Path(__file__).with_name(name).read_text(encoding="utf-8")
+        for name in ("one_verdict.md", "redesign.md")
+    ]
     pages = ["\n".join(_iter_lines(table)) + "\n" for table in tables]
-    PAGE.write_text("\n".join([head, *pages, redesign]), encoding="utf-8")
+    PAGE.write_text("\n".join([head, *pages, *notes]), encoding="utf-8")
 
 
 def _iter_lines(table: Table) -> Iterator[str]:

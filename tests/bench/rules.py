@@ -128,15 +128,16 @@ def _iter_case_errors(
     predictions = [
         (rule.name, rule.bytes)
         for rule in list_rules_of_thumb(subject, question.workload, question.layout, estimate)
+        # What an article says of activations, gradients, disk or time is not about a GPU, and its
+        # line of ZeRO's figure is 16 bytes per parameter once more.
+        if rule.bytes is not None
+        and rule.our_bytes == estimate.device_bytes
+        and not rule.name.startswith("ZeRO-")
     ]
     predictions += _iter_tool_estimates(subject, question, estimate)
     for reading in readings:
         headroom_bytes = getattr(estimate, _PEAKS[reading.quantity])
-        # A formula of activations alone is not a rule about a GPU.
-        for name, predicted in (
-            (HEADROOM, headroom_bytes),
-            *((name, predicted) for name, predicted in predictions if "per layer" not in name),
-        ):
+        for name, predicted in ((HEADROOM, headroom_bytes), *predictions):
             distance = _compute_distance(predicted, reading)
             yield RuleError(
                 rule=name,

@@ -88,9 +88,11 @@ async def _answer_items(
     deps: Dependencies, items: BatchItems, raw_items: Sequence[bytes]
 ) -> ASGIApp:
     answers: list[bytes] = []
+    items.recall(raw_items)
     pending = iter(enumerate(raw_items))
     while len(answers) < len(raw_items):
         answers += await anyio.to_thread.run_sync(partial(_answer_slice, items, pending))
+    items.keep()
     for verdict, number in items.verdicts.items():
         deps.metrics.count_fit(verdict, number)
     return bytes_response(_join_answers(answers), "application/json")

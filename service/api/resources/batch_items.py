@@ -4,7 +4,9 @@ Equal items, and equal pieces of them, are worked out once.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -22,17 +24,22 @@ from service.contract.to_question.pieces import UNREADABLE, decode_model, decode
 from service.estimator.values.errors import EstimatorError
 from service.planner.fit.fit import assess_fit
 from service.planner.fit.parts import NO_PARTS
+from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.questions.remedies import add_fit_remedies
 
+MAX_KEPT = 512
+"""Answers in full of one batch that are kept for the next: each is hashed on the event loop."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Encoded answer with its verdict."""
+    """Encoded answer with its verdict, and the model that it rests on."""
 
     verdict: str
     body: bytes
+    model: ResolvedModel | None = None
 
 
 class BatchItems:
@@ -49,6 +56,44 @@ class BatchItems:
         self._models: dict[bytes, ResolvedModel] = {}
         self._evaluators = EvaluatorCache()
         self.verdicts: Counter[str] = Counter()
+        self._calibrations = deps.corrections.version
+        self._known: frozenset[bytes] = frozenset()
+
+    def recall(self, items: Iterable[bytes]) -> None:
+        """Take answers in full that were given before, as POST /v1/fit does.
+
+        To be called by the thread that has the cache of answers.
+        """
+        for item in dict.fromkeys(items) if self._full else ():
+            answer = self._deps.answers.find(
+                item,
+                calibrations=self._calibrations,
+                get_model_version=self._deps.specs.get_version,
+            )
+            if answer is not None:
+                self._answers[item] = _Fit(answer.verdict, answer.body)
+        self._known = frozenset(self._answers)
+
+    def keep(self) -> None:
+        """Keep answers in full that are new, for whoever asks again.
+
+        To be called by the thread that has the cache of answers.
+        """
+        new = (
+            (item, answer)
+            for item, answer in self._answers.items()
+            if self._full and item not in self._known and isinstance(answer, _Fit)
+        )
+        for item, answer in islice(new, MAX_KEPT):
+            model = answer.model
+            finished = FinishedAnswer(
+                body=answer.body,
+                etag=build_etag(answer.body),
+                verdict=answer.verdict,
+                model=None if model is None else model.name,
+                model_version=None if model is None else model.version,
+            )
+            self._deps.answers.store(item, finished, calibrations=self._calibrations)
 
     def answer(self, index: int, item: bytes) -> bytes:
         """Return one item's answer as JSON.
@@ -75,7 +120,7 @@ class BatchItems:
             )
 
     def _answer_item(self, item: bytes) -> _Fit:
-        question = self._read_question(item)
+        question, model = self._read_question(item)
         evaluator = self._evaluators.get(
             question, plans=self._deps.plans, find_corrections=self._deps.corrections.find
         )
@@ -88,20 +133,22 @@ class BatchItems:
         report = assess_fit(evaluator, workload, layout, parts)
         report = add_fit_remedies(report, question, self._deps.plans, self._deps.corrections.find)
         answer = build_fit_answer(report, assumptions=question.assumptions, parts=parts)
-        return _Fit(report.verdict.value, encode(answer))
+        return _Fit(report.verdict.value, encode(answer), model)
 
-    def _read_question(self, item: bytes) -> FitQuestion:
-        """Return the question of an item.
+    def _read_question(self, item: bytes) -> tuple[FitQuestion, ResolvedModel]:
+        """Return the question of an item, and its model.
 
         One whose pieces cannot be read is read in full, which refuses it in its own words.
         """
         try:
             check_free_values(item)
             raw_model, pieces = decode_pieces(item)
-            return build_question(pieces, self._get_model(raw_model))
+            model = self._get_model(raw_model)
+            return build_question(pieces, model), model
         except UNREADABLE:
             request = read_json(item, FitRequest)
-            return read_fit(request, resolve_model(self._deps.specs, request.model))
+            model = resolve_model(self._deps.specs, request.model)
+            return read_fit(request, model), model
 
     def _get_model(self, raw_model: bytes) -> ResolvedModel:
         model = self._models.get(raw_model)

@@ -192,13 +192,8 @@ class CheckpointAnswer(Answer, frozen=True, kw_only=True):
     weights: int
     optimizer: int
     total: int
-    save_total_limit: Annotated[
-        int | None, Meta(description="Checkpoints that are kept; null keeps all.")
-    ]
-    disk: Annotated[
-        int | None,
-        Meta(description="Bytes of those, and of the next, which is written before one goes."),
-    ]
+    save_total_limit: int | None
+    disk: int | None
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from service.contract.schemas.fields import (
     PipelineLayout,
     Strict,
 )
-from service.estimator.values.layout import Sharding
+from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.pipeline import PipelineSchedule
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
@@ -27,6 +27,10 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     tensor_parallel: Degree | UnsetType = UNSET
     pipeline_parallel: Degree | UnsetType = UNSET
     context_parallel: Degree | UnsetType = UNSET
+    context_parallel_method: Annotated[
+        ContextMethod | UnsetType,
+        Meta(description="How its ranks share a sequence: keys pass by, or heads are exchanged."),
+    ] = UNSET
     expert_parallel: Degree | UnsetType = UNSET
     expert_tensor_parallel: Degree | UnsetType = UNSET
     virtual_pipeline_stages: Annotated[

@@ -113,14 +113,10 @@ class RuleAnswer(Answer, frozen=True, kw_only=True):
     """
 
     name: Annotated[str, Meta(examples=["16 bytes per parameter"])]
-    bytes: Annotated[
-        int | None, Meta(description="Bytes by the rule; null where it is about time.")
-    ]
-    our_bytes: Annotated[int | None, Meta(description="Our bytes of the same thing.")]
-    seconds: Annotated[
-        float | None, Meta(description="Seconds of a step by the rule, where it is about time.")
-    ]
-    our_seconds: Annotated[float | None, Meta(description="Our seconds of a step.")]
-    off_by: Annotated[float, Meta(description="The rule over ours, less one.")]
-    why: Annotated[str, Meta(description="What it is compared with, and what it leaves out.")]
-    source: Annotated[str, Meta(description="The article, documentation or code that says it.")]
+    bytes: int | None
+    our_bytes: int | None
+    seconds: float | None
+    our_seconds: float | None
+    off_by: float
+    why: str
+    source: str

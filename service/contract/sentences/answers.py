@@ -75,6 +75,9 @@ FIT: Mapping[str, Mapping[str, str]] = {
         "weights": "Bytes of the weights, or of the adapters.",
         "optimizer": "Bytes of the optimizer's states and master weights.",
         "total": "Bytes of one checkpoint.",
+        "save_total_limit": "Checkpoints that are kept; null keeps all.",
+        "disk": "Bytes of those that are kept, and of the next, which is written before one goes; "
+        "null where all are kept.",
     },
     "ServingAnswer": {
         "kv_bytes_per_token": "Bytes that one more token of one sequence takes in the cache, on "
@@ -108,9 +111,13 @@ FIT: Mapping[str, Mapping[str, str]] = {
     },
     "RuleAnswer": {
         "name": "What the rule is called.",
-        "bytes": "Bytes that the rule says for one GPU.",
-        "off_by": "The rule's bytes over ours, less 1; negative where the rule says too little.",
+        "bytes": "Bytes that the rule says for one GPU; null where it is about time.",
+        "our_bytes": "Our bytes of the same thing; null where the rule is about time.",
+        "seconds": "Seconds of a step that the rule says; null where it is about bytes.",
+        "our_seconds": "Our seconds of a step; null where the rule is about bytes.",
+        "off_by": "The rule's figure over ours, less 1; negative where the rule says too little.",
         "why": "Which of our figures it is held against, and what it leaves out.",
+        "source": "The article, documentation or code that says it.",
     },
     "BatchAnswer": {
         "items": "One for each question, in their order: an answer of POST /v1/fit, or `problem`.",

@@ -29,6 +29,7 @@ _LAYOUT_OPTIONAL = (
     "reshard_after_forward",
     "expert_tensor_parallel",
     "virtual_pipeline_stages",
+    "context_parallel_method",
     "pipeline_schedule",
     "shard_embeddings_separately",
     "shard_size",

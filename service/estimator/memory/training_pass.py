@@ -130,6 +130,8 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         recompute_every=workload.selective_every,
         offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
         reentrant=workload.reentrant_checkpointing,
+        context_ranks=setup.layout.context_parallel,
+        context_method=setup.layout.context_parallel_method,
     )
 
 

@@ -10,6 +10,7 @@ from service.estimator.tape.offloaded_checkpoint import Checkpoint
 from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.tape.pass_shape import PassShape
 from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import ContextMethod
 from service.estimator.values.workload import Attention, Lora
 
 _OPEN_SHAPE = PassShape()
@@ -46,6 +47,9 @@ class PassContext:
     """Tokens that attention reads of a static cache, whether they are there or not."""
     cudnn: bool = False
     """Whether SDPA takes cuDNN's attention where it would take flash attention."""
+    context_ranks: int = 1
+    """Ranks that share every sequence."""
+    context_method: ContextMethod = ContextMethod.RING
     padded: bool = False
     window_reached: bool = False
     batched: bool = False

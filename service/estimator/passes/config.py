@@ -15,6 +15,7 @@ from service.estimator.tape.ledger import Point, Section
 from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.tape.units import FsdpConfig
 from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import ContextMethod
 from service.estimator.values.losses import Kernels
 from service.estimator.values.workload import Attention, Checkpointing, Lora
 
@@ -84,6 +85,9 @@ class TrainingPass:
     """Whether checkpoints keep the inputs of layers on the host."""
     reentrant: bool = False
     """Whether a checkpointed block is run without a graph, and again with a backward of its own."""
+    context_ranks: int = 1
+    """Ranks that share every sequence."""
+    context_method: ContextMethod = ContextMethod.RING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

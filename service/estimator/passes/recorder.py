@@ -139,6 +139,8 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         stacks=build_stack_adapters(model.family, config.lora),
         scheme=config.scheme,
         cudnn=config.cudnn,
+        context_ranks=config.context_ranks,
+        context_method=config.context_method,
         padded=config.padded,
         window_reached=config.window_reached,
         batched=config.batched,

@@ -9,7 +9,7 @@ from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unqua
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.values.backend import Backend
 from service.estimator.values.engine_versions import parse_version
-from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout
+from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, ContextMethod, Layout
 from service.estimator.values.library_versions import NEWEST_READ, parse_transformers_release
 from service.estimator.values.workload import (
     Allocator,
@@ -94,6 +94,7 @@ def _list_training_options(layout: Layout) -> tuple[tuple[str, bool], ...]:
         ("shard_size", layout.shard_size is not None),
         ("host_memory_bytes", layout.host_memory_bytes is not None),
         ("nvme_bytes", layout.nvme_bytes is not None),
+        ("context_parallel_method", layout.context_parallel_method is not ContextMethod.RING),
     )
 
 

@@ -26,6 +26,13 @@ class Sharding(StrEnum):
     MEGATRON = "megatron"
 
 
+class ContextMethod(StrEnum):
+    """Method by which ranks share a sequence in attention."""
+
+    RING = "ring"
+    ULYSSES = "ulysses"
+
+
 FULLY_SHARDED = frozenset({Sharding.FSDP1, Sharding.FSDP2})
 """PyTorch's own, by flat parameters (``FullyShardedDataParallel``) and by tensors
 (``fully_shard``): stage 3 alone.
@@ -44,6 +51,7 @@ class Layout:
     pipeline_parallel: int = 1
     context_parallel: int = 1
     expert_parallel: int = 1
+    context_parallel_method: ContextMethod = ContextMethod.RING
     zero_stage: int = 0
     sharding: Sharding = Sharding.DDP
     sequence_parallel: bool = False

@@ -5,7 +5,7 @@ Files fix the layout.
 
 from collections.abc import Sequence
 
-from service.estimator.values.layout import FULLY_SHARDED, Sharding
+from service.estimator.values.layout import FULLY_SHARDED, ContextMethod, Sharding
 from service.estimator.values.workload import Framework, TrainWorkload
 from service.formats.renderings import deepspeed, torchtitan
 from service.formats.renderings.fsdp import render_accelerate_config
@@ -84,6 +84,11 @@ def _launch_trainer(job: Job, workload: TrainWorkload, environment: dict[str, st
     if fsdp:
         files[_ACCELERATE] = as_json(render_accelerate_config(job, workload))
         command = (*_render_accelerate_command(job), *script)
+    if job.layout.context_parallel_method is ContextMethod.ULYSSES:
+        environment = environment | {
+            "ACCELERATE_USE_PARALLELISM_CONFIG": "true",
+            "PARALLELISM_CONFIG_SP_SIZE": str(job.layout.context_parallel),
+        }
     objects: dict[str, object] = {"from_pretrained": render_model_keywords(workload)}
     if workload.lora is not None:
         objects["LoraConfig"] = render_adapter_keywords(workload.lora)

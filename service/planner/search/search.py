@@ -84,8 +84,12 @@ class Search:
             for option in self.memory_bounds.list_feasible(self.space.counts[-1])
             if self.memory_bounds.list_fitting_batches(option)
         ]
-        for option in options:
+        # Where anything fits there is an answer, and its number is near: the rest stays open.
+        if any(
             self._possible.try_smallest(option, self.space.list_batches(option)[0])
+            for option in options
+        ):
+            return
         next(self._iter_replayed_fits(self._filter_by_time(options)), None)
 
     def _suffices(self, num_gpus: int) -> bool:

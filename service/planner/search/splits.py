@@ -131,6 +131,8 @@ class Splits:
         )
         if name == "pipeline_parallel" and strategy.framework is not None:
             values = self._list_pipelines(strategy, values)
+        if name == "context_parallel" and strategy.framework is Framework.TRANSFORMERS:
+            values = (1,)
         if not self._question.is_open(name) or (
             strategy.framework is None and name not in {*SERVING_DEGREES, EXPERT_DEGREE}
         ):

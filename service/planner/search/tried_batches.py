@@ -234,13 +234,16 @@ class PossibleBatches:
             may_be_replayed(option) and self._at_best.fits(option, batch)
         )
 
-    def try_smallest(self, option: LayoutOption, batch: Batch) -> None:
-        """Try the least batch of an option.
+    def try_smallest(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether the least batch of an option fits by its numbers.
 
-        Where it fails it rules others out.
+        Where it does not it rules others out.
         """
-        if not self._batches.fits(option, batch) and may_be_replayed(option):
+        if self._batches.fits(option, batch):
+            return True
+        if may_be_replayed(option):
             self._at_best.fits(option, batch)
+        return False
 
     def has_failed_on_more_shards(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch has failed in more shards without holes."""

@@ -20,6 +20,18 @@ OTHER_THAN_DEFAULT = {
     "shard_size": 2,
     "virtual_pipeline_stages": 2,
     "sequence_parallel": True,
+    "context_parallel_method": "ulysses",
+    "pipeline_schedule": "gpipe",
+    "pipeline_layers": [3, 1],
+    "num_layers_in_first_pipeline_stage": 2,
+    "num_layers_in_last_pipeline_stage": 2,
+    "account_for_embedding_in_pipeline_split": True,
+    "account_for_loss_in_pipeline_split": True,
+    "pipeline_model_parallel_layout": "Et|tL",
+    "partition_method": "uniform",
+    "pipeline_parallel_layers_per_stage": 2,
+    "pipeline_parallel_first_stage_less_layers": 2,
+    "pipeline_parallel_last_stage_less_layers": 2,
 }
 
 

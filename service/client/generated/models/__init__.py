@@ -44,6 +44,7 @@ from .component_answer import ComponentAnswer
 from .constraints import Constraints
 from .constraints_allow_item import ConstraintsAllowItem
 from .constraints_frameworks_item import ConstraintsFrameworksItem
+from .context_method import ContextMethod
 from .d_type import DType
 from .draft_model import DraftModel
 from .draft_model_hf_config import DraftModelHfConfig
@@ -283,6 +284,7 @@ __all__ = (
     "Constraints",
     "ConstraintsAllowItem",
     "ConstraintsFrameworksItem",
+    "ContextMethod",
     "DraftModel",
     "DraftModelHfConfig",
     "DriftAnswer",

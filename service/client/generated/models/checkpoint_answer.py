@@ -18,7 +18,8 @@ class CheckpointAnswer:
         optimizer (int): Bytes of the optimizer's states and master weights.
         total (int): Bytes of one checkpoint.
         save_total_limit (int | None): Checkpoints that are kept; null keeps all.
-        disk (int | None): Bytes of those, and of the next, which is written before one goes.
+        disk (int | None): Bytes of those that are kept, and of the next, which is written before one goes; null where
+            all are kept.
     """
 
     weights: int

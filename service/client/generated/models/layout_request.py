@@ -5,6 +5,7 @@ from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
+from ..models.context_method import ContextMethod, check_context_method
 from ..models.pipeline_schedule import PipelineSchedule, check_pipeline_schedule
 from ..models.sharding import Sharding, check_sharding
 from ..types import UNSET, Unset
@@ -21,6 +22,7 @@ class LayoutRequest:
         tensor_parallel (int | Unset): Ranks along this axis.
         pipeline_parallel (int | Unset): Ranks along this axis.
         context_parallel (int | Unset): Ranks along this axis.
+        context_parallel_method (ContextMethod | Unset): Method by which ranks share a sequence in attention.
         expert_parallel (int | Unset): Ranks along this axis.
         expert_tensor_parallel (int | Unset): Ranks along this axis.
         virtual_pipeline_stages (int | Unset): Chunks of layers on one stage, which alternate.
@@ -61,6 +63,7 @@ class LayoutRequest:
     tensor_parallel: int | Unset = UNSET
     pipeline_parallel: int | Unset = UNSET
     context_parallel: int | Unset = UNSET
+    context_parallel_method: ContextMethod | Unset = UNSET
     expert_parallel: int | Unset = UNSET
     expert_tensor_parallel: int | Unset = UNSET
     virtual_pipeline_stages: int | Unset = UNSET
@@ -94,6 +97,10 @@ class LayoutRequest:
         pipeline_parallel = self.pipeline_parallel
 
         context_parallel = self.context_parallel
+
+        context_parallel_method: str | Unset = UNSET
+        if not isinstance(self.context_parallel_method, Unset):
+            context_parallel_method = self.context_parallel_method
 
         expert_parallel = self.expert_parallel
 
@@ -168,6 +175,8 @@ class LayoutRequest:
             field_dict["pipeline_parallel"] = pipeline_parallel
         if context_parallel is not UNSET:
             field_dict["context_parallel"] = context_parallel
+        if context_parallel_method is not UNSET:
+            field_dict["context_parallel_method"] = context_parallel_method
         if expert_parallel is not UNSET:
             field_dict["expert_parallel"] = expert_parallel
         if expert_tensor_parallel is not UNSET:
@@ -229,6 +238,13 @@ class LayoutRequest:
         pipeline_parallel = d.pop("pipeline_parallel", UNSET)
 
         context_parallel = d.pop("context_parallel", UNSET)
+
+        _context_parallel_method = d.pop("context_parallel_method", UNSET)
+        context_parallel_method: ContextMethod | Unset
+        if isinstance(_context_parallel_method, Unset):
+            context_parallel_method = UNSET
+        else:
+            context_parallel_method = check_context_method(_context_parallel_method)
 
         expert_parallel = d.pop("expert_parallel", UNSET)
 
@@ -303,6 +319,7 @@ class LayoutRequest:
             tensor_parallel=tensor_parallel,
             pipeline_parallel=pipeline_parallel,
             context_parallel=context_parallel,
+            context_parallel_method=context_parallel_method,
             expert_parallel=expert_parallel,
             expert_tensor_parallel=expert_tensor_parallel,
             virtual_pipeline_stages=virtual_pipeline_stages,

@@ -15,12 +15,12 @@ class RuleAnswer:
 
     Attributes:
         name (str): What the rule is called.
-        bytes_ (int | None): Bytes by the rule; null where it is about time.
-        our_bytes (int | None): Our bytes of the same thing.
-        seconds (float | None): Seconds of a step by the rule, where it is about time.
-        our_seconds (float | None): Our seconds of a step.
-        off_by (float): The rule over ours, less one.
-        why (str): What it is compared with, and what it leaves out.
+        bytes_ (int | None): Bytes that the rule says for one GPU; null where it is about time.
+        our_bytes (int | None): Our bytes of the same thing; null where the rule is about time.
+        seconds (float | None): Seconds of a step that the rule says; null where it is about bytes.
+        our_seconds (float | None): Our seconds of a step; null where the rule is about bytes.
+        off_by (float): The rule's figure over ours, less 1; negative where the rule says too little.
+        why (str): Which of our figures it is held against, and what it leaves out.
         source (str): The article, documentation or code that says it.
     """
 

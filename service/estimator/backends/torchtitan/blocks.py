@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from service.estimator.backends.torchtitan.ring import ring_flash
 from service.estimator.backends.torchtitan.saving import SavedOutputs
 from service.estimator.backends.torchtitan.sequence import (
     gather_sequence,
@@ -26,6 +25,7 @@ from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops import attention_kernels as kernels
 from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.context_attention import ring_flash
 from service.estimator.tape.ops.elementwise import (
     activate_saving_input,
     add,

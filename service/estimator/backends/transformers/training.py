@@ -4,6 +4,7 @@ They have corrected phase peaks, components of the peak, checkpoint and warnings
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 from operator import attrgetter
 
@@ -54,6 +55,8 @@ _RECORDED_LOSSES = frozenset({Loss.FULL_LOGITS, Loss.CHUNKED_NLL})
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of the library's own model code."""
+    if question.layout.context_parallel > 1:
+        question = _split_sequences(question, cache)
     detail = question.detail
     if detail is Detail.NUMBERS or question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)
@@ -72,6 +75,14 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
         detail=detail,
         level=question.level,
     )
+
+
+def _split_sequences(question: TrainQuestion, cache: PassCache) -> TrainQuestion:
+    """Return the question of a rank with a part of every sequence."""
+    workload, layout = question.workload, question.layout
+    cache.get_checks(TRAIN_TRANSFORMERS, question.model).check(workload, layout)
+    length = workload.sequence_length // layout.context_parallel
+    return replace(question, workload=replace(workload, sequence_length=length))
 
 
 def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate:

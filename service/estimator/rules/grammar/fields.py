@@ -5,7 +5,7 @@ from service.estimator.rules.grammar.conditions import Field
 from service.estimator.values.batches import Lengths, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
-from service.estimator.values.layout import Sharding
+from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import Precision
@@ -65,6 +65,7 @@ class LayoutFields:
     pipeline_parallel: Field[int] = Field("layout.pipeline_parallel")
     context_parallel: Field[int] = Field("layout.context_parallel")
     expert_parallel: Field[int] = Field("layout.expert_parallel")
+    context_parallel_method: Field[ContextMethod] = Field("layout.context_parallel_method")
     expert_tensor_parallel: Field[int | None] = Field("layout.expert_tensor_parallel")
     virtual_pipeline_stages: Field[int] = Field("layout.virtual_pipeline_stages")
     pipeline_split: Field[PipelineSplit] = Field("layout.pipeline_split")

@@ -24,11 +24,6 @@ _ONE_STAGE = (
         "one stage: transformers does not train through a pipeline, framework megatron does",
     ),
     (
-        layout.context_parallel,
-        "1 in framework transformers; framework megatron splits sequences",
-        "1 in framework transformers; framework megatron splits sequences",
-    ),
-    (
         layout.expert_parallel,
         "1 in framework transformers; framework megatron spreads experts",
         "1 in framework transformers; framework megatron spreads experts",
@@ -40,6 +35,12 @@ _ONE_STAGE = (
     ),
 )
 """Degrees that transformers has not, with what the planner and the estimator say of each."""
+ONE_SEQUENCE = Rule(
+    require=is_in(layout.context_parallel, 1),
+    topic=Topic.ONE_STAGE,
+    refusal=unmodelled("context_parallel {layout.context_parallel}", "1 in serving"),
+    reason="context_parallel {layout.context_parallel}: transformers serves whole sequences",
+)
 _COLUMNS = "transformers 5.23 integrations/tensor_parallel.py, colwise and rowwise"
 PLANNED = is_in(
     model.family,

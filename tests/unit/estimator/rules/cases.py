@@ -13,7 +13,7 @@ from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client
-from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule
 from service.estimator.values.speculative import Speculative
@@ -57,6 +57,7 @@ FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
 _FLAT: Words = {"sharding": Sharding.FSDP1, "zero_stage": 3}
 _DEEPSPEED: Words = {"sharding": Sharding.DEEPSPEED}
 _MEGATRON: Words = {"sharding": Sharding.MEGATRON}
+_ULYSSES: Words = _DEEPSPEED | {"context_parallel_method": ContextMethod.ULYSSES, "zero_stage": 3}
 _ADAPTERS = (
     Lora(),
     Lora(dtype=DType.FP8),
@@ -133,6 +134,9 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"optimizer_in_backward": True}, {"data_parallel": 4} | _FLAT),
         (_ADAPTED[0], {"data_parallel": 4, "zero_stage": 3} | _DEEPSPEED),
         ({"frozen": ("embedding",)}, {"data_parallel": 4} | FULLY),
+        ({}, {"context_parallel": 2} | FULLY),
+        ({}, {"context_parallel": 2} | _ULYSSES),
+        ({"attention": Attention.FLASH}, {"context_parallel": 2} | _ULYSSES),
     ),
     Framework.TORCHTITAN: (
         *_COMMON,

@@ -198,10 +198,18 @@ def test_heads_that_do_not_divide() -> None:
     assert "3 does not divide 4 attention heads; possible: 1, 2, 4" in refusal.message
 
 
-@pytest.mark.parametrize("degree", ["pipeline_parallel", "context_parallel", "expert_parallel"])
-@pytest.mark.parametrize("workload", [a_training(), a_serving()], ids=["train", "serve"])
+@pytest.mark.parametrize(
+    ("workload", "degree"),
+    [
+        (a_training(), "pipeline_parallel"),
+        (a_training(), "expert_parallel"),
+        (a_serving(), "pipeline_parallel"),
+        (a_serving(), "context_parallel"),
+        (a_serving(), "expert_parallel"),
+    ],
+)
 def test_degrees_without_a_term_are_refused(
-    degree: str, workload: TrainWorkload | ServeWorkload
+    workload: TrainWorkload | ServeWorkload, degree: str
 ) -> None:
     """On transformers a model is one stage, and a sequence stays whole."""
     refusal = _refusal(workload, layout=replace(Layout(data_parallel=2), **{degree: 2}))  # type: ignore[arg-type]  # by name

@@ -6,7 +6,7 @@ from dataclasses import replace
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
-from service.estimator.values.layout import Sharding
+from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import POLICIES
@@ -110,7 +110,8 @@ LAID_OUT: Mapping[str, Sequence[object]] = {
     "data_parallel": (2, 4),
     "tensor_parallel": (2, 3, 4, 8),
     "pipeline_parallel": (2, 3, 8),
-    "context_parallel": (2,),
+    "context_parallel": (2, 3, 4, 8),
+    "context_parallel_method": tuple(ContextMethod),
     "expert_parallel": (2, 3, 4),
     "expert_tensor_parallel": (1, 2),
     "virtual_pipeline_stages": (2,),

@@ -36,6 +36,11 @@ WAYS = ("ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron")
 MODEL = shallow("tinyllama-1.1b", 4)
 LEGALITY = Legality(MODEL)
 MEGATRON_STAGES = 2
+_FIXED_ALONE = {
+    Framework.TRANSFORMERS: "context_parallel",
+    Framework.TORCHTITAN: "pipeline_parallel",
+}
+"""Degrees that a search leaves at 1 until a question fixes them (docs/models.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +168,7 @@ def layouts(workload: TrainWorkload, question: Question) -> Iterator[Layout]:
         if (
             name not in (question.frameworks or ())
             or pinned
+            or degrees.get(_FIXED_ALONE.get(workload.framework, ""), 1) > 1
             or tensor * pipeline * context * data > most
         ):
             continue

@@ -9,6 +9,7 @@ from ...models.attention import Attention
 from ...models.cache import Cache
 from ...models.checkpointing import Checkpointing
 from ...models.client import Client
+from ...models.context_method import ContextMethod
 from ...models.d_type import DType
 from ...models.engine import Engine
 from ...models.family_answer import FamilyAnswer
@@ -48,6 +49,7 @@ def call(
     client_query: Client | Unset = UNSET,
     compile_: bool | Unset = UNSET,
     context_parallel: int | Unset = UNSET,
+    context_parallel_method: ContextMethod | Unset = UNSET,
     cpu_moe_layers: int | Unset = UNSET,
     cpu_offload_gb: float | Unset = UNSET,
     data_parallel: int | Unset = UNSET,
@@ -199,6 +201,12 @@ def call(
     params["compile"] = compile_
 
     params["context_parallel"] = context_parallel
+
+    json_context_parallel_method: str | Unset = UNSET
+    if not isinstance(context_parallel_method, Unset):
+        json_context_parallel_method = context_parallel_method
+
+    params["context_parallel_method"] = json_context_parallel_method
 
     params["cpu_moe_layers"] = cpu_moe_layers
 

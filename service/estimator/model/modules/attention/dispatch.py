@@ -6,11 +6,13 @@ from service.estimator.model.recording import Recording
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops import attention_kernels as kernels
 from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.context_attention import exchange_heads, ring_flash
 from service.estimator.tape.ops.cudnn_attention import run_cudnn_attention
 from service.estimator.tape.ops.elementwise import chain
 from service.estimator.tape.ops.products import autocast_input, view_heads
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import ContextMethod
 from service.estimator.values.workload import Attention as Kernel
 
 
@@ -68,6 +70,10 @@ def attend(
     # Autocast casts the last argument first.
     v, k = (chain(tape, part, autocast_input) for part in (v, k))
     q = autocast_input(tape, query)
+    if ctx.settings.context_ranks > 1:
+        mixed = _attend_across_ranks(ctx, q, k, v, heads)
+        tape.free(q, k, v)
+        return mixed
     cudnn = ctx.settings.cudnn and ctx.settings.attention is Kernel.SDPA
     if kernel is not Kernel.MATH and cudnn and q.dtype is not DType.FP32:
         seen = replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads
@@ -81,6 +87,28 @@ def attend(
     else:
         mixed = kernels.run_flash_attention(tape, q, k, v, heads)
     tape.free(q, k, v)
+    return mixed
+
+
+def _attend_across_ranks(
+    ctx: Recording, query: Value, key: Value, value: Value, heads: Heads
+) -> Value:
+    """Record flash attention over sequences that ranks share.
+
+    Query, key and value stay with the caller.
+    """
+    tape, ranks = ctx.tape, ctx.settings.context_ranks
+    if ctx.settings.context_method is ContextMethod.RING:
+        return ring_flash(tape, query, key, value, heads, ranks=ranks)
+    copies = max(1, ranks // heads.num_kv_heads)
+    q, k, v = (
+        exchange_heads(tape, part, copies=times)
+        for part, times in ((query, 1), (key, copies), (value, copies))
+    )
+    read = kernels.run_flash_attention(tape, q, k, v, heads)
+    tape.free(q, k, v)
+    mixed = exchange_heads(tape, read)
+    tape.free(read)
     return mixed
 
 

@@ -35,7 +35,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
 )
 from service.estimator.rules.tables.serving.engines import DTYPES, KEEPS_OWN_FORMAT, REPLICAS
 from service.estimator.rules.tables.serving.host_weights import TRANSFORMERS_KEEPS_ALL
-from service.estimator.rules.tables.transformers_layouts import make_layout_rules
+from service.estimator.rules.tables.transformers_layouts import ONE_SEQUENCE, make_layout_rules
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import Cache, Engine, Quantization
 
@@ -55,7 +55,7 @@ _PLAN = unmodelled(
     field=layout.tensor_parallel.path,
 )
 
-_LAYOUTS = make_layout_rules(_PLAN)
+_LAYOUTS = (ONE_SEQUENCE, *make_layout_rules(_PLAN))
 
 
 def _has_products(case: Case) -> bool:

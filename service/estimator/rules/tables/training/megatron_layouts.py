@@ -18,6 +18,7 @@ from service.estimator.rules.grammar.conditions import (
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import OTHERS, Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.pipelines import is_split_as_torchtitan
+from service.estimator.rules.tables.training.contexts import RING_ALONE
 from service.estimator.rules.tables.training.pipelines import SPLIT_STAGES
 from service.estimator.rules.tables.transformers_layouts import (
     REFUSES_HEADS,
@@ -114,6 +115,7 @@ MEGATRON_LAYOUTS = (
         source=f"{_ARGUMENTS}: pipeline-model-parallel size should be greater than 1 with "
         "interleaved schedule",
     ),
+    RING_ALONE,
     *SPLIT_STAGES,
     Rule(
         require=is_in(

@@ -66,6 +66,14 @@ _SCHEDULES = "torch 2.13, distributed/pipelining/schedules.py"
 
 TORCHTITAN_PIPELINES = (
     Rule(
+        require=is_in(layout.expert_parallel, 1),
+        topic=Topic.ONE_STAGE,
+        refusal=unmodelled(
+            "expert_parallel {layout.expert_parallel} in torchtitan", "1, or framework megatron"
+        ),
+        reason="expert_parallel {layout.expert_parallel} in torchtitan",
+    ),
+    Rule(
         when=is_in(layout.pipeline_parallel, 1),
         require=is_in(layout.virtual_pipeline_stages, 1),
         topic=Topic.STAGES,

@@ -24,6 +24,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.rules.tables.training.contexts import RING_ALONE
 from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
@@ -147,14 +148,7 @@ _RULES = (
         ),
         source="torchtitan, pull requests 755 and 1033",
     ),
-    Rule(
-        require=is_in(layout.expert_parallel, 1),
-        topic=Topic.ONE_STAGE,
-        refusal=unmodelled(
-            "expert_parallel {layout.expert_parallel} in torchtitan", "1, or framework megatron"
-        ),
-        reason="expert_parallel {layout.expert_parallel} in torchtitan",
-    ),
+    RING_ALONE,
     *TORCHTITAN_PIPELINES,
     Rule(
         require=is_multiple_of(

@@ -24,6 +24,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.training.adapters import ADAPTERS
+from service.estimator.rules.tables.training.contexts import SHARED_SEQUENCES
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
 from service.estimator.rules.tables.training.packing import PACKING
 from service.estimator.rules.tables.training.precision import SHARED_WEIGHTS, STEP_PRECISION
@@ -219,7 +220,7 @@ _TOPICS = (
     ),
     *(Topic.DECODER, Topic.IMAGES, Topic.SCALARS, Topic.SHARED, Topic.ATTENTION),
     *(Topic.PRECISION, Topic.ONE_STAGE, Topic.SHARDING, Topic.FLAT, Topic.RECURRENT),
-    *(Topic.DIVISIBLE, Topic.NORMS, Topic.PLAN, Topic.BESIDE_TENSORS),
+    *(Topic.DIVISIBLE, Topic.NORMS, Topic.PLAN, Topic.BESIDE_TENSORS, Topic.SLICES),
 )
 
 _PLAN = unmodelled(
@@ -230,6 +231,7 @@ _PLAN = unmodelled(
 _ALL = (
     *make_layout_rules(_PLAN),
     *_WORDS,
+    *SHARED_SEQUENCES,
     *BASE_WEIGHTS,
     *TRAINING_STEP,
     *PACKED_WEIGHTS,

@@ -143,7 +143,7 @@ function valueOf(control) {
   if (text.startsWith("{")) return parsed(control.name, text);
   const { kind, whole = "" } = control.dataset;
   if (kind === "switch") return text === "true";
-  if (kind === "words") return whole.split(" ").includes(text) ? text : text.split(",").map((word) => word.trim()).filter(Boolean);
+  if (kind === "words") return whole.split(" ").includes(text) ? text : text.split(",").map((word) => word.trim()).filter(Boolean).map((word) => (/^[0-9]+$/.test(word) ? Number(word) : word));
   if (["integer", "number", "size"].includes(kind)) return isFinite(text) ? Number(text) : text;
   return text;
 }

@@ -1,8 +1,9 @@
-"""Ring attention of a context-parallel rank.
+"""Attention of a rank that has a part of every sequence.
 
-What PyTorch holds while keys and values of the other ranks come by (torch 2.13
-``distributed/tensor/experimental/_context_parallel/_attention.py``; torchtitan gathers keys and
-values at once).
+Of a ring, what PyTorch holds while keys and values of the other ranks come by (torch 2.13
+``distributed/tensor/experimental/_context_parallel/_attention.py``; torchtitan and accelerate
+gather keys and values at once). Of Ulysses, what exchanges sequences for heads (deepspeed
+``runtime/sequence_parallel/ulysses_sp.py``; arXiv:2309.14509, section 3).
 """
 
 from service.estimator.tape import sizes
@@ -66,3 +67,26 @@ def ring_flash(
     )
     tape.free(statistics)
     return output
+
+
+def exchange_heads(tape: Tape, x: Value, *, copies: int = 1) -> Value:
+    """Return all tokens of a rank's heads, or the way back.
+
+    ``x`` stays with the caller. A contiguous copy is sent, and what comes is put in order
+    (``_combine_local_sequences``, ``_partition_global_sequence``); heads of keys that are fewer
+    than ranks are repeated.
+    """
+    numel = sizes.scale(x.numel, copies)
+
+    def backward(_: Storage) -> None:
+        sent, received = tape.scratch(numel, x.dtype), tape.scratch(numel, x.dtype)
+        tape.release(sent)
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(received)
+        tape.send(x, grad)
+
+    sent, received = tape.scratch(numel, x.dtype), tape.scratch(numel, x.dtype)
+    tape.release(sent)
+    y = tape.emit(numel, x.dtype, inputs=(x,), backward=backward)
+    tape.release(received)
+    return y
