@@ -224,7 +224,7 @@ _SERVED_ALIKE = (
         "llama-hqq",
         "zamba2-int8",
     ),
-    *("mistral3", *_ODD_LLAMAS),
+    *("mistral3", "mpt", *_ODD_LLAMAS),
 )
 
 

@@ -31,7 +31,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     HUB_FORMATS,
     OWN_STAGES,
 )
-from service.estimator.rules.tables.serving.states import STATES
+from service.estimator.rules.tables.serving.states import NO_MODEL, STATES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
@@ -116,6 +116,7 @@ ENGINES = (
         reason="{model.family} has learned positions for {model.learned_positions} tokens",
         source="the model's position table (max_position_embeddings)",
     ),
+    NO_MODEL,
     Rule(
         require=is_true(model.decoder),
         topic=Topic.LABELS,
