@@ -77,7 +77,9 @@ class AnswerCache:
         calibrations: int,
         is_costly: bool = False,
     ) -> None:
-        """Keep an answer once its question is asked again, and a costly one at once.
+        """Keep an answer once its question is asked again.
+
+        A costly one is kept at once.
 
         ``calibrations`` is to be read before the work begins: what is learnt meanwhile may be in
         the answer or not.
