@@ -10,7 +10,9 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.planner.fit.evaluator import Config
 
-_BUDGETED = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
+_BUDGETED = frozenset(
+    {Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM, Engine.TGI, Engine.LMDEPLOY}
+)
 """Engines that fill a fraction of the GPU's memory."""
 _FRACTIONS = (0.92, 0.95, 0.97)
 """Fractions above the defaults of engines that still leave room beside the budget; vLLM's guide

@@ -41,9 +41,9 @@ def models(draw: st.DrawFn) -> Architecture:
 
 
 @st.composite
-def trainings(draw: st.DrawFn, model: Architecture) -> TrainWorkload:
-    """Draw a training step that has an answer."""
-    rank = draw(st.none() | st.integers(1, 16))
+def trainings(draw: st.DrawFn, model: Architecture, *, adapters: bool = True) -> TrainWorkload:
+    """Draw a training step that has an answer, of the whole model or perhaps of adapters."""
+    rank = draw(st.none() | st.integers(1, 16)) if adapters else None
     policies = [
         name
         for name, policy in POLICIES.items()

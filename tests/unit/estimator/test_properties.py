@@ -16,7 +16,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Checkpointing, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import Checkpointing, ServeWorkload, TrainWorkload
 from tests.builders import a_device, a_sharded_layout
 from tests.unit.estimator.strategies import models, questions, servings, trainings
 
@@ -142,7 +142,7 @@ def test_checkpointing_never_needs_more(model: Architecture, data: st.DataObject
     the input itself could go), the positions and, for eager attention, the mask. They show where
     backward ends, in the first block, with few tokens.
     """
-    workload = replace(data.draw(trainings(model)), lora=None, method=Method.FULL)
+    workload = data.draw(trainings(model, adapters=False))
     kept = _ask(model, replace(workload, activation_checkpointing=Checkpointing.NONE))
     recomputed = _ask(model, replace(workload, activation_checkpointing=Checkpointing.FULL))
 

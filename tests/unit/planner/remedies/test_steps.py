@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model
+from service.estimator.backends.registry import get_backend
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
@@ -197,13 +198,15 @@ def test_megatron_takes_more_stages_and_shards_its_optimizer() -> None:
 
 @pytest.mark.parametrize("engine", Engine)
 def test_each_engine_is_offered_formats_of_its_own(engine: Engine) -> None:
-    """Two formats, and none where the weights are packed already."""
+    """Those that it reads, and none where the weights are packed already."""
     offered = [
         config
         for config, _ in serving_steps.quantize_weights((replace(CHAT, engine=engine), ONE_GPU))
     ]
 
-    assert len(offered) == 2
+    formats = get_backend(engine).weight_formats
+    assert tuple(each.quantization for each in offered) == formats  # type: ignore[union-attr]  # serves
+    assert formats
     assert list(serving_steps.quantize_weights((offered[0], ONE_GPU))) == []
 
 

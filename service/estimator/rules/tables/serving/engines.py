@@ -31,7 +31,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     HUB_FORMATS,
     OWN_STAGES,
 )
-from service.estimator.rules.tables.serving.states import STATES
+from service.estimator.rules.tables.serving.states import NO_MODEL, STATES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
@@ -84,7 +84,13 @@ KEEPS_OWN_FORMAT = Rule(
 
 
 def _get_kind(case: Case) -> str:
-    return "a model with an encoder" if case.model.has_encoder else "which generates no tokens"
+    if case.model.has_encoder:
+        return "a model with an encoder"
+    return f"with head {case.model.head}" if case.model.head else "which generates no tokens"
+
+
+def _get_place(case: Case) -> str:
+    return f"a model of head {case.model.head}" if case.model.head else "an encoder without a cache"
 
 
 ENGINES = (
@@ -116,6 +122,7 @@ ENGINES = (
         reason="{model.family} has learned positions for {model.learned_positions} tokens",
         source="the model's position table (max_position_embeddings)",
     ),
+    NO_MODEL,
     Rule(
         require=is_true(model.decoder),
         topic=Topic.LABELS,
@@ -124,7 +131,7 @@ ENGINES = (
             *("engine transformers", "decoders of text"),
             field="workload.engine",
         ),
-        reason="{model.family} is an encoder without a cache",
+        reason=lambda case: f"{case.model.family} is {_get_place(case)}",
     ),
     *STATES,
     *(

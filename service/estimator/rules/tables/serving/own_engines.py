@@ -32,6 +32,7 @@ from service.estimator.rules.tables.serving.host_weights import (
     KEEPS_SOME_WEIGHTS,
     LLAMA_CPP_SPLITS,
 )
+from service.estimator.rules.tables.serving.removed import REMOVED_MODELS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Quantization
 
@@ -62,6 +63,7 @@ SERVE_VLLM = RuleTable(
             reason="vLLM has no model of {model.family}",
             source="vLLM 0.19.0, vllm/model_executor/models/registry.py",
         ),
+        REMOVED_MODELS,
         *make_split_rules("vLLM 0.19.0, vllm/config/model.py, verify_with_parallel_config"),
         *KEEPS_SOME_WEIGHTS,
         Rule(

@@ -1,4 +1,4 @@
-"""Rules of engines for layers that keep a state for each sequence."""
+"""Rules of engines for encoder-decoders, and for layers that keep states."""
 
 from service.estimator.rules.grammar.conditions import (
     any_of,
@@ -9,9 +9,22 @@ from service.estimator.rules.grammar.conditions import (
     is_true,
 )
 from service.estimator.rules.grammar.fields import layout, model, workload
-from service.estimator.rules.grammar.rule import Rule, Topic, unmodelled
+from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.values.workload import Engine
 
+NO_MODEL = Rule(
+    when=is_in(workload.engine, Engine.VLLM, Engine.SGLANG),
+    require=is_not_in(model.family, "bart", "mbart", "mt5", "t5"),
+    field="workload.engine",
+    topic=Topic.LABELS,
+    refusal=invalid(
+        "{workload.engine} has no model of {model.family}: ask for engine transformers, which "
+        "serves encoder-decoders of text"
+    ),
+    reason="{workload.engine} has no model of {model.family}",
+    source="vLLM 0.33.0, model_executor/models/registry.py; SGLang 0.5.23, srt/models",
+)
+"""Encoder-decoders that engines have no model of."""
 _SOURCE = "vLLM 0.33.0, model_executor/models/registry.py"
 
 STATES = (

@@ -10,12 +10,30 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.layer_caches import LayerCache, LayerState
 from service.estimator.estimate import estimate
-from service.estimator.values.errors import NotModelledError
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import Engine, ServeWorkload
 
+BAMBA = architecture_from_config(
+    {
+        "model_type": "bamba",
+        "vocab_size": 128256,
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "attn_layer_indices": [9, 18, 27],
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "mamba_n_heads": 128,
+        "mamba_d_head": 64,
+        "mamba_n_groups": 1,
+        "mamba_d_state": 128,
+        "mamba_expand": 2,
+    }
+)
 PAGING = Paging(block_tokens=16, batched_tokens=8192, hybrid=True, counts_requests=True)
 # Qwen3.5-4B: 8 layers cache 4 heads of 256, 24 keep 32 x 128 x 128 fp32 and 3 x 8192 in 16 bits.
 QWEN_STATE = LayerState(bytes=32 * 128 * 128 * 4 + 3 * 8192 * 2, count=24, exports=True)
@@ -115,3 +133,32 @@ def test_padding_follows_the_larger_state() -> None:
     ]
 
     assert tokens == [528, 544]
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_encoder_decoders_of_text_have_no_engine(engine: Engine) -> None:
+    """T5 is in neither registry: the refusal says who serves it."""
+    with pytest.raises(InvalidInputError, match="ask for engine transformers"):
+        _serve("t5-base", engine=engine, max_model_len=None)
+
+
+@pytest.mark.parametrize("version", [None, "0.24.0"])
+def test_models_that_vllm_dropped_are_refused_with_their_last_release(version: str | None) -> None:
+    """Bamba left after 0.23, as vLLM's registry says; before, it is answered."""
+    served: dict[str, Any] = {
+        "engine": Engine.VLLM,
+        "num_sequences": 1,
+        "prompt_tokens": 64,
+        "max_model_len": 128,
+    }
+    device = resolve_gpu("H100-SXM5-80GB").to_device()
+    old, new = (
+        ServeWorkload(**(served | {"engine_version": text})) for text in ("0.23.0", version)
+    )
+
+    answer = estimate(BAMBA, old, layout=Layout(), device=device)
+    with pytest.raises(InvalidInputError, match=r"engine_version 0\.23\.0"):
+        estimate(BAMBA, new, layout=Layout(), device=device)
+
+    assert answer.serving is not None
+    assert answer.serving.kv_pool_tokens
