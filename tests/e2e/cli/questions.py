@@ -48,8 +48,8 @@ TRAINING = (
     ),
     ask(
         "QLoRA in 8 bits?",
-        f"fit llama-3-8b {_4090} --task train --method qlora --precision bf16 --quantization-bits 8 "
-        "--sequence-length 512 --activation-checkpointing full",
+        f"fit llama-3-8b {_4090} --task train --method qlora --precision bf16 "
+        "--quantization-bits 8 --sequence-length 512 --activation-checkpointing full",
         FITS,
         "weights",
     ),
