@@ -92,7 +92,7 @@ load: $(STAMP) ## put two replicas under 500 fits a second for a minute, while m
 contract: $(STAMP) ## hold the running API against its OpenAPI document with Schemathesis, three seeds: twenty minutes
 	$(BIN)/python -m tests.e2e.contract $(ARGS)
 
-client: $(STAMP) ## generate the Python client anew, after a change of routes or schemas
+client: $(STAMP) ## generate the Python client and docs/fields.md anew, after a change of routes or schemas
 	$(BIN)/python -m deploy.release.client --write
 
 packaging: $(STAMP) ## install the wheel into an empty environment and run the commands of the images; needs a package index

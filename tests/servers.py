@@ -115,7 +115,9 @@ def fresh_database(server: str, template: str) -> Iterator[str]:
     """
     name = f"test_{uuid4().hex}"
     identifiers = {"name": sql.Identifier(name), "template": sql.Identifier(template)}
-    _administer(server, sql.SQL("CREATE DATABASE {name} TEMPLATE {template}").format(**identifiers))
+    # Files are copied in half the time of the default, which writes every block into the log.
+    create = sql.SQL("CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+    _administer(server, create.format(**identifiers))
     yield _in_database(server, name)
     # A program that a test killed may have left its connection behind.
     _administer(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))

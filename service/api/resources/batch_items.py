@@ -24,6 +24,7 @@ from service.contract.to_question.pieces import UNREADABLE, decode_model, decode
 from service.estimator.values.errors import EstimatorError
 from service.planner.fit.fit import assess_fit
 from service.planner.fit.parts import NO_PARTS
+from service.planner.fit.verdict import Verdict
 from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import FitQuestion
@@ -93,7 +94,13 @@ class BatchItems:
                 model=None if model is None else model.name,
                 model_version=None if model is None else model.version,
             )
-            self._deps.answers.store(item, finished, calibrations=self._calibrations)
+            # Remedies take a hundred times as long as the answer that they help.
+            self._deps.answers.store(
+                item,
+                finished,
+                calibrations=self._calibrations,
+                is_costly=answer.verdict != Verdict.FITS.value,
+            )
 
     def answer(self, index: int, item: bytes) -> bytes:
         """Return one item's answer as JSON.

@@ -69,8 +69,17 @@ class AnswerCache:
         self._answers.move_to_end(question)
         return answer
 
-    def store(self, question: bytes, answer: FinishedAnswer, *, calibrations: int) -> None:
+    def store(
+        self,
+        question: bytes,
+        answer: FinishedAnswer,
+        *,
+        calibrations: int,
+        is_costly: bool = False,
+    ) -> None:
         """Keep an answer once its question is asked again.
+
+        A costly one is kept at once.
 
         ``calibrations`` is to be read before the work begins: what is learnt meanwhile may be in
         the answer or not.
@@ -78,7 +87,7 @@ class AnswerCache:
         size = _count_bytes(question, answer)
         if calibrations != self._calibrations or size * _MAX_SHARE > self._max_bytes:
             return
-        if not self._was_asked(hash(question)):
+        if not self._was_asked(hash(question)) and not is_costly:
             return
         self._drop(question)
         self._answers[question] = answer
