@@ -155,7 +155,7 @@ ROOMS = (
     ),
     Room(
         name="web",
-        modules=("service.api", "service.app", "service.web"),
+        modules=("service.api", "service.app", "service.mcp", "service.web"),
         without=_DEEP | {"worker"},
     ),
     Room(

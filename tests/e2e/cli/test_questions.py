@@ -13,8 +13,9 @@ from tests.e2e.cli.questions_served import SERVING
 QUESTIONS = (*TRAINING, *SERVING, *GPUS, *MODELS, *COMMANDS)
 
 NEXT_STEP = re.compile(
-    r"did you mean|ask by |nearest names|known: |modelled: |possible: |it has: |expected |at least |"
-    r"say |give |try `|would be right|what would help|what would fit|nothing known|are not enough",
+    r"did you mean|ask by |nearest names|known: |modelled: |possible: |it has: |expected |"
+    r"at least |say |give |try `|would be right|what would help|what would fit|nothing known|"
+    r"are not enough",
     re.IGNORECASE,
 )
 """What to do now, in one of the ways in which it is said."""
