@@ -23,6 +23,7 @@ from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
+from service.estimator.values.heads import Head
 from service.terminal.arguments import Switch, format_choices, make_choice_reader
 
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -46,6 +47,7 @@ def add_question(
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name"
     )
+    add_head(parser)
     parser.add_argument(
         "--task",
         type=make_choice_reader(tuple(_TASKS)),
@@ -53,6 +55,20 @@ def add_question(
         help="train or serve",
     )
     add_fields(parser)
+
+
+def add_head(parser: argparse._ActionsContainer) -> None:
+    """Add the model's head and its labels."""
+    heads = tuple(head.value for head in Head)
+    parser.add_argument(
+        "--head",
+        type=make_choice_reader(heads),
+        metavar=format_choices(heads),
+        help="the model's head, in place of the one that its config's architectures name",
+    )
+    parser.add_argument(
+        "--num-labels", type=int, metavar="N", help="labels of a head that classifies"
+    )
 
 
 def add_gpu(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +119,16 @@ def get_model(options: argparse.Namespace) -> object:
     if (options.model is None) == (options.config is None):
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
         raise InvalidRequestError(message)
-    return options.model if options.config is None else {"hf_config": read_config(options.config)}
+    other = get_head(options)
+    if options.config is not None:
+        return {"hf_config": read_config(options.config), **other}
+    return {"name": options.model, **other} if other else options.model
+
+
+def get_head(options: argparse.Namespace) -> dict[str, object]:
+    """Return the fields of a request's ``model`` that say another head."""
+    fields = {"head": options.head, "num_labels": options.num_labels}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def get_gpu(options: argparse.Namespace) -> object:
@@ -140,6 +165,7 @@ def build_workload(options: argparse.Namespace) -> dict[str, Any]:
 def translate_to_flags(message: str) -> str:
     """Replace field paths in a refusal by flags."""
     message = message.replace("gpu.memory_bytes", "--gpu-memory")
+    message = message.replace("model.num_labels", "--num-labels").replace("model.head", "--head")
     return re.sub(
         r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",
         lambda match: "--" + re.sub(r"[._]", "-", match[1]),

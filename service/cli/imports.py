@@ -10,8 +10,8 @@ from typing import Any
 from httpx import Client
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.files import read_config, read_object
-from service.cli.flags import build_workload, translate_to_flags
+from service.cli.files import read_object
+from service.cli.flags import add_head, build_workload, get_model, translate_to_flags
 from service.cli.http import Document, ask, build_path
 from service.contract.schemas.imports import MAX_IMPORT_BYTES
 from service.formats.measured.reading import Format
@@ -32,6 +32,7 @@ def add_import(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of --model"
     )
+    add_head(group)
     group.add_argument(
         "--match",
         action="append",
@@ -109,10 +110,8 @@ def build_question(options: argparse.Namespace) -> Document:
     It says what ran, and which readings are of it.
     """
     question: dict[str, Any] = {} if options.jobs is None else read_object(options.jobs)
-    if options.config is not None:
-        question["model"] = {"hf_config": read_config(options.config)}
-    elif options.model is not None:
-        question["model"] = options.model
+    if options.config is not None or options.model is not None:
+        question["model"] = get_model(options)
     if options.task is not None:
         question |= build_workload(options)
     for name in ("gpu", "format"):

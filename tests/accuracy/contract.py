@@ -80,7 +80,7 @@ _UNSPEAKABLE = {
 def question_of_step(case: StepCase) -> Question:
     """Return the question of a whole model's step."""
     _refuse_unspeakable(case.options)
-    return Question(workload=_training(case.options, _PRECISIONS[case.options["precision"]]))
+    return Question(workload=read_training(case.options))
 
 
 def question_of_rank(case: StepCase) -> Question:
@@ -125,6 +125,11 @@ def _get_served_kernel(case: ServingCase) -> Attention:
     if case.model == "falcon-7b" and kernel is Attention.SDPA:
         return Attention.EFFICIENT
     return kernel
+
+
+def read_training(options: Options) -> TrainWorkload:
+    """Return the training step that a case's options say."""
+    return _training(options, _PRECISIONS[options["precision"]])
 
 
 def _training(options: Options, precision: Precision) -> TrainWorkload:

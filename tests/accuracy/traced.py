@@ -19,7 +19,8 @@ from transformers import logging
 
 from service.catalog.models import load_config, resolve_model
 from service.estimator.model.families.registry import architecture_from_config
-from service.probing.plan import ProbeQuestion, get_target_point
+from service.estimator.values.workload import ServeWorkload
+from service.probing.plan import Point, ProbeQuestion, get_target_point
 from service.probing.refusal import Refusal
 from tests.accuracy import contract
 from tests.accuracy.cases import ServingCase, StepCase, rank_cases, serving_cases, training_cases
@@ -30,6 +31,7 @@ from tests.accuracy.contract import (
     question_of_step,
 )
 from worker.probes.measure import make_probe_setup
+from worker.probes.run.backend import ProbeSetup
 from worker.probes.run.extrapolate import get_instant
 from worker.probes.run.session import compute_highest, select_steady_stretches
 from worker.probes.trace.cuda_kernels import SCRATCH
@@ -110,6 +112,18 @@ def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
     return run_traced(
         make_probe_setup(question, config, 0), point, on_step=lambda _step: None, scratch=scratch
     ).ledger
+
+
+def trace_peaks(setup: ProbeSetup, point: Point) -> dict[str, int]:
+    """Return the highest live bytes by traced phase, of a step or of a prefill."""
+    scratch = {**SCRATCH, torch.ops.aten.silu_backward.default: _inner_products}
+    ledger = run_traced(setup, point, on_step=lambda _step: None, scratch=scratch).ledger
+    stretches = compute_stretches(ledger, ledger.live())
+    if isinstance(setup.workload, ServeWorkload):
+        highest = compute_highest(stretches, lambda stretch: stretch.live_peak)
+        return {"prefill": _passes(highest)["prefill"]}
+    steady = select_steady_stretches(stretches)
+    return _phases(compute_highest(steady, lambda stretch: stretch.live_peak))
 
 
 def _asked(case: Case) -> contract.Question:

@@ -62,7 +62,8 @@ _SECURITY_SCHEMES = {
         "description": "The same key in a header of its own.",
     },
 }
-_EXACTLY_ONE = ("InlineModel",)
+_SOURCES = {"InlineModel": ("hf_config", "architecture", "num_parameters", "name")}
+"""Fields that say what a model is, of which a body has exactly one."""
 _ONE_OF_TWO = {"ModelSource": ("hf_config", "architecture")}
 """What a body must have exactly one of, beside what else it may have."""
 _NOT_BOTH = {"ModelSource": ("safetensors_index", "safetensors_header")}
@@ -124,8 +125,11 @@ class _Schemas:
         # A problem has further members, which depend on its type; every other answer may grow
         # fields as well.
         self.components["Problem"]["additionalProperties"] = True
-        for name in _EXACTLY_ONE:
-            self.components[name] |= {"minProperties": 1, "maxProperties": 1}
+        for name, fields in _SOURCES.items():
+            self.components[name] |= {
+                "minProperties": 1,
+                "maxProperties": len(self.components[name]["properties"]) - len(fields) + 1,
+            }
         for name, (first, second) in _ONE_OF_TWO.items():
             self.components[name] |= {
                 "if": {"required": [first]},

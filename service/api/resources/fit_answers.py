@@ -22,6 +22,7 @@ from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, encode, not_modified
 from service.api.resources.resolving import resolve_model
+from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
@@ -184,6 +185,7 @@ async def _read_question(deps: Dependencies, body: bytes) -> tuple[FitQuestion, 
 
 
 async def _resolve_model(deps: Dependencies, reference: ModelReference) -> ResolvedModel:
-    if isinstance(reference, str) and deps.specs.get_cached(reference) is None:
+    name = reference if isinstance(reference, str) else get_or_none(reference.name)
+    if name is not None and deps.specs.get_cached(name) is None:
         return await anyio.to_thread.run_sync(partial(resolve_model, deps.specs, reference))
     return resolve_model(deps.specs, reference)

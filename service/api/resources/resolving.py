@@ -11,17 +11,18 @@ from service.base.errors import InvalidRequestError
 from service.calibration.key import build_calibration_key
 from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_none
-from service.contract.schemas.fit import InlineModel, ModelReference
+from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.measurements import MeasurementRequest
 from service.contract.schemas.models import ModelSource as StoredSource
 from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.fits import (
     ResolvedModel,
     prefix_error_field,
-    read_inline,
     read_spelled,
     require_one,
+    resolve_reference,
 )
+from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.jobs.contract import MeasureRequest, ModelSource, make_task
@@ -43,11 +44,13 @@ class MeasurementQuestion:
 
 def resolve_model(specs: SpecCache, reference: ModelReference) -> ResolvedModel:
     """Return the model that a request names or brings along."""
-    if isinstance(reference, InlineModel):
-        return read_inline(reference)
-    spec = specs.load(reference) if is_storable_name(reference) else specs.get_cached(reference)
+    return resolve_reference(reference, lambda name: _find_model(specs, name))
+
+
+def _find_model(specs: SpecCache, name: str) -> ResolvedModel:
+    spec = specs.load(name) if is_storable_name(name) else specs.get_cached(name)
     if spec is None:
-        return read_spelled(reference, lambda name: _show(specs.require(name)))
+        return read_spelled(name, lambda model: _show(specs.require(model)))
     return _show(spec)
 
 
@@ -76,8 +79,8 @@ def read_measurement(deps: Dependencies, request: MeasurementRequest) -> Measure
     source = ModelSource(
         architecture=model.architecture.describe(),
         hf_config=None if model.hf_config is None else dict(model.hf_config),
-        name=model.name,
-        revision=model.revision,
+        name=None if model.has_other_head else model.name,
+        revision=None if model.has_other_head else model.revision,
     )
     return MeasurementQuestion(
         request=MeasureRequest(
@@ -98,8 +101,10 @@ def read_measurement(deps: Dependencies, request: MeasurementRequest) -> Measure
 
 def read_content(sent: StoredSource) -> ModelContent:
     """Return the model content that is to be stored."""
-    source = require_one(sent, ("hf_config", "architecture"), "source")
+    sources = require_one(sent, ("hf_config", "architecture"), "source")
     checkpoint = _read_files(sent)
+    with prefix_error_field("source"):
+        source = put_head_in_source(sources, sent.head, sent.num_labels)
     with prefix_error_field(f"source.{next(iter(source))}"):
         return make_content(source, checkpoint=checkpoint)
 

@@ -12,7 +12,8 @@ from msgspec import to_builtins
 from service.base.errors import InvalidRequestError, UnavailableError
 from service.catalog.models import find_model, list_models
 from service.catalog.spellings import read_spelling
-from service.cli.files import read_object
+from service.cli.files import read_config
+from service.cli.flags import add_head, get_head
 from service.cli.http import Document
 from service.cli.printing import print_json
 from service.cli.resources import add_actions, require_name, run_action
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a Hugging Face config.json, for add and replace",
     )
+    add_head(parser)
     parser.add_argument(
         "--offline",
         action="store_true",
@@ -62,7 +64,7 @@ def _run_on_server(options: argparse.Namespace) -> int:
     return run_action(
         options,
         "models",
-        body=lambda: _read_body(options.config),
+        body=lambda: _read_body(options),
         show_list=_show_list,
         show_one=_show_one,
     )
@@ -84,11 +86,11 @@ def _run_offline(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_body(config: Path | None) -> Document:
-    if config is None:
+def _read_body(options: argparse.Namespace) -> Document:
+    if options.config is None:
         message = "which model? name its config.json with --config FILE"
         raise InvalidRequestError(message)
-    return {"source": {"hf_config": read_object(config)}}
+    return {"source": {"hf_config": read_config(options.config), **get_head(options)}}
 
 
 def _show_list(items: list[Document]) -> None:

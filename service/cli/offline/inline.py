@@ -14,10 +14,11 @@ from service.catalog.models import (
     find_model,
     list_checkpoints,
     load_architecture,
+    load_config,
     resolve_model,
 )
-from service.contract.schemas.fit import InlineModel, ModelReference
-from service.contract.to_question.fits import ResolvedModel, read_inline, read_spelled
+from service.contract.schemas.fit import ModelReference
+from service.contract.to_question.fits import ResolvedModel, read_spelled, resolve_reference
 from service.contract.to_question.validation_errors import explain
 from service.estimator.cache import PlanCache
 from service.runtime.recording_files import make_recording_store
@@ -47,11 +48,11 @@ def decode(document: object, kind: type[T]) -> T:
 
 def resolve_offline_model(reference: ModelReference) -> ResolvedModel:
     """Return an inline model or one of the catalogue."""
-    if isinstance(reference, InlineModel):
-        return read_inline(reference)
-    if find_model(reference) is None:
-        return _read_spelled(reference)
-    return _resolve_entry(reference)
+    return resolve_reference(reference, _find_model)
+
+
+def _find_model(name: str) -> ResolvedModel:
+    return _resolve_entry(name) if find_model(name) is not None else _read_spelled(name)
 
 
 def _resolve_entry(name: str) -> ResolvedModel:
@@ -60,6 +61,7 @@ def _resolve_entry(name: str) -> ResolvedModel:
         architecture=load_architecture(entry),
         name=entry.name,
         revision=1,
+        hf_config=load_config(entry),
         checkpoints=list_checkpoints(name),
     )
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.estimator.memory.intervals.ends import HIGHEST, LEVEL, LOWEST
+from service.estimator.values.heads import Head
 
 MAX_DEGREE = 65_536
 MAX_TOKENS = 100_000_000
@@ -32,6 +33,22 @@ ModelName = Annotated[
         description="Name of a stored model, or name or Hugging Face id of a catalogue model.",
         examples=["llama-2-7b"],
     ),
+]
+HeadWord = Annotated[
+    Head,
+    Meta(
+        description=(
+            "Head of the model, in place of the one that `architectures` of its config names: "
+            "`none` (hidden states, as embedding models have them), `causal_lm`, `masked_lm`, "
+            "`seq2seq_lm`, `sequence_classification` (rerankers too), `token_classification`, "
+            "`question_answering`, `reward` (one score); `default` is the family's language model."
+        ),
+        examples=["sequence_classification"],
+    ),
+]
+NumLabels = Annotated[
+    Annotated[int, Meta(ge=1, le=10**6)],
+    Meta(description="Labels of a `head` that classifies; default the config's, else 2."),
 ]
 ModelText = Annotated[
     str,

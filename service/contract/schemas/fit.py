@@ -9,8 +9,10 @@ from service.contract.schemas.fields import (
     FitConfidence,
     GpuMemory,
     GpuName,
+    HeadWord,
     JsonObject,
     ModelText,
+    NumLabels,
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
@@ -22,7 +24,9 @@ from service.planner.fit.parts import FitPart
 
 
 class InlineModel(Strict, frozen=True, kw_only=True):
-    """A model that is not stored: exactly one of the three."""
+    """A model that is not stored, or a named one with another head: exactly one of the first four,
+    and its head where the config does not say the right one.
+    """
 
     hf_config: Annotated[
         JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")
@@ -34,6 +38,12 @@ class InlineModel(Strict, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=10**15)] | UnsetType,
         Meta(description="A number of parameters and nothing else."),
     ] = UNSET
+    name: Annotated[
+        ModelText | UnsetType,
+        Meta(description="Stored or catalogue name, for a model with another `head`."),
+    ] = UNSET
+    head: HeadWord | UnsetType = UNSET
+    num_labels: NumLabels | UnsetType = UNSET
 
 
 CUSTOM_GPU = "custom"

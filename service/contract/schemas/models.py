@@ -5,12 +5,21 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Answer, Cursor, JsonObject, Name, PageLimit, Strict
+from service.contract.schemas.fields import (
+    Answer,
+    Cursor,
+    HeadWord,
+    JsonObject,
+    Name,
+    NumLabels,
+    PageLimit,
+    Strict,
+)
 
 
 class ModelSource(Strict, frozen=True, kw_only=True):
     """Where a model's structure comes from: exactly one of the first two; what its files hold, if
-    that is to be checked.
+    that is to be checked; its head, where the config does not say the right one.
     """
 
     hf_config: Annotated[
@@ -32,6 +41,8 @@ class ModelSource(Strict, frozen=True, kw_only=True):
         JsonObject | UnsetType,
         Meta(description="The JSON header of a single safetensors file, in place of an index."),
     ] = UNSET
+    head: HeadWord | UnsetType = UNSET
+    num_labels: NumLabels | UnsetType = UNSET
 
 
 class ModelCreate(Strict, frozen=True, kw_only=True):

@@ -14,14 +14,17 @@ from msgspec import Struct, UnsetType
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
 from service.catalog.spellings import read_spelling
+from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import (
     CUSTOM_GPU,
     FitRequest,
     GpuByMemory,
     GpuReference,
     InlineModel,
+    ModelReference,
 )
 from service.contract.schemas.workload import WorkloadRequest
+from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.architecture import Architecture
@@ -38,7 +41,7 @@ from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.stored_specs.model_sources import read_source
 
-INLINE = ("hf_config", "architecture", "num_parameters")
+INLINE = ("hf_config", "architecture", "num_parameters", "name")
 _REMEDIES = frozenset({FitPart.REMEDIES})
 
 
@@ -57,6 +60,8 @@ class ResolvedModel:
     checkpoints: tuple[str, ...] = ()
     version: str | None = None
     """Id of the revision, by which caches tell that the model has changed."""
+    has_other_head: bool = False
+    """Whether a request gave the named model another head: its files are not those of the name."""
     notes: tuple[str, ...] = ()
     """How the request's text was read, where it is no name of a model."""
 
@@ -206,9 +211,42 @@ def prefix_error_field(prefix: str) -> Iterator[None]:
         raise
 
 
+def resolve_reference(
+    reference: ModelReference, find: Callable[[str], ResolvedModel]
+) -> ResolvedModel:
+    """Return the model of a request, with the head it asks for."""
+    if isinstance(reference, str):
+        return find(reference)
+    named = get_or_none(reference.name)
+    if named is None:
+        return read_inline(reference)
+    require_one(reference, INLINE, "model")
+    model = find(named)
+    source = (
+        {"architecture": model.architecture.describe()}
+        if model.hf_config is None
+        else {"hf_config": model.hf_config}
+    )
+    with prefix_error_field("model"):
+        changed = put_head_in_source(source, reference.head, reference.num_labels)
+        if changed is source:
+            return model
+        architecture = read_source(changed)
+    return replace(
+        model,
+        architecture=architecture,
+        hf_config=changed.get("hf_config"),
+        checkpoints=(),
+        has_other_head=True,
+    )
+
+
 def read_inline(reference: InlineModel) -> ResolvedModel:
     """Return the model that a request brings along."""
-    sent = require_one(reference, INLINE, "model")
+    with prefix_error_field("model"):
+        sent = put_head_in_source(
+            require_one(reference, INLINE, "model"), reference.head, reference.num_labels
+        )
     ((kind, value),) = sent.items()
     if kind == "num_parameters":
         return ResolvedModel(architecture=build_synthetic_architecture(value), hf_config=None)

@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
-from itertools import groupby, islice
 
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.counting import ParameterCounts, count_parameters
 from service.estimator.model.images import ImageInput
-from service.estimator.model.layer_periods import find_period
+from service.estimator.model.layer_periods import split_periods
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.task_head import TaskHead
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
@@ -54,6 +54,9 @@ class Architecture:
     blocks: tuple[tuple[BlockModule, int], ...]
     final_norm: Norm | None
     head: Linear
+    """Output layer; one of no features where the model returns its hidden states."""
+    task: TaskHead | None = None
+    """Head of another task than the family's own."""
     stem: tuple[Weight, ...] = ()
     """Parameter tensors outside of the blocks, other than the tables, the final norm and the head.
     """
@@ -169,18 +172,12 @@ class Architecture:
 
     @property
     def head_unit_elements(self) -> int:
-        """Elements of final norm and head, a unit that FSDP2 can shard.
-
-        A head that is the embedding's table has none.
-        """
+        """Elements of final norm and untied head, which FSDP2 can shard."""
         return sum(weight.numel for weight in self.head_unit_weights)
 
     @property
     def root_elements(self) -> int:
-        """Elements outside of all layers, including a tower's.
-
-        They form the root unit where parameters are sharded.
-        """
+        """Elements outside of all layers: the root unit of sharded parameters."""
         return self.counts.outside_blocks - sum(weight.numel for weight in self.tower_layer_weights)
 
     @property
@@ -192,7 +189,16 @@ class Architecture:
     def head_unit_weights(self) -> tuple[Weight, ...]:
         """Tensors of final norm and head, a unit of their own."""
         norm = self.final_norm.weights() if self.final_norm is not None else ()
-        return () if self.tied else (*norm, *self.head.weights())
+        return () if self.tied else (*norm, *self.list_head_weights())
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model writes text token by token."""
+        return self.shifts_labels and self.task is None
+
+    def list_head_weights(self) -> tuple[Weight, ...]:
+        """Return the tensors of the output layer, a tied table among them."""
+        return tuple(self.head.weights()) if self.head.out_features else ()
 
     def parameter_counts(self) -> ParameterCounts:
         """Return the parameters, counted on the tree."""
@@ -207,10 +213,7 @@ class Architecture:
         return self.buffer_bytes + self.buffer_elements * dtype.bytes_per_element
 
     def weights(self) -> Iterator[tuple[Weight, int]]:
-        """Yield every parameter tensor with its number of occurrences.
-
-        A tied head is the embedding; a stage of a pipeline has tables without rows.
-        """
+        """Yield every parameter tensor that has rows with its occurrences."""
         if self.embedding.numel:
             yield self.embedding, 1
         if self.position_embedding is not None:
@@ -223,9 +226,8 @@ class Architecture:
             *(self.final_norm.weights() if self.final_norm is not None else ()),
         ):
             yield weight, 1
-        if self.head.out_features:
-            for weight in islice(self.head.weights(), 1 if self.tied else 0, None):
-                yield weight, 1
+        for weight in self.list_head_weights()[self.tied :]:
+            yield weight, 1
 
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""
@@ -265,13 +267,10 @@ class Architecture:
         """
         if not self.order:
             return tuple(((group,), 1) for group in self.blocks)
-        length = find_period(self.order)
-        times, remainder = divmod(len(self.order), length)
-        periods = [(self.order[:length], times), (self.order[:remainder], 1)]
-        return tuple((self._group_layers(kinds), count) for kinds, count in periods if kinds)
-
-    def _group_layers(self, kinds: tuple[int, ...]) -> tuple[tuple[BlockModule, int], ...]:
-        return tuple((self.blocks[kind][0], len(list(equal))) for kind, equal in groupby(kinds))
+        return tuple(
+            (tuple((self.blocks[kind][0], length) for kind, length in period), times)
+            for period, times in split_periods(self.order)
+        )
 
     def _sum_dropped_buffers(self, kept_blocks: list[tuple[BlockModule, int]]) -> int:
         """Return the buffer bytes of the layers that are cut off."""

@@ -5,6 +5,8 @@ Its family file reads them from a config.
 
 from dataclasses import dataclass
 
+from service.estimator.values.heads import Head
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderSpec:
@@ -40,3 +42,9 @@ class DecoderSpec:
     embedding_dropout: float = 0.0
     approximate: bool = False
     """Only the number of parameters is known: the shape is a stand-in, and intervals say so."""
+    head: str = Head.DEFAULT.value
+    num_labels: int = 0
+    """Outputs of a head that classifies."""
+    head_dropout: float = 0.0
+    problem_type: str = ""
+    """Loss of sequence classification, where it is not that of its number of labels."""

@@ -9,8 +9,14 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
-from service.estimator.passes.config import PeakCandidates, ServingPass, get_walk_class
+from service.estimator.passes.config import (
+    PeakCandidates,
+    ServingPass,
+    get_walk_class,
+    resolve_attention,
+)
 from service.estimator.passes.encoder_decoder import EncoderDecoderStep
+from service.estimator.passes.heads import record_task
 from service.estimator.tape.cross_shape import CrossShape
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
@@ -31,17 +37,24 @@ def record_encoding(model: Architecture, config: ServingPass) -> PeakCandidates:
 
 
 def _record_forward(model: Architecture, config: ServingPass) -> PeakCandidates:
-    """Record an encoder with its head on every position."""
+    """Record one forward pass with the model's head."""
     settings = replace(
         _build_context(config),
+        attention=resolve_attention(model, config.attention),
         window_reached=config.prefill_window is not None,
         images=config.images,
+        batched=config.batched,
+        length=config.length,
     )
     tape = Tape(Section.PREFILL, Mode.INFERENCE)
     ctx = Recording(tape, settings)
     walk = get_walk_class(model)(model, ctx)
     hidden = walk.hidden_states(walk.inputs())
-    tape.free(walk.record_logits(hidden, ctx.shape.tokens(model.vocab_size)), hidden)
+    if model.task is not None:
+        outputs = record_task(ctx, model, model.task, hidden)
+        tape.free(outputs.scores, *outputs.names, hidden)
+    else:
+        tape.free(walk.record_logits(hidden, ctx.shape.tokens(model.vocab_size)), hidden)
     return tape.ledger.find_peak_candidates()
 
 

@@ -6,11 +6,12 @@ TRL 1.16: ``trl/trainer/dpo_trainer.py``, ``_compute_loss``, and ``reward_traine
 from dataclasses import replace
 
 from service.estimator.model.recording import Recording
+from service.estimator.passes.heads import record_task
 from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Section, Storage
+from service.estimator.tape.ledger import Section, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.loss.log_probs import Metrics, compute_log_probs, drop_last_position
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
@@ -77,30 +78,17 @@ def _record_reference(walk: ModelWalk, rows: Size, num_tokens: int, *, is_model:
 
 
 def record_reward_loss(walk: ModelWalk, hidden: Value) -> Value:
-    """Record the score of every token.
+    """Record the score of every sequence.
 
-    The last ones are compared. ``hidden`` is dropped. transformers 5.23 ``modeling_layers.py``,
-    ``GenericForSequenceClassification``.
+    Those of a pair are compared. ``hidden`` is dropped.
     """
-    tape, positions = walk.tape, walk.ctx.shape.tokens(1)
-    scores = walk.record_logits(hidden, positions)
-    mask = tape.allocate(Category.ACTIVATIONS, count_mask_bytes(positions))
-
-    def backward(_: Storage) -> None:
-        tape.send(scores, tape.scratch(scores.numel, scores.dtype))
-        tape.ledger.enter(Section.BACKWARD)
-
-    last = tape.emit(sizes.per_sequence(1), scores.dtype, inputs=(scores,), backward=backward)
-    tape.release(mask)
-    tape.free(scores, hidden)
-    loss = _average(tape, last)
-    tape.free(last)
+    tape, task = walk.tape, walk.model.task
+    assert task is not None  # noqa: S101 - its rules ask for a head of one score
+    outputs = record_task(walk.ctx, walk.model, task, hidden)
+    tape.free(*outputs.names, hidden)
+    loss = _average(tape, outputs.scores, ends_loss=True)
+    tape.free(outputs.scores)
     return loss
-
-
-def count_mask_bytes(positions: Size) -> Size:
-    """Return the bytes of a mask of padding and of masked positions."""
-    return sizes.scale(positions, 4 + 8)
 
 
 def _sum_positions(tape: Tape, x: Value, rows: Size) -> Value:
@@ -113,11 +101,15 @@ def _sum_positions(tape: Tape, x: Value, rows: Size) -> Value:
     )
 
 
-def _average(tape: Tape, x: Value) -> Value:
-    """Return a loss of some numbers per sequence."""
-    return tape.emit(
-        sizes.constant(1),
-        DType.FP32,
-        inputs=(x,),
-        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
-    )
+def _average(tape: Tape, x: Value, *, ends_loss: bool = False) -> Value:
+    """Return a loss of some numbers per sequence.
+
+    ``ends_loss``: the rest of backward begins with their gradient.
+    """
+
+    def backward(_: Storage) -> None:
+        tape.send(x, tape.scratch(x.numel, x.dtype))
+        if ends_loss:
+            tape.ledger.enter(Section.BACKWARD)
+
+    return tape.emit(sizes.constant(1), DType.FP32, inputs=(x,), backward=backward)

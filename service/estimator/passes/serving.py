@@ -25,7 +25,7 @@ def record_serving(model: Architecture, config: ServingPass) -> PeakCandidates:
     ``s`` is the prompt in prefill and the tokens in the cache in decode. Bytes that a pass adds to
     the cache are part of it; the caller counts those of before.
     """
-    if not model.shifts_labels:
+    if not model.generates:
         return record_encoding(model, config)
     sections = [Section.PREFILL, Section.DECODE, *[Section.FIRST_DECODE] * config.drops_prompt]
     candidates: PeakCandidates = {}

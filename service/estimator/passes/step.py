@@ -6,7 +6,9 @@ It goes through embedding, layers, final norm, head and loss, and backward throu
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
+from service.estimator.model.task_head import TaskHead
 from service.estimator.model.weights.collectives import apply_sharded_linear
+from service.estimator.passes.heads import allocate_task_labels, record_task, record_task_loss
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
@@ -43,6 +45,8 @@ class ModelWalk:
         ids = allocate_integers(self.tape, self.ctx.shape.tokens(1))
         if self.ctx.padded:
             allocate_integers(self.tape, self.ctx.shape.tokens(1))
+        if self.model.task is not None and self.tape.builds_graph:
+            allocate_task_labels(self.ctx, self.model, self.model.task)
         return ids
 
     def hidden_states(self, ids: Value) -> Value:
@@ -53,7 +57,8 @@ class ModelWalk:
                 self.ctx.settings.trains_all and not self.ctx.settings.frozen,
             )
             head = self.model.head_unit_elements if trains_whole_model else 0
-            last = trains_whole_model and not self.model.tied and not self.model.head.bias
+            ends_in_head = not self.model.tied and not self.model.head.bias
+            last = trains_whole_model and ends_in_head and self.model.task is None
             self.units.open_root(
                 self.model.root_elements, counts.largest_block, head=head, ends_in_head=last
             )
@@ -187,6 +192,8 @@ class ModelWalk:
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
         """Record the head and the cross entropy."""
         tape, model, ctx = self.tape, self.model, self.ctx
+        if model.task is not None:
+            return self._record_task_loss(hidden, model.task, keeps_logits=keeps_logits)
         vocab = ctx.shape.tokens(model.vocab_size)
         tape.ledger.enter(Section.LOSS_FORWARD)
         logits = self.record_logits(hidden, vocab)
@@ -205,6 +212,20 @@ class ModelWalk:
             self.logits = logits
         else:
             tape.free(logits, *self.outputs)
+        return loss
+
+    def _record_task_loss(self, hidden: Value, task: TaskHead, *, keeps_logits: bool) -> Value:
+        """Record the head of another task and its loss."""
+        tape = self.tape
+        tape.ledger.enter(Section.LOSS_FORWARD)
+        scored = record_task(self.ctx, self.model, task, hidden)
+        if self.units is not None:
+            self.units.close_head()
+        loss, returned = record_task_loss(self.ctx, self.model, task, scored)
+        tape.free(hidden)
+        self.outputs = (*returned, *self.outputs)
+        if not keeps_logits:
+            tape.free(*self.outputs)
         return loss
 
     def returned(self) -> tuple[Value, ...]:

@@ -12,7 +12,7 @@ from service.estimator.values.workload import ServeWorkload, Workload
 
 def select_serving_table(model: Architecture) -> RuleTable:
     """Return the rules of serving a decoder or an encoder."""
-    return SERVE_TRANSFORMERS if model.shifts_labels else SERVE_ENCODERS
+    return SERVE_TRANSFORMERS if model.generates else SERVE_ENCODERS
 
 
 def check_in_transformers(model: Architecture, workload: Workload, layout: Layout) -> None:

@@ -115,7 +115,9 @@ def _build_work(model: Architecture, tape: CountingTape, dtype: DType) -> Forwar
         products += len(matrices) * times
     return ForwardWork(
         block_weights=active,
-        head_weights=model.vocab_size * model.spec.hidden_size,
+        head_weights=model.head.out_features * model.head.in_features
+        if model.task is not None
+        else model.vocab_size * model.spec.hidden_size,
         num_products=products + 1,
         product_bytes=(rows + columns) * dtype.bytes_per_element,
         vocab_size=model.vocab_size,

@@ -22,6 +22,7 @@ from service.estimator.values.workload import (
     Quantization,
     ServeWorkload,
 )
+from service.formats.renderings.heads import list_head_notes, render_head_keywords
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.share_serving import launch_lmdeploy, launch_tgi
 from service.formats.renderings.text import Scalar, as_json, render_flags, select_enabled
@@ -219,9 +220,15 @@ def _launch_transformers(job: Job, workload: ServeWorkload) -> Launch:
         "do_sample": workload.sampling is Sampling.SAMPLE,
         "cache_implementation": workload.cache.value,
     }
-    script = ("torchrun", "--standalone", f"--nproc-per-node={job.gpus}", "generate.py")
     size = f"{workload.num_sequences} sequences of {workload.prompt_tokens} tokens"
     notes = [f"the script runs {size} at once"]
+    if job.model.task is not None:
+        return Launch(
+            command=("python", "encode.py"),
+            objects={"from_pretrained": loaded | render_head_keywords(job.model)},
+            notes=(*list_head_notes(job.model, trains=False), *notes),
+        )
+    script = ("torchrun", "--standalone", f"--nproc-per-node={job.gpus}", "generate.py")
     if workload.client is Client.LOOP:
         notes.append("the plan is for a loop of forward passes in place of generate")
     return Launch(

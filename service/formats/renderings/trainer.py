@@ -117,13 +117,13 @@ def _render_quantization(workload: TrainWorkload) -> dict[str, object]:
     }
 
 
-def render_adapter_keywords(lora: Lora) -> dict[str, object]:
+def render_adapter_keywords(lora: Lora, task_type: str) -> dict[str, object]:
     """Return the keywords of ``LoraConfig``."""
     variant = {name: True for name in ("dora", "rslora") if lora.variant == name}
     return {
         "r": lora.rank,
         "target_modules": "all-linear" if lora.targets is None else list(lora.targets),
-        "task_type": "CAUSAL_LM",
+        "task_type": task_type,
         **{f"use_{name}": on for name, on in variant.items()},
     }
 

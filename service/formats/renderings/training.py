@@ -5,10 +5,16 @@ Files fix the layout.
 
 from collections.abc import Sequence
 
+from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.layout import FULLY_SHARDED, ContextMethod, Sharding
 from service.estimator.values.workload import Framework, TrainWorkload
 from service.formats.renderings import deepspeed, torchtitan
 from service.formats.renderings.fsdp import render_accelerate_config
+from service.formats.renderings.heads import (
+    get_task_type,
+    list_head_notes,
+    render_head_keywords,
+)
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.megatron import render_megatron_arguments
 from service.formats.renderings.text import Scalar, as_json, as_toml, render_flags
@@ -72,7 +78,7 @@ def _launch_trainer(job: Job, workload: TrainWorkload, environment: dict[str, st
         workload, checkpoints=not fsdp or workload.reentrant_checkpointing
     )
     files: dict[str, str] = {}
-    notes = list_script_notes(workload)
+    notes = (*list_head_notes(job.model, trains=True), *list_script_notes(workload))
     if is_deepspeed:
         files[_DEEPSPEED] = as_json(deepspeed.render_deepspeed_config(workload, job.layout))
         notes += deepspeed.list_unexpressed(workload.precision)
@@ -89,9 +95,11 @@ def _launch_trainer(job: Job, workload: TrainWorkload, environment: dict[str, st
             "ACCELERATE_USE_PARALLELISM_CONFIG": "true",
             "PARALLELISM_CONFIG_SP_SIZE": str(job.layout.context_parallel),
         }
-    objects: dict[str, object] = {"from_pretrained": render_model_keywords(workload)}
+    keywords = render_model_keywords(workload) | render_head_keywords(job.model)
+    objects: dict[str, object] = {"from_pretrained": keywords}
     if workload.lora is not None:
-        objects["LoraConfig"] = render_adapter_keywords(workload.lora)
+        task_type = get_task_type(as_loaded(job.model, workload))
+        objects["LoraConfig"] = render_adapter_keywords(workload.lora, task_type)
     return Launch(
         command=command, files=files, environment=environment, objects=objects, notes=notes
     )

@@ -17,8 +17,11 @@ from transformers import (
     AutoModelForImageClassification,
     AutoModelForImageTextToText,
     AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
     AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
     AutoModelForSpeechSeq2Seq,
+    AutoModelForTokenClassification,
     PreTrainedConfig,
     PreTrainedModel,
     initialization,
@@ -26,6 +29,7 @@ from transformers import (
 
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.dtypes import DType
+from service.estimator.values.heads import Head
 from service.estimator.values.workload import Lora
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
@@ -60,6 +64,13 @@ _AUTO_CLASSES: Mapping[str, type] = {
     "xlm-roberta": _MASKED,
 }
 """Auto class that makes a model with its head, by model_type; AutoModelForCausalLM by default."""
+_TASK_CLASSES: Mapping[Head, type] = {
+    Head.NONE: AutoModel,
+    Head.SEQUENCE_CLASSIFICATION: AutoModelForSequenceClassification,
+    Head.TOKEN_CLASSIFICATION: AutoModelForTokenClassification,
+    Head.QUESTION_ANSWERING: AutoModelForQuestionAnswering,
+}
+"""Auto class that makes a model with another head, which its config names."""
 _IGNORED_FIELDS = frozenset({"architectures", "torch_dtype", "dtype", "auto_map"})
 _PATTERN_ELEMENTS = 2**20
 _INITIAL_STD = 0.02
@@ -78,7 +89,7 @@ def build_model(
     ``attention`` is transformers' attn_implementation: ``eager`` or ``sdpa``.
     """
     hf_config = build_hf_config(config, layers)
-    auto_class: Any = _AUTO_CLASSES.get(hf_config.model_type, AutoModelForCausalLM)
+    auto_class = get_auto_class(config)
     if not auto_class._model_mapping[type(hf_config)]._supports_sdpa:  # noqa: SLF001 - the factories' only table
         attention = "eager"
     # Made where it is to be: through the host's memory a large model would take minutes.
@@ -90,6 +101,17 @@ def build_model(
     fill_weights(model.parameters())
     model.train()
     return model
+
+
+def get_auto_class(config: Mapping[str, object]) -> Any:  # noqa: ANN401 - the factories have no common type
+    """Return the auto class for the head that a config names."""
+    own_class = _AUTO_CLASSES.get(str(config["model_type"]), AutoModelForCausalLM)
+    return _TASK_CLASSES.get(get_head(config), own_class)
+
+
+def get_head(config: Mapping[str, object]) -> Head:
+    """Return the head that a config names."""
+    return Head(architecture_from_config(config).spec.head)
 
 
 def build_hf_config(config: Mapping[str, object], layers: Sequence[int]) -> PreTrainedConfig:
@@ -110,16 +132,18 @@ def build_hf_config(config: Mapping[str, object], layers: Sequence[int]) -> PreT
         False  # a model of images and text asks the inner one
     )
     if hf_config.is_encoder_decoder:
-        _set_special_tokens(hf_config)
+        _set_special_tokens(hf_config, "pad_token_id", "decoder_start_token_id")
+    elif get_head(config) is not Head.DEFAULT:
+        _set_special_tokens(hf_config.get_text_config(), "pad_token_id")
     return hf_config
 
 
-def _set_special_tokens(hf_config: PreTrainedConfig) -> None:
-    """Set the pad and start tokens that a decoder needs.
+def _set_special_tokens(hf_config: PreTrainedConfig, *names: str) -> None:
+    """Set the tokens that decoders begin with and classifiers look for.
 
     Their values do not affect the bytes.
     """
-    for name in ("pad_token_id", "decoder_start_token_id"):
+    for name in names:
         if getattr(hf_config, name, None) is None:
             setattr(hf_config, name, 0)
 

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from service.estimator.values.heads import Head
 from service.estimator.values.workload import TrainWorkload
+from worker.probes.models.task_batches import make_task_labels
 
 Batch = dict[str, Any]
 """Arguments of a forward pass by name: tensors, and switches."""
@@ -28,11 +30,17 @@ class Shape:
 
 
 def make_training_batch(
-    model: PreTrainedModel, workload: TrainWorkload, *, micro_batch_size: int, sequence_length: int
+    model: PreTrainedModel,
+    workload: TrainWorkload,
+    *,
+    micro_batch_size: int,
+    sequence_length: int,
+    head: Head = Head.DEFAULT,
 ) -> Batch:
     """Make the arguments of a forward pass with its loss.
 
-    They are on the model's device and have the same values every time.
+    They are on the model's device and have the same values every time. The labels of a model
+    without a head are none of its forward's arguments.
     """
     shape = Shape(
         num_sequences=micro_batch_size,
@@ -42,7 +50,10 @@ def make_training_batch(
         image_tokens=workload.image_tokens or 0,
     )
     generator = _InputGenerator(model)
-    batch = _BATCH_MAKERS.get(model.config.model_type, _make_causal_batch)(generator, shape)
+    if head is Head.DEFAULT:
+        batch = _BATCH_MAKERS.get(model.config.model_type, _make_causal_batch)(generator, shape)
+    else:
+        batch = generator.task_batch(model, head, shape)
     if workload.padding_mask and "input_ids" in batch:
         batch["attention_mask"] = _make_padding_mask(batch["input_ids"])
     return batch
@@ -80,6 +91,11 @@ class _InputGenerator:
     def values(self, *shape: int) -> torch.Tensor:
         """Return random numbers in the dtype of the weights."""
         return torch.randn(*shape, generator=self._generator).to(self._device, self._dtype)
+
+    def task_batch(self, model: PreTrainedModel, head: Head, shape: Shape) -> Batch:
+        """Return token ids with the labels of another head."""
+        ids = self.tokens(shape.num_sequences, shape.num_tokens)
+        return {"input_ids": ids, **make_task_labels(model, head, ids, self._generator)}
 
     def text_with_images(self, shape: Shape) -> torch.Tensor:
         """Return token ids that begin with image tokens."""

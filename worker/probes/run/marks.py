@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -19,6 +19,7 @@ from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.run.recorder import mark
 
+_LOSSES = (binary_cross_entropy_with_logits, cross_entropy, mse_loss)
 _EMBEDDING, _MIDDLE, _HEAD = "embedding", "middle", "head"
 """What runs before the first layer, between two stacks, and after the last layer."""
 
@@ -167,7 +168,7 @@ class LossMarks(TorchFunctionMode):
     """
 
     def __init__(self) -> None:
-        """Begin to look for cross entropies."""
+        """Begin to look for losses."""
         super().__init__()
         self._has_loss = False
 
@@ -178,9 +179,9 @@ class LossMarks(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
-        """Run ``func`` between marks where it is the first cross entropy."""
+        """Run ``func`` between marks where it is the first loss."""
         del types
-        if func is not cross_entropy or self._has_loss:
+        if func not in _LOSSES or self._has_loss:
             return func(*args, **(kwargs or {}))
         self._has_loss = True
         mark("loss/function")
@@ -191,7 +192,7 @@ class LossMarks(TorchFunctionMode):
         """Raise Refusal where no loss was found."""
         if not self._has_loss:
             message = (
-                "this model's loss is no cross entropy over its logits, so a probe cannot tell the "
-                "loss from backward"
+                "this model's loss is neither a cross entropy nor a squared error of its outputs, "
+                "so a probe cannot tell the loss from backward"
             )
             raise Refusal(FailureKind.UNSUPPORTED, message)

@@ -13,14 +13,16 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from service.estimator.values.heads import Head
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 from service.probing.plan import NUM_MICRO_BATCHES
 from worker.probes.attention.dispatch import KernelContext, use_cuda_kernels
 from worker.probes.attention.names import Kernel
-from worker.probes.models.build import TORCH_DTYPES
+from worker.probes.models.build import TORCH_DTYPES, get_head
 from worker.probes.models.inputs import Batch, make_training_batch
 from worker.probes.models.optimizer_factories import list_kinds
 from worker.probes.models.optimizers import Stepper, make_stepper
+from worker.probes.models.task_batches import compare_embeddings
 from worker.probes.run.assemble import assemble
 from worker.probes.run.marks import LossMarks, Marks, mark_head, mark_layers
 from worker.probes.run.recorder import mark
@@ -47,6 +49,7 @@ class Trainer:
     kernel: Kernel
     marks: Marks
     kernel_context: KernelContext = use_cuda_kernels
+    head: Head = Head.DEFAULT
 
 
 def make_trainer(
@@ -91,6 +94,7 @@ def make_trainer(
         kernel=kernel,
         marks=marks,
         kernel_context=kernel_context,
+        head=get_head(config),
     )
 
 
@@ -113,6 +117,7 @@ def train(
             trainer.workload,
             micro_batch_size=micro_batch_size,
             sequence_length=sequence_length,
+            head=trainer.head,
         )
 
     seconds = []
@@ -143,15 +148,25 @@ def _run_micro_batch(trainer: Trainer, batch: Batch) -> None:
         loss_marks,
         trainer.marks.during("forward"),
     ):
-        outputs = trainer.model(**batch)
+        outputs, loss = _run_forward(trainer, batch)
     loss_marks.check()
     if trainer.workload.precision.autocast and trainer.workload.fp32_outputs:
         outputs = _convert_to_fp32(outputs)
-    loss = outputs.loss
     if not trainer.workload.keeps_logits:
         del outputs
     mark("loss/gradient")
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+
+def _run_forward(trainer: Trainer, batch: Batch) -> tuple[Any, torch.Tensor]:
+    """Return what the model returns, and its loss."""
+    if trainer.head is not Head.NONE:
+        outputs = trainer.model(**batch)
+        return outputs, outputs.loss
+    labels = batch["labels"]
+    outputs = trainer.model(**{name: part for name, part in batch.items() if part is not labels})
+    mark("loss/head")
+    return outputs, compare_embeddings(outputs.last_hidden_state, batch, labels)
 
 
 def _convert_to_fp32(outputs: Any) -> Any:  # noqa: ANN401 - what a model returns, part by part

@@ -178,8 +178,8 @@ def _build_question(deps: Dependencies, request: ImportRequest, job: ImportJob) 
     source = ModelSource(
         architecture=resolved.architecture.describe(),
         hf_config=None if resolved.hf_config is None else dict(resolved.hf_config),
-        name=resolved.name,
-        revision=resolved.revision,
+        name=None if resolved.has_other_head else resolved.name,
+        revision=None if resolved.has_other_head else resolved.revision,
     )
     return ImportQuestion(
         architecture=resolved.architecture,

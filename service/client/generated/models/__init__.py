@@ -70,6 +70,7 @@ from .gpu_answer_peak_flops import GpuAnswerPeakFlops
 from .gpu_answer_sources import GpuAnswerSources
 from .gpu_by_memory import GpuByMemory
 from .gpu_page import GpuPage
+from .head import Head
 from .health_answer import HealthAnswer
 from .health_answer_status import HealthAnswerStatus
 from .held_answer import HeldAnswer
@@ -310,6 +311,7 @@ __all__ = (
     "GpuAnswerSources",
     "GpuByMemory",
     "GpuPage",
+    "Head",
     "HealthAnswer",
     "HealthAnswerStatus",
     "HeldAnswer",

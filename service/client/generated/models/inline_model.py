@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define as _attrs_define
 
+from ..models.head import Head, check_head
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -17,17 +18,24 @@ T = TypeVar("T", bound="InlineModel")
 
 @_attrs_define
 class InlineModel:
-    """A model that is not stored: exactly one of the three.
+    """A model that is not stored, or a named one with another head: exactly one of the first four, and its head where the
+    config does not say the right one.
 
-    Attributes:
-        hf_config (InlineModelHfConfig | Unset): A Hugging Face config.json.
-        architecture (InlineModelArchitecture | Unset): Our own spec, as GET /v1/models/{name} shows it.
-        num_parameters (int | Unset): A number of parameters and nothing else.
+        Attributes:
+            hf_config (InlineModelHfConfig | Unset): A Hugging Face config.json.
+            architecture (InlineModelArchitecture | Unset): Our own spec, as GET /v1/models/{name} shows it.
+            num_parameters (int | Unset): A number of parameters and nothing else.
+            name (str | Unset): Stored or catalogue name, for a model with another `head`.
+            head (Head | Unset): Head of a model, as a request or its ``architectures`` says it.
+            num_labels (int | Unset): Labels of a `head` that classifies; default the config's, else 2.
     """
 
     hf_config: InlineModelHfConfig | Unset = UNSET
     architecture: InlineModelArchitecture | Unset = UNSET
     num_parameters: int | Unset = UNSET
+    name: str | Unset = UNSET
+    head: Head | Unset = UNSET
+    num_labels: int | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         hf_config: dict[str, Any] | Unset = UNSET
@@ -40,6 +48,14 @@ class InlineModel:
 
         num_parameters = self.num_parameters
 
+        name = self.name
+
+        head: str | Unset = UNSET
+        if not isinstance(self.head, Unset):
+            head = self.head
+
+        num_labels = self.num_labels
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update({})
@@ -49,6 +65,12 @@ class InlineModel:
             field_dict["architecture"] = architecture
         if num_parameters is not UNSET:
             field_dict["num_parameters"] = num_parameters
+        if name is not UNSET:
+            field_dict["name"] = name
+        if head is not UNSET:
+            field_dict["head"] = head
+        if num_labels is not UNSET:
+            field_dict["num_labels"] = num_labels
 
         return field_dict
 
@@ -74,10 +96,24 @@ class InlineModel:
 
         num_parameters = d.pop("num_parameters", UNSET)
 
+        name = d.pop("name", UNSET)
+
+        _head = d.pop("head", UNSET)
+        head: Head | Unset
+        if isinstance(_head, Unset):
+            head = UNSET
+        else:
+            head = check_head(_head)
+
+        num_labels = d.pop("num_labels", UNSET)
+
         inline_model = cls(
             hf_config=hf_config,
             architecture=architecture,
             num_parameters=num_parameters,
+            name=name,
+            head=head,
+            num_labels=num_labels,
         )
 
         return inline_model

@@ -20,7 +20,7 @@ class ModelReplace:
 
     Attributes:
         source (ModelSource): Where a model's structure comes from: exactly one of the first two; what its files hold,
-            if that is to be checked.
+            if that is to be checked; its head, where the config does not say the right one.
         name (str | Unset): If given, the name in the path.
     """
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define as _attrs_define
 
+from ..models.head import Head, check_head
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -19,21 +20,26 @@ T = TypeVar("T", bound="ModelSource")
 
 @_attrs_define
 class ModelSource:
-    """Where a model's structure comes from: exactly one of the first two; what its files hold, if that is to be checked.
+    """Where a model's structure comes from: exactly one of the first two; what its files hold, if that is to be checked;
+    its head, where the config does not say the right one.
 
-    Attributes:
-        hf_config (ModelSourceHfConfig | Unset): A Hugging Face config.json.
-        architecture (ModelSourceArchitecture | Unset): Our own spec, as GET shows it.
-        safetensors_index (ModelSourceSafetensorsIndex | Unset): A model.safetensors.index.json: its total_size must be
-            the tree's, or `warnings` says why not.
-        safetensors_header (ModelSourceSafetensorsHeader | Unset): The JSON header of a single safetensors file, in
-            place of an index.
+        Attributes:
+            hf_config (ModelSourceHfConfig | Unset): A Hugging Face config.json.
+            architecture (ModelSourceArchitecture | Unset): Our own spec, as GET shows it.
+            safetensors_index (ModelSourceSafetensorsIndex | Unset): A model.safetensors.index.json: its total_size must be
+                the tree's, or `warnings` says why not.
+            safetensors_header (ModelSourceSafetensorsHeader | Unset): The JSON header of a single safetensors file, in
+                place of an index.
+            head (Head | Unset): Head of a model, as a request or its ``architectures`` says it.
+            num_labels (int | Unset): Labels of a `head` that classifies; default the config's, else 2.
     """
 
     hf_config: ModelSourceHfConfig | Unset = UNSET
     architecture: ModelSourceArchitecture | Unset = UNSET
     safetensors_index: ModelSourceSafetensorsIndex | Unset = UNSET
     safetensors_header: ModelSourceSafetensorsHeader | Unset = UNSET
+    head: Head | Unset = UNSET
+    num_labels: int | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         hf_config: dict[str, Any] | Unset = UNSET
@@ -52,6 +58,12 @@ class ModelSource:
         if not isinstance(self.safetensors_header, Unset):
             safetensors_header = self.safetensors_header.to_dict()
 
+        head: str | Unset = UNSET
+        if not isinstance(self.head, Unset):
+            head = self.head
+
+        num_labels = self.num_labels
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update({})
@@ -63,6 +75,10 @@ class ModelSource:
             field_dict["safetensors_index"] = safetensors_index
         if safetensors_header is not UNSET:
             field_dict["safetensors_header"] = safetensors_header
+        if head is not UNSET:
+            field_dict["head"] = head
+        if num_labels is not UNSET:
+            field_dict["num_labels"] = num_labels
 
         return field_dict
 
@@ -102,11 +118,22 @@ class ModelSource:
         else:
             safetensors_header = ModelSourceSafetensorsHeader.from_dict(_safetensors_header)
 
+        _head = d.pop("head", UNSET)
+        head: Head | Unset
+        if isinstance(_head, Unset):
+            head = UNSET
+        else:
+            head = check_head(_head)
+
+        num_labels = d.pop("num_labels", UNSET)
+
         model_source = cls(
             hf_config=hf_config,
             architecture=architecture,
             safetensors_index=safetensors_index,
             safetensors_header=safetensors_header,
+            head=head,
+            num_labels=num_labels,
         )
 
         return model_source

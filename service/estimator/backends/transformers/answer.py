@@ -23,7 +23,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     if ranks > 1:
         shard = cache.get_shard(question.model, ranks, TRANSFORMERS)
         question = replace(question, model=shard)
-    generates = question.model.shifts_labels
+    generates = question.model.generates
     partial_estimate = (explain if generates else explain_encoding)(question, cache)
     return assemble(
         partial_estimate,

@@ -6,7 +6,7 @@ It runs one forward pass, or an encoder's pass and a decoder's steps after it.
 from functools import partial
 
 from service.estimator.backends.pass_cache import PassCache
-from service.estimator.memory.answer.explain import sort_parts
+from service.estimator.memory.answer.explain import describe_scores, sort_parts
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
 from service.estimator.memory.lengths import count_source_positions, count_start_tokens
@@ -14,7 +14,7 @@ from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
-from service.estimator.passes.config import PeakCandidates, ServingPass
+from service.estimator.passes.config import PeakCandidates, ServingPass, is_batch_dependent
 from service.estimator.passes.serving import record_serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section, find_highest_point
@@ -89,6 +89,9 @@ def _build_pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
         decoder_start=count_start_tokens(model, workload),
         decoder_output=workload.output_tokens,
         images=resolve_images(model, workload),
+        batched=workload.num_sequences > 1
+        and is_batch_dependent(model, workload.attention, workload.weight_dtype),
+        length=workload.prompt_tokens if model.chunked else None,
     )
 
 
@@ -102,8 +105,11 @@ def _sum_parts(
 def _count_cache_elements(model: Architecture) -> int:
     """Return the key and value elements of one position.
 
-    A decoder's layers keep those of their own positions and of the encoder's.
+    A decoder's layers keep those of their own positions and of the encoder's; one forward pass
+    keeps none.
     """
+    if not isinstance(model, EncoderDecoder):
+        return 0
     return sum(block.cache_elements_per_token * count for block, count in model.blocks)
 
 
@@ -140,7 +146,7 @@ def _build_components(
             f"{batch} x {positions} x {_count_cache_elements(model)} elements x "
             f"{workload.kv_cache_dtype.bytes_per_element} B"
         ),
-        "logits": f"{batch} x {model.vocab_size} vocabulary on every position that the head reads",
+        "logits": describe_scores(model, batch, " on every position that the head reads"),
     }
     other = f"{batch} x {source} positions through one layer, {workload.attention.value} attention"
     return [

@@ -161,10 +161,8 @@ class TrainFormulas:
         workload, stacks = self._setup.workload, notes.stacks
         if name == "logits":
             tokens = f"{notes.batch_size} x {stacks[-1].length} tokens"
-            return (
-                f"{tokens} x {self._setup.model.vocab_size} vocabulary: logits, their fp32 copies "
-                "and gradients alive at this instant"
-            )
+            alive = ": logits, their fp32 copies and gradients alive at this instant"
+            return describe_scores(self._setup.model, tokens, alive)
         retained = _KEPT[workload.activation_checkpointing]
         passes = (
             f"{notes.batch_size} x {stack.length} tokens through {stack.layers} layers"
@@ -177,6 +175,13 @@ class TrainFormulas:
             dtype = self._precision.compute_dtype.value
             return f"weights gathered or cast to {dtype} for this instant"
         return f"{self._setup.layout.sharding.value} buckets over {self._setup.layout.shards} ranks"
+
+
+def describe_scores(model: Architecture, rows: str, note: str) -> str:
+    """Return the formula of logits or scores in numbers."""
+    if model.task is None:
+        return f"{rows} x {model.vocab_size} vocabulary{note}"
+    return f"{rows} x {model.head.out_features} scores of head {model.task.kind}{note}"
 
 
 def _describe_packed_weights(model: Architecture, base: BaseWeights, shards: int) -> str:

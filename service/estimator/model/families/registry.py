@@ -3,12 +3,14 @@
 A family's module is loaded when it is needed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from importlib import import_module
 from types import ModuleType
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.heads.config import add_head, check_head, read_head
+from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.scheme import read_scheme
@@ -17,6 +19,7 @@ from service.estimator.values.errors import (
     NotModelledError,
     UnknownModelTypeError,
 )
+from service.estimator.values.heads import Head
 
 _FAMILIES = {
     "arcee": "dense.llama_variants",
@@ -142,11 +145,11 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
         raise UnknownModelTypeError(model_type, list_model_types())
     check_depth(config)
     module = _load_family(model_type)
-    _check_head(config, getattr(module, "HEADS", ()))
+    head = read_head(config, getattr(module, "HEADS", ()))
     read_spec: Callable[[Mapping[str, object]], DecoderSpec] = getattr(
         module, model_type.replace("-", "_")
     )
-    built = _build(module, read_spec(config))
+    built = _build(module, add_head(read_spec(config), config, head))
     if config.get("quantization_config") is None:
         _check_nested_quantization(config)
         return built
@@ -186,34 +189,6 @@ def check_depth(config: Mapping[str, object]) -> None:
             raise InvalidConfigError(message, field=name)
 
 
-_OTHER_HEADS = (
-    "Classification",
-    "QuestionAnswering",
-    "MultipleChoice",
-    "RewardModel",
-    "DoubleHeadsModel",
-)
-
-
-def _check_head(config: Mapping[str, object], heads: Sequence[str]) -> None:
-    """Refuse a model head that the family does not model.
-
-    It has other weights and another loss than the family's ``heads``, which are language models'
-    where empty.
-    """
-    declared = config.get("architectures")
-    for name in declared if isinstance(declared, list) else ():
-        refused = (
-            name not in heads if heads else isinstance(name, str) and name.endswith(_OTHER_HEADS)
-        )
-        if refused:
-            raise NotModelledError(
-                f"the head of {name}",
-                field="architectures",
-                modelled=heads or ["language-model heads"],
-            )
-
-
 def _load_family(family: str) -> ModuleType:
     return import_module(f"service.estimator.model.families.{_FAMILIES[family]}")
 
@@ -221,10 +196,13 @@ def _load_family(family: str) -> ModuleType:
 def _build(module: ModuleType, spec: DecoderSpec) -> Architecture:
     """Return the module tree of a spec.
 
-    It is built by the family's own ``build`` where it has one, else as a plain decoder.
+    It is built by the family's own ``build`` where it has one, else as a plain decoder, which a
+    head of another task is put on.
     """
     build: Callable[[DecoderSpec], Architecture] = getattr(module, "build", build_decoder)
-    return build(spec)
+    check_head(spec)
+    built = build(spec)
+    return built if spec.head == Head.DEFAULT or built.task is not None else put_task_head(built)
 
 
 def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:

@@ -36,7 +36,7 @@ def _load_draft(config: str) -> Architecture:
     except EstimatorError as error:
         error.field = f"{FIELD}.{error.field}" if error.field else FIELD
         raise
-    if draft.recurrent or not draft.shifts_labels:
+    if draft.recurrent or not draft.generates:
         raise NotModelledError(
             f"a {draft.family} as draft",
             field=FIELD,

@@ -6,9 +6,11 @@ mxfp4 may be unpacked, and bitsandbytes may or may not reach experts.
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.heads.classes import list_classes
+from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
-from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.dtypes import DType
+from service.estimator.values.heads import Head
 from service.estimator.values.library_versions import has_stacked_experts
 from service.estimator.values.losses import Trainer
 from service.estimator.values.workload import (
@@ -21,9 +23,6 @@ from service.estimator.values.workload import (
 )
 
 _ADOPTING = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
-SCORE = "score"
-"""Name of a reward model's head."""
-
 _TRAINED = (
     "weights packed as mxfp4 are unpacked to be trained, and are counted so: what is packed gets "
     "no gradient (transformers, Mxfp4Config(dequantize=True))"
@@ -58,19 +57,18 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
 
 
 def _with_score(model: Architecture) -> Architecture:
-    """Return a model with a head of one score.
+    """Return a language model with a head of one score.
 
-    It is never the embedding's table. transformers 5.23 ``modeling_layers.py``,
-    ``GenericForSequenceClassification``.
+    It is left alone where transformers has no such class.
     """
-    if model.head.name == SCORE:
+    family = model.spec.family
+    if model.task is not None or Head.SEQUENCE_CLASSIFICATION not in list_classes(family).values():
         return model
-    head = Linear(
-        name=SCORE, kind=model.head.kind, in_features=model.head.in_features, out_features=1
-    )
-    return replace(
-        model, spec=replace(model.spec, tie_word_embeddings=False), head=head, finish_logits=None
-    )
+    if not model.generates:
+        return model
+    head = {"head": Head.SEQUENCE_CLASSIFICATION.value, "num_labels": 1}
+    spec = replace(model.spec, tie_word_embeddings=False, **head)  # type: ignore[arg-type]  # by the names of the fields
+    return put_task_head(replace(model, spec=spec))
 
 
 def _explain_unpacking(workload: Workload) -> str | None:

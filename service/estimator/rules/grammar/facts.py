@@ -67,6 +67,10 @@ class ModelFacts:
     """Whether llama.cpp makes a file of the weights as they are stored."""
     recurrent: bool
     decoder: bool
+    """Whether it writes text token by token."""
+    head: str
+    """Head of another task than the family's own; empty for none."""
+    num_labels: int
     alternates: bool
     """Whether layers of several kinds follow each other in turn."""
     caps_scores: bool
@@ -158,7 +162,9 @@ def collect_facts(model: Architecture) -> ModelFacts:
         else _PACKING_NAMES.get(model.quantization.packing, Quantization.NONE),
         converts=model.quantization is None or model.quantization.packing in _CONVERTED,
         recurrent=model.recurrent,
-        decoder=model.shifts_labels,
+        decoder=model.generates,
+        head="" if model.task is None else model.task.kind.value,
+        num_labels=spec.num_labels,
         alternates=bool(model.order),
         caps_scores=model.only_eager,
         biases_scores=isinstance(model, EncoderDecoder) and model.biased,

@@ -47,6 +47,8 @@ class ModelFields:
     converts: Field[bool] = Field("model.converts")
     recurrent: Field[bool] = Field("model.recurrent")
     decoder: Field[bool] = Field("model.decoder")
+    head: Field[str] = Field("model.head")
+    num_labels: Field[int] = Field("model.num_labels")
     alternates: Field[bool] = Field("model.alternates")
     caps_scores: Field[bool] = Field("model.caps_scores")
     biases_scores: Field[bool] = Field("model.biases_scores")

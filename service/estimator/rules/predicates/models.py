@@ -51,6 +51,14 @@ def has_backbone_hidden(case: Case) -> bool:
     return is_text_decoder(case) and case.model.tree.finish_hidden is None
 
 
+def describe_reader(case: Case) -> str:
+    """Return what a model is that writes no tokens."""
+    model = case.model
+    return (
+        f"{model.family} with head {model.head}" if model.head else f"{model.family}, an encoder,"
+    )
+
+
 def is_packable(case: Case) -> bool:
     """Return whether attention alone tells a text decoder's sequences apart."""
     return is_text_decoder(case) and not case.model.tree.recurrent

@@ -8,11 +8,13 @@ from typing import Any
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client
+from service.estimator.values.heads import Head
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule
@@ -210,21 +212,13 @@ _TRAINED_ALIKE = (
         "qwen2_5_vl",
     ),
     *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS),
+    *("llama/token_classification", "llama/reward", "bert/reward"),
 )
 _SERVED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),
-    *(
-        "clip",
-        "vit",
-        "llava",
-        "qwen2_vl",
-        "llama-gptq",
-        "llama-fp8",
-        "llama-nf4",
-        "llama-hqq",
-        "zamba2-int8",
-    ),
-    *("mistral3", "mpt", *_ODD_LLAMAS),
+    *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-fp8", "llama-nf4", "llama-hqq"),
+    "zamba2-int8",
+    *("mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
 )
 
 
@@ -232,7 +226,8 @@ _SERVED_ALIKE = (
 def collect_tiny_facts(name: str) -> ModelFacts:
     """Return the facts of a small model.
 
-    ``llama-gptq`` is one whose config quantises it, ``llama+deep`` one of other sizes.
+    ``llama-gptq`` is one whose config quantises it, ``llama+deep`` one of other sizes,
+    ``llama/reward`` one with another head.
     """
     family, _, odd = name.partition("+")
     return replace(collect_facts(read_tiny(family)), **_ODD.get(odd, {}))
@@ -240,10 +235,14 @@ def collect_tiny_facts(name: str) -> ModelFacts:
 
 @cache
 def read_tiny(name: str) -> Architecture:
-    """Return a small model of a family, or of its config with quantised weights."""
-    family, _, packing = name.partition("-")
+    """Return a small model of a family, its weights quantised or with another head."""
+    base, _, head = name.partition("/")
+    family, _, packing = base.partition("-")
     own = {"quantization_config": dict(_QUANTISED[packing])} if packing else {}
-    return architecture_from_config(dict(tiny_config(family)) | own)
+    config = dict(tiny_config(family)) | own
+    return architecture_from_config(
+        put_head_in_config(config, Head(head), None) if head else config
+    )
 
 
 def list_trainings(framework: Framework) -> Iterator[Case]:
@@ -267,7 +266,8 @@ def _vary(
     for name in models:
         for alone in _ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ():
             yield Case(collect_tiny_facts(name), _change(plain, alone), Layout())
-        few = bases if name.partition("+")[0] in {"llama", "mixtral"} else bases[:_BASES_OF_OTHERS]
+        is_plain = name.partition("+")[0].partition("/")[0] in {"llama", "mixtral"}
+        few = bases if is_plain else bases[:_BASES_OF_OTHERS]
         for asked, laid_out in few:
             base = _change(plain, asked), _change(Layout(), laid_out)
             if base[0] is None or base[1] is None:

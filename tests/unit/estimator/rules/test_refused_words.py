@@ -64,9 +64,9 @@ def test_adapters_in_fp8_are_refused() -> None:
 
 
 def test_another_head_is_refused() -> None:
-    """A classifier has other weights and another loss than a language model."""
-    with pytest.raises(NotModelledError, match="LlamaForSequenceClassification"):
-        architecture_from_config({**CONFIG, "architectures": ["LlamaForSequenceClassification"]})
+    """A class that transformers has not for the family is not answered as its language model."""
+    with pytest.raises(NotModelledError, match="LlamaForMultipleChoice"):
+        architecture_from_config({**CONFIG, "architectures": ["LlamaForMultipleChoice"]})
 
 
 def _interval(basis: str) -> Interval:

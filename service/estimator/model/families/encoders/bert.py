@@ -1,4 +1,4 @@
-"""BERT, RoBERTa and DistilBERT with masked-language-model heads.
+"""BERT, RoBERTa and DistilBERT, with the heads of ``model/heads``.
 
 RoBERTa includes XLM-RoBERTa and CamemBERT. Field names and defaults are those of transformers 5.23
 (``models/bert``, ``models/roberta``, ``models/distilbert``).
@@ -16,6 +16,7 @@ from service.estimator.model.config_reader import (
     read_integer,
     read_string,
 )
+from service.estimator.model.heads.encoders import put_encoder_head
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.layers.encoder import (
     EncoderBlock,
@@ -26,6 +27,7 @@ from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.values.errors import NotModelledError
+from service.estimator.values.heads import Head
 
 INDEX_BYTES = 8
 """Buffers of positions and token types are 64-bit integers."""
@@ -161,6 +163,14 @@ def _read(
 
 def build(spec: EncoderSpec) -> Architecture:
     """Return the tree of an encoder."""
+    backbone = _build_backbone(spec)
+    if spec.head == Head.DEFAULT:
+        return _add_masked_lm(backbone, spec)
+    return put_encoder_head(backbone)
+
+
+def _build_backbone(spec: EncoderSpec) -> Architecture:
+    """Return the tree of embeddings and layers; its head is a placeholder."""
     hidden, names = spec.hidden_size, LAYER_NAMES.get(spec.family, LAYER_NAMES[""])
     positions = Weight(
         "position_embeddings.weight", "embedding", (spec.max_position_embeddings, hidden)
@@ -176,13 +186,30 @@ def build(spec: EncoderSpec) -> Architecture:
         norm=_build_norm("embeddings.LayerNorm", hidden),
         dropout=spec.embedding_dropout,
         positions_per_token=spec.family in POSITIONS_PER_TOKEN,
+        counts_labels=spec.head == Head.DEFAULT,
     )
+    return replace(
+        build_decoder(spec),
+        position_embedding=positions,
+        blocks=((_build_block(spec, names), spec.num_hidden_layers),),
+        final_norm=None,
+        stem=tuple(embeddings.weights()),
+        buffer_bytes=INDEX_BYTES * spec.max_position_embeddings * (1 if types is None else 2),
+        masks=(),
+        embed=embeddings.embed,
+        shifts_labels=False,
+        upcasts_logits=False,
+    )
+
+
+def _add_masked_lm(backbone: Architecture, spec: EncoderSpec) -> Architecture:
+    """Return the encoder with its masked-language-model head."""
+    names = LAYER_NAMES.get(spec.family, LAYER_NAMES[""])
     transform = PredictionHeadTransform(
-        dense=_build_linear(f"head.{names[6]}", "other", hidden, hidden),
+        dense=_build_linear(f"head.{names[6]}", "other", spec.hidden_size, spec.hidden_size),
         activation=spec.head_activation,
-        norm=_build_norm("head.LayerNorm", hidden),
+        norm=_build_norm("head.LayerNorm", spec.hidden_size),
     )
-    plain = build_decoder(spec)
     # An untied head has a bias of its own, beside which the one that it is tied to is still there,
     # and unused.
     unused = (
@@ -191,20 +218,12 @@ def build(spec: EncoderSpec) -> Architecture:
         else (Weight("head.bias", "other", (spec.vocab_size,)),)
     )
     return replace(
-        plain,
-        position_embedding=positions,
-        blocks=((_build_block(spec, names), spec.num_hidden_layers),),
-        final_norm=None,
-        head=replace(plain.head, kind="other", bias=True),
-        stem=(*embeddings.weights(), *transform.weights(), *unused),
+        backbone,
+        head=replace(backbone.head, kind="other", bias=True),
+        stem=(*backbone.stem, *transform.weights(), *unused),
         never_trained=frozenset(weight.name for weight in unused),
         outer_linears=(transform.dense,),
-        buffer_bytes=INDEX_BYTES * spec.max_position_embeddings * (1 if types is None else 2),
-        masks=(),
-        embed=embeddings.embed,
         finish_hidden=transform.record,
-        shifts_labels=False,
-        upcasts_logits=False,
     )
 
 

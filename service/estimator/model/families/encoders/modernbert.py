@@ -1,4 +1,4 @@
-"""ModernBERT with its masked-language-model head.
+"""ModernBERT, with the heads of ``model/heads``.
 
 Layers have full or local attention, and rotary positions in fp32. Field names and defaults are
 those of transformers 5.23 (``models/modernbert/configuration_modernbert.py``). Local layers get a
@@ -17,14 +17,18 @@ from service.estimator.model.config_reader import (
     read_string,
 )
 from service.estimator.model.families.encoders.modernbert_layer import ModernBertBlock
+from service.estimator.model.heads.encoders import add_task
+from service.estimator.model.heads.steps import make_dropout
 from service.estimator.model.modules.attention.dispatch import AttentionConfig
 from service.estimator.model.modules.layers.encoder import (
     PredictionHeadTransform,
     build_padding_mask,
     count_labels,
 )
+from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.task_head import NO_OUTPUT, Pooling
 from service.estimator.model.trees.decoder import build_decoder, rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Linear, Norm
 from service.estimator.tape import sizes
@@ -32,6 +36,7 @@ from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, dropout
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
+from service.estimator.values.heads import Head
 from service.estimator.values.workload import Attention as Kernel
 
 
@@ -49,9 +54,12 @@ class ModernBertSpec(DecoderSpec):
     decoder_bias: bool = True
     head_activation: str = "gelu"
     mlp_dropout: float = 0.0
+    classifier_pooling: str = "cls"
+    """What sequence classification reads: the first position or a mean."""
 
 
 SPEC = ModernBertSpec
+_POOLINGS = {"cls": Pooling.FIRST, "mean": Pooling.MEAN}
 
 
 def modernbert(config: Config) -> ModernBertSpec:
@@ -94,7 +102,16 @@ def modernbert(config: Config) -> ModernBertSpec:
         head_bias=read_flag(config, "classifier_bias", default=False),
         decoder_bias=read_flag(config, "decoder_bias", default=True),
         head_activation=read_string(config, "classifier_activation", "gelu"),
+        classifier_pooling=_read_pooling(config),
     )
+
+
+def _read_pooling(config: Config) -> str:
+    pooling = read_string(config, "classifier_pooling", "cls")
+    if pooling not in _POOLINGS:
+        message = f"classifier_pooling is {pooling!r}; it must be {' or '.join(_POOLINGS)}"
+        raise InvalidConfigError(message, field="classifier_pooling")
+    return pooling
 
 
 def _read_layer_pattern(config: Config, num_layers: int) -> str:
@@ -120,13 +137,6 @@ def _read_layer_pattern(config: Config, num_layers: int) -> str:
 def build(spec: ModernBertSpec) -> Architecture:
     """Return the tree of a ModernBERT."""
     plain, norm = build_decoder(spec), _build_norm(spec, "embeddings.norm")
-    transform = PredictionHeadTransform(
-        dense=_build_linear(
-            "head.dense", "other", spec.hidden_size, spec.hidden_size, bias=spec.head_bias
-        ),
-        activation=spec.head_activation,
-        norm=_build_norm(spec, "head.norm"),
-    )
     kinds = [
         (index == 0, letter == "l")
         for index, letter in enumerate(spec.full_layers[: spec.num_hidden_layers])
@@ -136,7 +146,7 @@ def build(spec: ModernBertSpec) -> Architecture:
     def embed(ctx: Recording, tokens: Value) -> EmbeddingOutput:
         return _record_embedding(ctx, tokens, norm, spec)
 
-    return replace(
+    backbone = replace(
         plain,
         blocks=tuple(
             (_build_block(spec, first=first, local=local), kinds.count((first, local)))
@@ -144,16 +154,45 @@ def build(spec: ModernBertSpec) -> Architecture:
         ),
         order=tuple(distinct.index(kind) for kind in kinds),
         final_norm=_build_norm(spec, "final_norm"),
-        head=replace(plain.head, kind="other", bias=spec.decoder_bias),
-        stem=(*norm.weights(), *transform.weights()),
-        outer_linears=(transform.dense,),
+        stem=tuple(norm.weights()),
         rotary_tables=(spec.head_dim,) * 2 * len(set(spec.full_layers)),
         buffer_bytes=len(set(spec.full_layers)) * rotary_buffer_bytes(spec.head_dim),
         masks=(),
         embed=embed,
-        finish_hidden=transform.record,
         shifts_labels=False,
     )
+    return _add_head(backbone, spec)
+
+
+def _add_head(backbone: Architecture, spec: ModernBertSpec) -> Architecture:
+    """Return the encoder with its head; all tasks share its first layers."""
+    transform = PredictionHeadTransform(
+        dense=_build_linear(
+            "head.dense", "other", spec.hidden_size, spec.hidden_size, bias=spec.head_bias
+        ),
+        activation=spec.head_activation,
+        norm=_build_norm(spec, "head.norm"),
+    )
+    if spec.head == Head.DEFAULT:
+        return replace(
+            backbone,
+            head=replace(backbone.head, kind="other", bias=spec.decoder_bias),
+            stem=(*backbone.stem, *transform.weights()),
+            outer_linears=(transform.dense,),
+            finish_hidden=transform.record,
+        )
+    if spec.head == Head.NONE:
+        return add_task(backbone, (), NO_OUTPUT, pooling=Pooling.ALL)
+    steps = (
+        transform.dense,
+        ACTIVATIONS[spec.head_activation],
+        transform.norm,
+        make_dropout(spec.head_dropout),
+    )
+    output = _build_linear("classifier", "other", spec.hidden_size, spec.num_labels, bias=True)
+    pools = spec.head == Head.SEQUENCE_CLASSIFICATION
+    pooling = _POOLINGS[spec.classifier_pooling] if pools else Pooling.ALL
+    return add_task(backbone, steps, output, pooling=pooling)
 
 
 def _record_embedding(
@@ -161,7 +200,8 @@ def _record_embedding(
 ) -> EmbeddingOutput:
     """Record ``ModernBertModel.forward`` up to its first layer."""
     tape = ctx.tape
-    count_labels(ctx)
+    if spec.head == Head.DEFAULT:
+        count_labels(ctx)
     positions = allocate_integers(tape, ctx.shape.positions(1))
     normed = chain(tape, tokens, lambda _, value: ctx.norm(norm, value, ""))
     x = chain(tape, normed, lambda t, value: dropout(t, value, spec.embedding_dropout))

@@ -100,6 +100,8 @@ class EncoderEmbeddings:
     dropout: float
     positions_per_token: bool = False
     """Whether positions are counted on the ids of each sequence, instead of read from a buffer."""
+    counts_labels: bool = True
+    """Whether each token comes with a label."""
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors but the position table."""
@@ -113,7 +115,8 @@ class EncoderEmbeddings:
         The tensors that it names are dropped at its end.
         """
         tape, pass_shape = ctx.tape, ctx.shape
-        count_labels(ctx)
+        if self.counts_labels:
+            count_labels(ctx)
         shape = pass_shape.tokens if self.positions_per_token else pass_shape.positions
         hidden, total = self.positions.shape[1], tape.alias(tokens)
         ids = allocate_integers(tape, shape(1) if self.positions_per_token else ZERO)

@@ -248,10 +248,11 @@ SERVING = (
 
 SERVED_MODELS = (
     Rule(
-        require=all_of(is_true(model.decoder), is_false(model.has_encoder)),
+        require=any_of(
+            is_true(model.decoder), all_of(is_false(model.has_encoder), is_false(model.has_images))
+        ),
         field="model",
-        obstacle="a probe serves decoder-only models, which write token by token, and "
-        "{model.family} is none: train it",
+        obstacle="a probe serves models of text in one stack, and {model.family} is none: train it",
         source=_LOOP,
     ),
     Rule(

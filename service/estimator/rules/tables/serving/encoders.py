@@ -14,7 +14,12 @@ from service.estimator.rules.grammar.conditions import (
 )
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import OTHERS, Rule, Topic, invalid, unmodelled
-from service.estimator.rules.predicates.models import count_served_tokens, fits_served_decoder
+from service.estimator.rules.predicates.models import (
+    count_served_tokens,
+    describe_reader,
+    fits_served_decoder,
+    get_serving,
+)
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Cache, Quantization
 
@@ -28,7 +33,7 @@ ENCODERS = (
         require=is_in(workload.quantization, Quantization.NONE),
         topic=Topic.FORMATS,
         refusal=OTHERS,
-        reason="quantization of {model.family}, an encoder",
+        reason=lambda case: f"quantization of {describe_reader(case)}",
     ),
     Rule(
         when=is_true(model.keeps_fp32),
@@ -64,10 +69,12 @@ ENCODERS = (
         require=is_in(workload.output_tokens, 0),
         topic=Topic.LABELS,
         refusal=invalid(
-            "output_tokens is {workload.output_tokens}, but {model.family} is an encoder, which "
-            "generates nothing; say 0"
+            lambda case: (
+                f"output_tokens is {get_serving(case).output_tokens}, but {describe_reader(case)} "
+                "generates nothing; say 0"
+            )
         ),
-        reason="{model.family} is an encoder, which generates nothing",
+        reason=lambda case: f"{describe_reader(case)} generates nothing",
         source="transformers 5.23, GenerationMixin",
     ),
     *(

@@ -84,7 +84,13 @@ KEEPS_OWN_FORMAT = Rule(
 
 
 def _get_kind(case: Case) -> str:
-    return "a model with an encoder" if case.model.has_encoder else "which generates no tokens"
+    if case.model.has_encoder:
+        return "a model with an encoder"
+    return f"with head {case.model.head}" if case.model.head else "which generates no tokens"
+
+
+def _get_place(case: Case) -> str:
+    return f"a model of head {case.model.head}" if case.model.head else "an encoder without a cache"
 
 
 ENGINES = (
@@ -125,7 +131,7 @@ ENGINES = (
             *("engine transformers", "decoders of text"),
             field="workload.engine",
         ),
-        reason="{model.family} is an encoder without a cache",
+        reason=lambda case: f"{case.model.family} is {_get_place(case)}",
     ),
     *STATES,
     *(

@@ -19,6 +19,7 @@ from service.estimator.rules.grammar.rule import (
     invalid,
     unmodelled,
 )
+from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -94,6 +95,7 @@ _CAST = unmodelled(
 _OFFLOAD = "offload in framework megatron"
 
 _RULES = (
+    make_head_rule("framework megatron", field="model"),
     Rule(
         require=is_in(model.family, *FAMILIES),
         topic=Topic.MODEL,

@@ -25,6 +25,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.training.contexts import RING_ALONE
+from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
@@ -34,10 +35,7 @@ from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.workload import Attention, Checkpointing, Method, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
-"""Families of torchtitan's own models that are read here.
-
-They are ``models/llama3`` and the dense ones of ``models/qwen3``.
-"""
+"""Families of torchtitan's ``models/llama3``, and of the dense ones of ``models/qwen3``."""
 LOSS_NOT_COMPILED = ("2024-12-19", "2025-04")
 """Releases between pull requests 755, which turned the compiled loss off, and 1033, which brought
 it back.
@@ -63,6 +61,7 @@ def _is_date(case: Case) -> bool:
 
 
 _RULES = (
+    make_head_rule("torchtitan", field="workload.framework"),
     Rule(
         require=is_in(model.family, *FAMILIES),
         topic=Topic.MODEL,

@@ -25,6 +25,7 @@ from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.training.adapters import ADAPTERS
 from service.estimator.rules.tables.training.contexts import SHARED_SEQUENCES
+from service.estimator.rules.tables.training.heads import HEADS, LANGUAGE_MODEL
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
 from service.estimator.rules.tables.training.packing import PACKING
 from service.estimator.rules.tables.training.precision import SHARED_WEIGHTS, STEP_PRECISION
@@ -119,7 +120,7 @@ _RULES = (
         reason="loss {workload.loss} on tensor-parallel ranks",
     ),
     Rule(
-        when=is_false(model.decoder),
+        when=all_of(is_false(model.decoder), LANGUAGE_MODEL),
         require=is_in(workload.loss, Loss.FULL_LOGITS),
         topic=Topic.LABELS,
         refusal=unmodelled("loss {workload.loss} of an encoder", "full_logits"),
@@ -233,6 +234,7 @@ _ALL = (
     *_WORDS,
     *SHARED_SEQUENCES,
     *BASE_WEIGHTS,
+    *HEADS,
     *TRAINING_STEP,
     *PACKED_WEIGHTS,
     *FROZEN_MODULES,
