@@ -13,7 +13,6 @@ from service.estimator.memory.question import Question, resolve_question
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.rules.warnings import list_effect_warnings
-from service.estimator.values.backend import Backend
 from service.estimator.values.corrections import Corrections, ImplausibleCorrectionError
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import parse_version
@@ -57,7 +56,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         detail=detail,
         level=level,
     )
-    release = _name_release(workload, backend)
+    requested = workload.engine_version if isinstance(workload, ServeWorkload) else None
     answer_question = _load_answer(backend.answers[question.task])
     plans = plans if plans is not None else PlanCache()
     try:
@@ -67,21 +66,12 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         answer = answer_question(replace(question, corrections=None), plans)
         warnings = (*warnings, str(error))
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
-    if answer.serving is None or release is None or detail is Detail.NUMBERS:
-        return answer
-    return replace(answer, serving=replace(answer.serving, engine_version=release))
-
-
-def _name_release(workload: Workload, backend: Backend) -> str | None:
-    """Return the release that an answer of serving is of.
-
-    It is the newest that was read where a later one, or none, is requested.
-    """
     newest = backend.newest_release
-    if newest is None or not isinstance(workload, ServeWorkload):
-        return None
-    requested = workload.engine_version
-    return str(newest if requested is None else min(parse_version(requested), newest))
+    if answer.serving is None or newest is None or detail is Detail.NUMBERS:
+        return answer
+    # The newest that was read stands for a later one, and for none.
+    release = newest if requested is None else min(parse_version(requested), newest)
+    return replace(answer, serving=replace(answer.serving, engine_version=str(release)))
 
 
 @cache
