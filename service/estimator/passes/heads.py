@@ -20,13 +20,18 @@ from service.estimator.tape.ops.loss.losses import (
     compute_unshifted_loss,
     cross_entropy,
 )
+from service.estimator.tape.ops.loss.pooling import (
+    Averaging,
+    find_last_tokens,
+    pool_mean,
+    take_last,
+)
 from service.estimator.tape.ops.loss.task_losses import (
     add_scalars,
     compute_binary_loss,
     compute_squared_loss,
     copy_column,
 )
-from service.estimator.tape.ops.pooling import Averaging, find_last_tokens, pool_mean, take_last
 from service.estimator.tape.ops.products import allocate_integers, split
 from service.estimator.tape.ops.views import narrow
 from service.estimator.tape.pass_shape import PassShape
