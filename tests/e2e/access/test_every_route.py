@@ -25,6 +25,7 @@ PUBLIC_OPERATIONS = {"/healthz", "/readyz", "/version"}
 PUBLIC_PAGES = {
     "/",
     "/accuracy",
+    "/models",
     "/clusters",
     "/clusters/{cluster}",
     "/measurements",

@@ -156,7 +156,8 @@ def test_a_mig_instance_is_no_whole_gpu() -> None:
 @pytest.mark.parametrize(
     ("machine", "environ", "reason"),
     [
-        (FakeNvml(has_driver=False), {}, "driver does not answer"),
+        (FakeNvml(has_driver=False), {}, "there is no NVIDIA driver"),
+        (FakeNvml(starts_driver=False), {}, "driver does not answer"),
         (FakeNvml(FakeGpu(uuid="GPU-1")), {"CUDA_VISIBLE_DEVICES": ""}, "CUDA shows it: none"),
         (FakeNvml(FakeGpu(uuid="GPU-1"), FakeGpu(uuid="GPU-2")), {}, "--gpus all"),
         (FakeNvml(FakeGpu(uuid="GPU-1")), {"CUDA_VISIBLE_DEVICES": "GPU-9"}, "no GPU here"),

@@ -88,11 +88,12 @@ def test_a_node_bounds_the_split() -> None:
     assert all(one.layout.tensor_parallel <= 4 for one in piped.candidates)
 
 
-def test_engines_that_do_not_split_say_so() -> None:
-    """llama.cpp is planned on one GPU or not at all."""
+def test_llama_cpp_splits_rows_over_the_gpus_of_one_host() -> None:
+    """A model that one GPU does not hold is planned on two, by rows of its matrices."""
     found = plan("llama-2-70b", engine=Engine.LLAMA_CPP)
 
-    assert found.num_gpus is None
+    assert found.num_gpus == 2
+    assert found.candidates[0].layout.tensor_parallel == 2
 
 
 def test_a_plan_fits() -> None:

@@ -56,7 +56,6 @@ def test_a_replicated_input_is_cut_into_columns() -> None:
     ("layout", "field"),
     [
         (Layout(pipeline_parallel=2), "layout.pipeline_parallel"),
-        (Layout(context_parallel=2), "layout.context_parallel"),
         (Layout(tensor_parallel=2, sequence_parallel=True), "layout.sequence_parallel"),
         (Layout(tensor_parallel=2, data_parallel=2), "layout.sharding"),
         (
