@@ -8,7 +8,11 @@ import os
 import sys
 
 import pytest
+from hypothesis import settings
 
+# No test is timed: a machine that is busy elsewhere fails none.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 pytest_plugins = ["tests.servers"]
 # What pytest rewrites is kept for its other processes and the next run, whatever the environment
 # says of programs.
