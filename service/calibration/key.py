@@ -36,7 +36,12 @@ _NOT_IN_KEY = frozenset(
         "sequence_lengths",
     },
 )
-_ADDED_LATER = {"quantization_bits": 4}
+_ADDED_LATER = {
+    "quantization_bits": 4,
+    "gpu_layers": None,
+    "cpu_moe_layers": None,
+    "cpu_offload_gb": None,
+}
 """Fields that keys of before do not have, and no key has at these values."""
 _get_training_fields = attrgetter(
     *(item.name for item in fields(TrainWorkload) if item.name not in _NOT_IN_KEY)
@@ -121,9 +126,11 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
     described |= {
         name: value
         for name, value in asdict(workload).items()
-        if name not in _NOT_IN_KEY and _ADDED_LATER.get(name) != value
+        if name not in _NOT_IN_KEY and (name, value) not in _ADDED_LATER.items()
     }
     if isinstance(workload, TrainWorkload):
+        # Keys of before had the lengths, which none that was learnt from said.
+        described["sequence_lengths"] = ()
         # From the second micro-batch on gradients exist during forward; a third changes nothing.
         described["accumulates"] = workload.gradient_accumulation_steps > 1
     return described

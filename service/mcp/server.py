@@ -7,15 +7,14 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
-from msgspec import ValidationError, convert
 
 from service.access.keys import Scope
 from service.base.errors import InvalidRequestError, ServiceError
 from service.contract.to_answer.problems import build_refusal
-from service.contract.to_question.validation_errors import explain
+from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.mcp.arguments import ListArguments
-from service.mcp.asking import Ask, Call, Document, Reply
+from service.mcp.asking import Ask, Call, Document
 from service.mcp.schemas import build_input_schema
 from service.mcp.showing import describe_problem, show_items
 from service.mcp.tools import INSTRUCTIONS, TOOLS, Tool, find_tool
@@ -63,34 +62,18 @@ async def _call(
     tool: Tool, arguments: Document, ask: Ask, scope: Mapping[str, Any] | None
 ) -> types.CallToolResult:
     try:
-        call = Call(operation=tool.operation, document=arguments)
-        if tool.operation == "list":
-            selection = _read_list(arguments)
-            reply = await ask(call, scope)
-            if not reply.is_problem:
-                reply = _select(reply, selection)
-        else:
-            reply = await ask(call, scope)
+        # Checked before they become an address: what is no id may name another resource.
+        read = decode(arguments, tool.arguments)
+        reply = await ask(Call(operation=tool.operation, document=arguments), scope)
     except (ServiceError, EstimatorError) as error:
         return _refuse(error)
     if reply.is_problem:
         return _show_problem(reply.document)
-    return _show(tool.describe(reply.document), tool.show(reply.document))
-
-
-def _read_list(arguments: Document) -> ListArguments:
-    try:
-        return convert(arguments, ListArguments, strict=True)
-    except ValidationError as error:
-        raise explain(error, ListArguments, arguments) from None
-
-
-def _select(reply: Reply, selection: ListArguments) -> Reply:
-    contains = selection.contains if isinstance(selection.contains, str) else ""
-    items = reply.document["items"]
-    return Reply(
-        document=show_items(items, selection.kind, contains=contains, limit=selection.limit)
-    )
+    answer = reply.document
+    if isinstance(read, ListArguments):
+        contains = read.contains if isinstance(read.contains, str) else ""
+        answer = show_items(answer["items"], read.kind, contains=contains, limit=read.limit)
+    return _show(tool.describe(answer), tool.show(answer))
 
 
 def _may_call(tool: Tool, scopes: Collection[Scope]) -> bool:

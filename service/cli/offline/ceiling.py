@@ -5,10 +5,11 @@ The search runs in this process, by the code that HTTP goes through.
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
 from service.contract.schemas.ceilings import CeilingRequest
 from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_question.ceilings import read_ceiling
+from service.contract.to_question.validation_errors import decode
 from service.usecases.questions.ceilings import answer_ceiling
 
 

@@ -5,10 +5,11 @@ Estimator and planner run in this process, by the code that HTTP goes through.
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.fits import read_fit
+from service.contract.to_question.validation_errors import decode
 from service.usecases.questions.fit import judge_fit
 from service.usecases.questions.remedies import answer_fit
 

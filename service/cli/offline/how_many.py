@@ -7,10 +7,11 @@ from time import perf_counter
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
 from service.contract.schemas.how_many import HowManyRequest
 from service.contract.to_answer.how_many import build_how_many_answer
 from service.contract.to_question.searches import read_how_many
+from service.contract.to_question.validation_errors import decode
 from service.usecases.questions.how_many import answer_how_many
 
 

@@ -1,13 +1,8 @@
-"""Questions answered without a server.
-
-Decoded by the contract's schemas; models come from the catalogue or a file.
-"""
+"""Models and caches of questions that are answered without a server."""
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
-
-from msgspec import ValidationError, convert
+from typing import Any
 
 from service.base.errors import UnknownModelError
 from service.catalog.models import (
@@ -19,11 +14,9 @@ from service.catalog.models import (
 )
 from service.contract.schemas.fit import ModelReference
 from service.contract.to_question.fits import ResolvedModel, read_spelled, resolve_reference
-from service.contract.to_question.validation_errors import explain
 from service.estimator.cache import PlanCache
 from service.runtime.recording_files import make_recording_store
 
-T = TypeVar("T")
 Document = dict[str, Any]
 
 
@@ -33,17 +26,6 @@ def make_plan_cache() -> PlanCache:
     return PlanCache(
         store=make_recording_store(Path(cache_dir).expanduser() if cache_dir else None)
     )
-
-
-def decode(document: object, kind: type[T]) -> T:
-    """Decode a request by the contract's schema.
-
-    Refuses in the contract's words.
-    """
-    try:
-        return convert(document, kind, strict=True)
-    except ValidationError as error:
-        raise explain(error, kind, document) from None
 
 
 def resolve_offline_model(reference: ModelReference) -> ResolvedModel:

@@ -7,10 +7,11 @@ from time import perf_counter
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, decode, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
 from service.contract.schemas.plans import PlanRequest
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
+from service.contract.to_question.validation_errors import decode
 from service.usecases.questions.plans import answer_plans
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from service.base.errors import ServiceError
 from service.catalog.models import list_models
-from service.cli.offline.inline import Document, decode, resolve_offline_model
+from service.cli.offline.inline import Document, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
+from service.contract.to_question.validation_errors import decode
 from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.runtime.recording_files import RecordingFiles

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
+from typing import TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -26,6 +27,19 @@ _TYPES = {
 _TYPES |= {"object": "an object", "array": "an array"}
 _MAX_SHOWN = 80
 _MAX_LISTED = 32
+
+T = TypeVar("T")
+
+
+def decode(document: object, kind: type[T]) -> T:
+    """Decode a plain document by a schema of the contract.
+
+    Refuses in the contract's words.
+    """
+    try:
+        return msgspec.convert(document, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise explain(error, kind, document) from None
 
 
 def explain(

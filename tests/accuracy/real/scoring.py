@@ -6,9 +6,10 @@ from functools import cache, partial
 from statistics import mean, median
 
 from service.catalog.gpus import find_gpus
-from service.cli.offline.inline import decode, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import make_plan_cache, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
+from service.contract.to_question.validation_errors import decode
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate, Interval, Throughput

@@ -114,6 +114,27 @@ def test_a_field_that_came_later_changes_no_key_of_before() -> None:
     assert key(four) != key(eight)
 
 
+@pytest.mark.parametrize(
+    ("workload", "layout", "stored"),
+    [
+        (TRAIN, Layout(), "9d71a7b1b2aff239"),
+        (
+            replace(TRAIN, method=Method.LORA, lora=Lora()),
+            Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2),
+            "b14301ca9293978b",
+        ),
+        (SERVE, Layout(), "21e19585b4c3ae21"),
+    ],
+)
+def test_stored_keys_still_address_what_was_learnt(
+    workload: Workload, layout: Layout, stored: str
+) -> None:
+    """A key that databases hold is the key of the same question today."""
+    known = key(workload, layout)
+
+    assert known.startswith(f"v2:{stored}")
+
+
 def test_replicas_are_like_one_rank_alone() -> None:
     """Under plain data parallelism every rank holds what a single one holds."""
     assert key(layout=Layout(data_parallel=8)) == key()

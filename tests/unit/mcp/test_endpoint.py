@@ -27,6 +27,7 @@ KEYS = {
     "reader": Principal(name="r", scopes=frozenset({Scope.READ}), key_id="1", rate="2/hour"),
     "planner": Principal(name="p", scopes=frozenset({Scope.READ, Scope.PLAN}), key_id="2"),
 }
+RESERVATION = "3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10"
 Use = Callable[[Client], Awaitable[None]]
 
 
@@ -114,9 +115,7 @@ def test_who_may_plan_may_reserve() -> None:
             "expires_in_s": 60,
         }
         reserved = await client.call_tool("reserve", arguments)
-        released = await client.call_tool(
-            "release", {"cluster": "lab", "id": "3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10"}
-        )
+        released = await client.call_tool("release", {"cluster": "lab", "id": RESERVATION})
         assert names[-2:] == ["reserve", "release"]
         assert reserved.structured_content["instance"] == "/v1/clusters/lab/reservations"
         assert [one.structured_content["type"] for one in (reserved, released)] == [
@@ -185,3 +184,30 @@ def test_a_limit_that_is_reached_is_told() -> None:
     assert results[0].is_error
     assert results[0].structured_content["retry_after_s"] == 9
     assert "try again in 9 s" in results[0].content[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "field"),
+    [
+        ("release", {}, "cluster"),
+        ("release", {"cluster": "../models/mine?of=", "id": RESERVATION}, "cluster"),
+        ("release", {"cluster": "lab", "id": "../../../models/mine"}, "id"),
+        ("reserve", {"cluster": 5}, "cluster"),
+        ("how_many", {"model": "gpt2", "gpu": "L4", "workload": 5}, "workload"),
+    ],
+)
+def test_arguments_are_checked_before_they_are_an_address(
+    name: str, arguments: dict[str, Any], field: str
+) -> None:
+    """What is no name of a cluster reaches no other resource, and is refused in words."""
+
+    async def use(client: Client) -> None:
+        refused = await client.call_tool(name, arguments)
+        assert refused.is_error
+        assert refused.structured_content["type"] == "invalid-request"
+        assert field in refused.structured_content["detail"]
+
+    throttled: list[str] = []
+    use_over_http(use, "planner", throttled=throttled)
+
+    assert throttled == []

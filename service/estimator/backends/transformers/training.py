@@ -55,8 +55,6 @@ _RECORDED_LOSSES = frozenset({Loss.FULL_LOGITS, Loss.CHUNKED_NLL})
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of the library's own model code."""
-    if question.layout.context_parallel > 1:
-        question = _split_sequences(question, cache)
     detail = question.detail
     if detail is Detail.NUMBERS or question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)
@@ -77,17 +75,19 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     )
 
 
-def _split_sequences(question: TrainQuestion, cache: PassCache) -> TrainQuestion:
+def _split_sequences(question: TrainQuestion) -> TrainQuestion:
     """Return the question of a rank with a part of every sequence."""
-    workload, layout = question.workload, question.layout
-    cache.get_checks(TRAIN_TRANSFORMERS, question.model).check(workload, layout)
-    length = workload.sequence_length // layout.context_parallel
+    workload, num_ranks = question.workload, question.layout.context_parallel
+    if num_ranks == 1:
+        return question
+    length = workload.sequence_length // num_ranks
     return replace(question, workload=replace(workload, sequence_length=length))
 
 
 def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate:
     """Return what a step holds, in the detail of the question."""
     job = _get_job(question, cache)
+    question = _split_sequences(question)
     model, workload = job.static_memory.model, question.workload
     shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
     prices = _get_prices(job, shape, cache, find_kernel_buffers(question.device))

@@ -99,7 +99,7 @@ def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
     assert fused_s < plain_s
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     usable=st.integers(min_value=GIB, max_value=8 * GIB),
     workload=st.sampled_from([SHORT, BATCHES, CHAT, replace(CHAT, num_sequences=200)]),

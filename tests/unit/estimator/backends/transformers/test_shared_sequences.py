@@ -10,7 +10,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.result import Estimate
+from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.units import GIB
 from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 from tests.builders import a_model
@@ -65,6 +65,19 @@ def test_attention_over_ranks_costs_more_than_over_one(shared: Layout) -> None:
 
     assert split["backward"] > quarter["backward"]
     assert split["optimizer_step"] == quarter["optimizer_step"]
+
+
+@pytest.mark.parametrize("shared", [RING, ULYSSES])
+@pytest.mark.parametrize("detail", [Detail.NUMBERS, Detail.FULL])
+def test_a_sequence_divides_once(shared: Layout, detail: Detail) -> None:
+    """A rank's slices are of the whole sequence: its own part is not divided again."""
+    length = 2 * shared.context_parallel
+
+    found = estimate(
+        a_model(), replace(STEP, sequence_length=length), layout=shared, device=H100, detail=detail
+    )
+
+    assert found.num_gpus == shared.num_gpus
 
 
 def test_fewer_key_heads_than_ranks_are_repeated() -> None:
