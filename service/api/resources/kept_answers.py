@@ -25,7 +25,7 @@ def keep_answer(
 
 
 def finish_answer(body: bytes, verdict: str, model: ResolvedModel) -> FinishedAnswer:
-    """Return an encoded answer with its tag, and the model it rests on."""
+    """Return an answer with its tag and the model it rests on."""
     return FinishedAnswer(
         body=body,
         etag=build_etag(body),
