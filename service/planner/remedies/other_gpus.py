@@ -1,6 +1,6 @@
 """The same job on other kinds of GPU, and on more GPUs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from itertools import islice
 from math import inf
@@ -18,7 +18,7 @@ from service.planner.remedies.costs import compare_costs, time_config
 from service.planner.remedies.effects import count_global_batch, describe_effects
 from service.planner.remedies.trials import Trials
 from service.planner.search.layouts import SearchSpace
-from service.planner.search.offer import Offer
+from service.planner.search.offer import Offer, list_affordable
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
 
@@ -111,7 +111,7 @@ def find_fewest(
     """
     try:
         search = Search(evaluator, SearchSpace(evaluator.architecture, question, offer))
-        for count in iter_counts(search, offer):
+        for count in list_affordable(search.space.counts, question, offer):
             if (
                 count > more_than
                 and search.suffices(count)
@@ -121,16 +121,6 @@ def find_fewest(
     except EstimatorError:
         return None
     return None
-
-
-def iter_counts(search: Search, offer: Offer) -> Iterator[int]:
-    """Yield the GPU counts that are offered and within the budget."""
-    budget, price = search.question.limits.max_cost_per_hour, offer.price_per_gpu_hour
-    for count in search.space.counts:
-        if (offer.counts is None or count in offer.counts) and (
-            budget is None or price is None or count * price <= budget
-        ):
-            yield count
 
 
 def _runs_alike(device: Device, other: Device) -> bool:
