@@ -26,7 +26,7 @@ def describe_bound(throughput: Throughput, workload: Workload) -> str:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Return a time in the unit that fits it: ``25.7 s``, ``426 ms``."""
+    """Return a time in the unit that fits it."""
     milliseconds = seconds * _MS
     return f"{milliseconds:.3g} ms" if round(milliseconds) < _MS else f"{seconds:.1f} s"
 
