@@ -2,8 +2,10 @@
 runs them.
 """
 
+import json
 import string
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from playwright.sync_api import Page
@@ -98,6 +100,29 @@ def test_a_key_is_what_a_header_carries(page: Page) -> None:
     }
 
     assert {key: called(page, "key.js", "isKey", key) for key in keys} == keys
+
+
+def test_a_question_is_placed_as_it_was_asked(page: Page) -> None:
+    """What it leaves out stays at the API's default, not at that of the page it goes to."""
+    train = {"task": "train", "sequence_lengths": {"512": 1}, "micro_batch_size": 2}
+    serve = {"task": "serve", "num_sequences": 8, "prompt_tokens": 64}
+
+    placed = [
+        dict(
+            parse_qsl(
+                called(page, "explore/onward.js", "placeQuery", question), keep_blank_values=True
+            )
+        )
+        for question in ({"model": "gpt2", "workload": train}, {"model": {}, "workload": serve})
+    ]
+
+    more = placed[0].pop("more")
+    assert json.loads(more) == {"sequence_lengths": {"512": 1}, "micro_batch_size": 2}
+    served = {"engine": "transformers", "output_tokens": "0"}
+    assert placed == [
+        {"model": "gpt2", "task": "train", "method": "full", "sequence_length": ""},
+        {"model": "", "task": "serve", "num_sequences": "8", "prompt_tokens": "64"} | served,
+    ]
 
 
 def test_a_gpu_of_ones_own_is_written_exactly(page: Page) -> None:

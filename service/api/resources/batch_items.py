@@ -14,6 +14,7 @@ from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.problems import report_fault
 from service.api.http.responses import encode
+from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import resolve_model
 from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
@@ -25,7 +26,6 @@ from service.estimator.values.errors import EstimatorError
 from service.planner.fit.fit import assess_fit
 from service.planner.fit.parts import NO_PARTS
 from service.planner.fit.verdict import Verdict
-from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.questions.remedies import add_fit_remedies
@@ -36,7 +36,10 @@ MAX_KEPT = 512
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Encoded answer with its verdict, and the model that it rests on."""
+    """Encoded answer with its verdict.
+
+    ``model`` is what a new answer in full rests on, which may be kept.
+    """
 
     verdict: str
     body: bytes
@@ -58,7 +61,6 @@ class BatchItems:
         self._evaluators = EvaluatorCache()
         self.verdicts: Counter[str] = Counter()
         self._calibrations = deps.corrections.version
-        self._known: frozenset[bytes] = frozenset()
 
     def recall(self, items: Iterable[bytes]) -> None:
         """Take answers in full that were given before, as POST /v1/fit does.
@@ -73,7 +75,6 @@ class BatchItems:
             )
             if answer is not None:
                 self._answers[item] = _Fit(answer.verdict, answer.body)
-        self._known = frozenset(self._answers)
 
     def keep(self) -> None:
         """Keep answers in full that are new, for whoever asks again.
@@ -81,23 +82,17 @@ class BatchItems:
         To be called by the thread that has the cache of answers.
         """
         new = (
-            (item, answer)
+            (item, answer, answer.model)
             for item, answer in self._answers.items()
-            if self._full and item not in self._known and isinstance(answer, _Fit)
+            if isinstance(answer, _Fit) and answer.model is not None
         )
-        for item, answer in islice(new, MAX_KEPT):
-            model = answer.model
-            finished = FinishedAnswer(
-                body=answer.body,
-                etag=build_etag(answer.body),
-                verdict=answer.verdict,
-                model=None if model is None else model.name,
-                model_version=None if model is None else model.version,
-            )
+        for item, answer, model in islice(new, MAX_KEPT):
             # Remedies take a hundred times as long as the answer that they help.
-            self._deps.answers.store(
+            keep_answer(
+                self._deps,
                 item,
-                finished,
+                finish_answer(answer.body, answer.verdict, model),
+                model,
                 calibrations=self._calibrations,
                 is_costly=answer.verdict != Verdict.FITS.value,
             )

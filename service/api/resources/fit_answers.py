@@ -21,6 +21,7 @@ from service.api.http.disconnect import make_cancellable, run_until_disconnect
 from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, encode, not_modified
+from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import resolve_model
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
@@ -38,7 +39,7 @@ from service.planner.fit.parts import FitPart
 from service.planner.fit.verdict import Verdict
 from service.telemetry.spans import span
 from service.usecases.preconditions import is_not_modified
-from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
+from service.usecases.questions.answer_cache import FinishedAnswer
 from service.usecases.questions.fit import (
     FitQuestion,
     judge_fit,
@@ -144,17 +145,8 @@ class _Job:
         body = encode(
             build_fit_answer(report, assumptions=question.assumptions, parts=question.parts)
         )
-        answer = FinishedAnswer(
-            body=body,
-            etag=build_etag(body),
-            verdict=report.verdict.value,
-            model=self.model.name,
-            model_version=self.model.version,
-        )
-        # A name that is read as another's is free: a model may be stored under it at any time.
-        if not self.model.notes:
-            deps.answers.store(self.body, answer, calibrations=self.calibrations)
-        deps.metrics.set_answer_cache_bytes(deps.answers.num_bytes)
+        answer = finish_answer(body, report.verdict.value, self.model)
+        keep_answer(deps, self.body, answer, self.model, calibrations=self.calibrations)
         return _respond(self.scope, answer)
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
+from service.estimator.memory.answer.corrections import correct_throughput
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
 from service.estimator.speed.throughput import WorkCache, estimate_throughput
@@ -58,9 +59,23 @@ class Evaluator:
     def get_throughput(
         self, workload: Workload, layout: Layout, estimate: Estimate
     ) -> Throughput | None:
-        """Return the throughput of a configuration.
+        """Return the throughput of a configuration, as measurements correct it.
 
         None where the GPU's rates are unknown.
+        """
+        return correct_throughput(
+            self.get_analytic_throughput(workload, layout, estimate),
+            estimate.step_time_ratio,
+            prefill_ratio=estimate.prefill_time_ratio,
+            basis=estimate.bases.get("step_time", "analytic"),
+        )
+
+    def get_analytic_throughput(
+        self, workload: Workload, layout: Layout, estimate: Estimate
+    ) -> Throughput | None:
+        """Return the throughput that a search compares.
+
+        Its bounds know of no measured steps. None where the GPU's rates are unknown.
         """
         return estimate_throughput(
             self.architecture, workload, layout, self.device, estimate, self.works

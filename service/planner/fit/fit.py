@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.answer.corrections import correct_throughput
 from service.estimator.speed.bounds import describe_bound
 from service.estimator.speed.throughput import find_untimed_reason
 from service.estimator.values.device import Device
@@ -57,12 +56,7 @@ def assess_fit(
     throughput, untimed = None, None
     if FitPart.THROUGHPUT in parts:
         untimed = find_untimed_reason(evaluator.architecture, evaluator.device)
-        throughput = correct_throughput(
-            evaluator.get_throughput(workload, layout, estimate),
-            estimate.step_time_ratio,
-            prefill_ratio=estimate.prefill_time_ratio,
-            basis=estimate.bases.get("step_time", "analytic"),
-        )
+        throughput = evaluator.get_throughput(workload, layout, estimate)
     rules: tuple[RuleOfThumb, ...] = ()
     if FitPart.RULES_OF_THUMB in parts:
         rules = list_rules_of_thumb(evaluator, workload, layout, estimate)

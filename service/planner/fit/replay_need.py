@@ -8,7 +8,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import Engine, Framework, ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.verdict import Verdict, judge
+from service.planner.fit.verdict import Verdict, judge, shared_host_bytes
 
 MOST_TIMES = 2
 """The upper end of a replayed answer is less than so many times that of its numbers: 1.46 times at
@@ -23,10 +23,12 @@ def may_turn(evaluator: Evaluator, workload: Workload, layout: Layout, estimate:
     """
     if not is_replayable(workload):
         return False
-    if judge(estimate, evaluator.device).verdict is Verdict.FITS:
-        return estimate.device_interval.high * MOST_TIMES > evaluator.device.usable_bytes
+    device = evaluator.device
+    if judge(estimate, device).verdict is Verdict.FITS:
+        room = device.usable_bytes - shared_host_bytes(estimate, device)
+        return estimate.device_interval.high * MOST_TIMES > room
     bound = evaluator.lower_bound(workload, layout)
-    return bound is None or judge(bound, evaluator.device).verdict is not Verdict.DOES_NOT_FIT
+    return bound is None or judge(bound, device).verdict is not Verdict.DOES_NOT_FIT
 
 
 def is_replayable(workload: Workload) -> bool:

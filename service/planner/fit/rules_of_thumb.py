@@ -20,7 +20,7 @@ from service.estimator.values.workload import (
 )
 from service.planner.fit.article_rules import iter_article_rules
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.llama_factory import SIZES_B, find_column, find_row
+from service.planner.fit.llama_factory import SIZES_B, SOURCE, find_column, find_row
 from service.planner.fit.rule_of_thumb import RuleOfThumb, compute_deviation
 
 BITS = 8
@@ -135,8 +135,7 @@ def _iter_llama_factory(
         f"vocabulary: {row.quote()}"
     )
     rule_bytes = row.estimate_bytes(counts.total) // estimate.num_gpus
-    source = "hiyouga/LLaMA-Factory, README, hardware requirement"
-    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate, source=source)
+    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate, source=SOURCE)
 
 
 def _iter_bytes_per_parameter(

@@ -36,7 +36,7 @@ def judge(estimate: Estimate, device: Device) -> Judgement:
 
     The judgement says what the device has left.
     """
-    remaining = device.usable_bytes - estimate.device_bytes - _shared_host_bytes(estimate, device)
+    remaining = device.usable_bytes - estimate.device_bytes - shared_host_bytes(estimate, device)
     return Judgement(
         verdict=_get_verdict(estimate, device),
         headroom_bytes=max(remaining, 0),
@@ -72,7 +72,7 @@ def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int
     on_device = (
         estimate.device_interval.high if confident else estimate.device_bytes
     ) - device.usable_bytes
-    on_device += _shared_host_bytes(estimate, device)
+    on_device += shared_host_bytes(estimate, device)
     host = estimate.host_memory_bytes
     on_host = 0 if host is None else estimate.host_bytes_per_node - host
     nvme = estimate.nvme_bytes
@@ -86,7 +86,7 @@ def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int
     )
 
 
-def _shared_host_bytes(estimate: Estimate, device: Device) -> int:
+def shared_host_bytes(estimate: Estimate, device: Device) -> int:
     """Return the host's bytes in the device's own memory."""
     return estimate.host_bytes_per_node if device.has_unified_memory else 0
 

@@ -73,7 +73,7 @@ def add_remedies(
 ) -> FitReport:
     """Add remedies to a report that does not fit.
 
-    They are hundreds of questions, which take up to half a second.
+    They are dozens of questions, which take up to two seconds the first time.
     """
     if report.verdict is Verdict.FITS:
         return report

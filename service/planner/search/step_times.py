@@ -72,7 +72,7 @@ class StepTimes:
         None where the GPU's rates are unknown.
         """
         estimate = self._evaluator.evaluate(workload, layout)
-        return self._evaluator.get_throughput(workload, layout, estimate)
+        return self._evaluator.get_analytic_throughput(workload, layout, estimate)
 
     def get_counted_seconds(self, option: LayoutOption, batch: Batch) -> float:
         """Return the time per token of the whole job, its states counted.

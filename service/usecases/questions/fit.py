@@ -59,7 +59,7 @@ class AnsweredQuestions:
         """Return whether all that an answer rests on was made lately.
 
         ``needs_replay`` says, of a configuration that was answered without one, whether this answer
-        takes a replay: another GPU's verdict may.
+        takes a replay: a verdict at another level may, or after something was learnt.
         """
         configuration = _get_configuration(question)
         if (configuration, True) in self._configurations:

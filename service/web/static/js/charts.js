@@ -68,7 +68,14 @@ export function makeChart(element, { label, option, table, height = null }) {
     on: (event, f) => instance.on(event, f),
   };
   shown.set(plot, chart);
-  new ResizeObserver(() => instance.resize()).observe(plot);
+  // A chart that is no longer on the page goes: ECharts itself would keep it.
+  const sizes = new ResizeObserver(() => {
+    if (plot.isConnected) return instance.resize();
+    sizes.disconnect();
+    shown.delete(plot);
+    instance.dispose();
+  });
+  sizes.observe(plot);
   return chart;
 }
 

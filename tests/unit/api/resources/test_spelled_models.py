@@ -1,6 +1,6 @@
 """Models over HTTP by size, words and address: read where one is meant, else a question."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -67,7 +67,23 @@ def test_several_models_are_a_question(client: TestClient[Any]) -> None:
     assert problem["errors"][0]["field"] == "model"
 
 
-def test_a_stored_name_comes_before_what_it_might_mean() -> None:
+def ask_alone(client: TestClient[Any], question: dict[str, Any]) -> dict[str, Any]:
+    """Ask a question of its own."""
+    answer: dict[str, Any] = client.post("/v1/fit", json=question).json()
+    return answer
+
+
+def ask_in_batch(client: TestClient[Any], question: dict[str, Any]) -> dict[str, Any]:
+    """Ask a question as the only item of a batch, in full."""
+    body = {"items": [question], "detail": "full"}
+    answer: dict[str, Any] = client.post("/v1/fit/batch", json=body).json()["items"][0]
+    return answer
+
+
+@pytest.mark.parametrize("ask", [ask_alone, ask_in_batch])
+def test_a_stored_name_comes_before_what_it_might_mean(
+    ask: Callable[[TestClient[Any], dict[str, Any]], dict[str, Any]],
+) -> None:
     """A model that somebody stores as `llama2-7b` is meant from then on, also where the question
     was answered before.
     """
@@ -80,14 +96,14 @@ def test_a_stored_name_comes_before_what_it_might_mean() -> None:
     )
     question = changed("model", "llama2-7b")
     with served(replace(parts(), specs=specs)) as client:
-        before = [client.post("/v1/fit", json=question).json() for _ in range(3)]
+        before = [ask(client, question) for _ in range(3)]
         stored["llama2-7b"] = NamedModel(
             name="llama2-7b",
             revision=1,
             version="1",
             architecture=architecture_from_config(TINY_LLAMA),
         )
-        after = client.post("/v1/fit", json=question).json()
+        after = ask(client, question)
 
     assert before[0]["assumptions"][0].startswith("model = llama-2-7b")
     assert not any(line.startswith("model = ") for line in after["assumptions"])

@@ -19,6 +19,8 @@ from service.estimator.values.workload import (
     Framework,
     Lora,
     Method,
+    Offload,
+    OffloadTarget,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -26,8 +28,8 @@ from service.estimator.values.workload import (
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.fit.parts import ALL_PARTS, EXPLAINED, NO_PARTS, FitPart
-from service.planner.fit.replay_need import MOST_TIMES, is_replayable
-from service.planner.fit.verdict import judge
+from service.planner.fit.replay_need import MOST_TIMES, is_replayable, may_turn
+from service.planner.fit.verdict import Verdict, judge
 from tests.unit.planner.builders import a_device, shallow
 
 SEED, NUM_QUESTIONS = 20261124, 240
@@ -157,3 +159,18 @@ def test_a_replay_that_is_asked_for_is_made_far_from_any_limit() -> None:
     )
 
     assert report.estimate.replayed
+
+
+def test_what_the_host_keeps_leaves_a_replay_less_room_where_memory_is_one() -> None:
+    """Twice a job's own bytes have room on the GPU alone, and not beside what is offloaded."""
+    workload = TrainWorkload(sequence_length=128, offload=Offload(optimizer=OffloadTarget.CPU))
+    layout = Layout(sharding=Sharding.DEEPSPEED, zero_stage=2)
+    roomy = make_evaluator(MODELS[0], a_device(2**40))
+    numbers = roomy.estimate_numbers(workload, layout)
+    usable = numbers.device_interval.high * MOST_TIMES + numbers.host_bytes_per_node // 2
+    apart = replace(roomy, device=a_device(usable))
+    shared = replace(apart, device=replace(apart.device, has_unified_memory=True))
+
+    assert judge(numbers, shared.device).verdict is Verdict.FITS
+    assert not may_turn(apart, workload, layout, numbers)
+    assert may_turn(shared, workload, layout, numbers)

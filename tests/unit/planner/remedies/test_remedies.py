@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.estimator.cache import PlanCache
+from service.estimator.values.corrections import Corrections
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
@@ -15,7 +16,7 @@ from service.estimator.values.units import GIB
 from service.estimator.values.workload import Checkpointing, Engine, TrainWorkload, Workload
 from service.planner.fit.changes import list_changes
 from service.planner.fit.evaluator import Evaluator, make_evaluator
-from service.planner.fit.fit import FitReport
+from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict, judge, needed_bytes
 from service.planner.remedies.find import find_changes, fit
@@ -58,6 +59,26 @@ def _estimate_step_s(subject: Evaluator, workload: Workload) -> float:
     return throughput.step_time_s
 
 
+def test_a_remedy_takes_the_time_that_it_is_answered_with() -> None:
+    """Measured steps correct the times of remedies as they correct those of fits."""
+    learnt = Corrections(calibration="c1", step_time_ratio=1.5)
+    plain = a_subject("gpt2", usable_bytes=2 * GIB)
+    subject = make_evaluator(
+        plain.architecture, plain.device, corrections_for=lambda _workload, _layout: learnt
+    )
+    report = fit(subject, SHORT, ONE_GPU)
+
+    assert report.remedies
+    for remedy in report.remedies:
+        answered = assess_fit(subject, remedy.workload, remedy.layout).throughput
+        assert answered is not None
+        assert remedy.cost.step_time_s == answered.step_time_s
+    uncorrected = assess_fit(plain, SHORT, ONE_GPU).throughput
+    assert report.throughput is not None
+    assert uncorrected is not None
+    assert report.throughput.step_time_s == 1.5 * uncorrected.step_time_s
+
+
 def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
     """Adapters fit on the one GPU; sharding over four fits as well; a fused optimizer alone saves
     too little.
@@ -78,7 +99,7 @@ def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
     assert fused_s < plain_s
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     usable=st.integers(min_value=GIB, max_value=8 * GIB),
     workload=st.sampled_from([SHORT, BATCHES, CHAT, replace(CHAT, num_sequences=200)]),

@@ -3,8 +3,12 @@ import { ask, askAll } from "../api.js";
 import { byId } from "../dom.js";
 import { showProblem } from "../notice.js";
 
-// Words that the form of a cluster's page has controls for; the others go along as JSON.
-const CONTROLS = new Set(["method", "engine", "sequence_length", "num_sequences", "prompt_tokens", "output_tokens"]);
+// Words that the form of a cluster's page has controls for, with what the API takes for one that is left out: the page has
+// defaults of its own, which such a question does not mean. Other words go along as JSON.
+const CONTROLS = {
+  train: { method: "full", sequence_length: "" },
+  serve: { engine: "transformers", num_sequences: "", prompt_tokens: "", output_tokens: "0" },
+};
 
 /** Make both buttons work; `question()` is what is asked now, or null. */
 export function makeOnward({ question }) {
@@ -46,15 +50,10 @@ function hasGpu({ state, devices }, gpu) {
 /** The address of a question on the page of clusters. */
 export function placeQuery({ model, workload }) {
   const { task, ...words } = workload;
+  const controls = CONTROLS[task];
   const query = new URLSearchParams({ model: typeof model === "string" ? model : "", task });
-  // The page of a cluster has defaults of its own, which a question that leaves them out does not mean.
-  if (task === "train") query.set("method", words.method ?? "full");
-  else query.set("engine", words.engine ?? "transformers");
-  const more = {};
-  for (const [name, value] of Object.entries(words)) {
-    if (CONTROLS.has(name)) query.set(name, String(value));
-    else more[name] = value;
-  }
+  for (const [name, usual] of Object.entries(controls)) query.set(name, String(words[name] ?? usual));
+  const more = Object.fromEntries(Object.entries(words).filter(([name]) => !(name in controls)));
   if (Object.keys(more).length > 0) query.set("more", JSON.stringify(more));
-  return query;
+  return query.toString();
 }

@@ -1,5 +1,5 @@
 // Models: what the catalogue knows, what is stored, and which families are modelled for what.
-import { ask, askAll } from "../api.js";
+import { ask, askAll, latest } from "../api.js";
 import { byId, fill, h } from "../dom.js";
 import { count, gib, percent, short, words } from "../format.js";
 import { showProblem } from "../notice.js";
@@ -11,6 +11,8 @@ const HUB = /^https?:\/\/(?:www\.)?(?:huggingface\.co|hf\.co)\/([^/?#]+\/[^/?#]+
 const form = byId("look-up");
 const filter = byId("family-filter");
 let families = [];
+// Whoever looks up another model does not wait for the one before.
+const read = latest((signal, name) => ask(`/v1/models/${name.split("/").map(encodeURIComponent).join("/")}`, { signal }));
 
 /** The name that a text means: of an address on the Hub its id. */
 function nameOf(text) {
@@ -23,9 +25,11 @@ async function lookUp(state) {
   const place = byId("found");
   showProblem(byId("trouble"), null);
   place.hidden = true;
+  read.stop();
   if (name === "") return;
   try {
-    const model = await ask(`/v1/models/${name.split("/").map(encodeURIComponent).join("/")}`);
+    const model = await read(name);
+    if (model === undefined) return;
     fill(place, modelElement(model));
     place.hidden = false;
     document.title = `${model.name} · Models · Headroom`;
@@ -62,6 +66,15 @@ function modelElement(model) {
     model.source && h("p", { class: "muted" }, `Source: ${model.source}`),
     (model.warnings ?? []).map((text) => h("div", { class: "notice is-warn" }, text)),
   ];
+}
+
+async function readFamilies() {
+  try {
+    families = await askAll("/v1/families");
+    showFamilies();
+  } catch (error) {
+    showProblem(byId("families"), error);
+  }
 }
 
 function showFamilies() {
@@ -105,10 +118,5 @@ filter.addEventListener("input", showFamilies);
 filter.addEventListener("submit", (event) => event.preventDefault());
 onNavigate(lookUp);
 suggest();
-await lookUp(readQuery());
-try {
-  families = await askAll("/v1/families");
-  showFamilies();
-} catch (error) {
-  showProblem(byId("families"), error);
-}
+lookUp(readQuery());
+readFamilies();
