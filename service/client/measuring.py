@@ -40,9 +40,9 @@ _FAULTS = (httpx.TransportError, httpx.StreamError, ServerError)
 def build_measurement(
     request: MeasurementRequest | Plain, idempotency_key: str | None
 ) -> Call[DryRunAnswer | MeasurementAnswer]:
-    """Return the call that asks for a measurement, under a key of its own if none is given.
+    """Return the call that asks for a measurement.
 
-    Raises ValueError for a dry run.
+    It has a key of its own if none is given. Raises ValueError for a dry run.
     """
     body = to_json(request)
     if body.get("dry_run"):

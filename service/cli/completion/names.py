@@ -9,7 +9,10 @@ from service.estimator.model.families.registry import list_model_types
 
 
 def list_values(command: str, argument: str) -> Sequence[str]:
-    """Return the values of an argument of a command, none where they cannot be listed."""
+    """Return the values of a command's argument.
+
+    There are none where they cannot be listed.
+    """
     source = _SOURCES.get(f"{command} {argument}") or _SOURCES.get(argument)
     return list_choices().get(argument, ()) if source is None else source()
 
