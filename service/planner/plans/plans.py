@@ -11,7 +11,6 @@ from service.estimator.values.errors import EstimatorError
 from service.planner.fit.candidates import Rejection
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.hardware import select_format
-from service.planner.plans.affordable import list_affordable, list_placeable
 from service.planner.plans.no_layout_reasons import explain_no_layout, list_no_layout_reasons
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import (
@@ -37,7 +36,7 @@ from service.planner.plans.relaxations import (
 )
 from service.planner.plans.winners import find_winners
 from service.planner.search.layouts import SearchSpace
-from service.planner.search.offer import Offer
+from service.planner.search.offer import Offer, list_affordable, list_placeable
 from service.planner.search.search import Search
 from service.planner.search.search_space import Question
 from service.planner.search.time_limits import compute_excess
@@ -168,8 +167,7 @@ def plan_offer(offer: Offer, search: Search, objective: Objective) -> Plan:
     It has its best layout.
     """
     space = search.space
-    placeable = list_placeable(space.counts, offer)
-    counts = list_affordable(placeable, search.question, offer)
+    counts = list_affordable(space.counts, search.question, offer)
     if not counts:
         return _plan_without_counts(search, offer)
     winners, rejected = find_winners(search, counts, offer, objective)

@@ -17,8 +17,8 @@ from service.planner.plans.offered import Beyond
 from service.planner.remedies.costs import compare_costs, time_config
 from service.planner.remedies.effects import describe_effects
 from service.planner.remedies.find import find_changes
-from service.planner.remedies.other_gpus import find_fewest, iter_counts
-from service.planner.search.offer import Offer
+from service.planner.remedies.other_gpus import find_fewest
+from service.planner.search.offer import Offer, list_affordable
 from service.planner.search.search import Search
 from service.planner.search.search_space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING
 
@@ -41,7 +41,7 @@ def find_smallest_change(
     The same job on no more GPUs; what the request may allow; the next larger GPU; more GPUs; at
     last what alters its result, as adapters in place of the model.
     """
-    max_gpus = max(iter_counts(search, offer))
+    max_gpus = max(list_affordable(search.space.counts, search.question, offer))
     remedies = find_changes(
         search.evaluator,
         nearest.workload,

@@ -1,6 +1,7 @@
 """The same job on other kinds of GPU, and on more GPUs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from itertools import islice
 from math import inf
@@ -13,12 +14,12 @@ from service.planner.fit.changes import list_changes, to_json_value
 from service.planner.fit.evaluator import Config, Evaluator
 from service.planner.fit.hardware import lacks_bf16
 from service.planner.fit.remedy import Remedy
-from service.planner.fit.verdict import Verdict, judge, missing_bytes, needed_bytes
+from service.planner.fit.verdict import Verdict, judge, missing_bytes
 from service.planner.remedies.costs import compare_costs, time_config
-from service.planner.remedies.effects import count_global_batch, describe_effects
+from service.planner.remedies.effects import count_global_batch
 from service.planner.remedies.trials import Trials
 from service.planner.search.layouts import SearchSpace
-from service.planner.search.offer import Offer
+from service.planner.search.offer import Offer, list_affordable
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
 
@@ -111,7 +112,7 @@ def find_fewest(
     """
     try:
         search = Search(evaluator, SearchSpace(evaluator.architecture, question, offer))
-        for count in iter_counts(search, offer):
+        for count in list_affordable(search.space.counts, question, offer):
             if (
                 count > more_than
                 and search.suffices(count)
@@ -121,16 +122,6 @@ def find_fewest(
     except EstimatorError:
         return None
     return None
-
-
-def iter_counts(search: Search, offer: Offer) -> Iterator[int]:
-    """Yield the GPU counts that are offered and within the budget."""
-    budget, price = search.question.limits.max_cost_per_hour, offer.price_per_gpu_hour
-    for count in search.space.counts:
-        if (offer.counts is None or count in offer.counts) and (
-            budget is None or price is None or count * price <= budget
-        ):
-            yield count
 
 
 def _runs_alike(device: Device, other: Device) -> bool:
@@ -162,24 +153,14 @@ def _estimate_cost(trials: Trials, evaluator: Evaluator) -> float | None:
 
 def _answer_on(trials: Trials, evaluator: Evaluator, config: Config) -> Remedy | None:
     """Return a configuration on a kind of GPU, if it fits."""
-    try:
+    device = evaluator.device
+    with suppress(EstimatorError):
         estimate = evaluator.answer(*config)
-        timed = time_config(evaluator, config, estimate, trials.prices)
-    except EstimatorError:
-        return None
-    if judge(estimate, evaluator.device).verdict is not Verdict.FITS:
-        return None
-    return Remedy(
-        change=_list_changes(trials, evaluator.device, config),
-        saves_bytes=max(trials.base_needed_bytes - needed_bytes(estimate), 0),
-        verdict=Verdict.FITS,
-        cost=compare_costs(timed, trials.base_time),
-        effects=describe_effects(evaluator.architecture, trials.base, config),
-        gpu=evaluator.device.name,
-        num_gpus=estimate.num_gpus,
-        workload=config[0],
-        layout=config[1],
-    )
+        verdict = judge(estimate, device).verdict
+        if verdict is Verdict.FITS:
+            change = _list_changes(trials, device, config)
+            return trials.build_remedy(evaluator, config, estimate, change, verdict)
+    return None
 
 
 def _list_changes(trials: Trials, device: Device, config: Config) -> Mapping[str, object]:

@@ -1,6 +1,6 @@
 """Changed configurations, judged by numbers and answered in full."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -170,15 +170,26 @@ class Trials:
         saved_bytes = self.base_needed_bytes - needed_bytes(estimate)
         if saved_bytes <= 0 and verdict is not Verdict.FITS:
             return None
+        change = list_changes(self.base, config)
+        return self.build_remedy(self.evaluator, config, estimate, change, verdict)
+
+    def build_remedy(
+        self,
+        evaluator: Evaluator,
+        config: Config,
+        estimate: Estimate,
+        change: Mapping[str, object],
+        verdict: Verdict,
+    ) -> Remedy:
+        """Return the remedy of a configuration that was answered on a GPU."""
+        timed = time_config(evaluator, config, estimate, self.prices)
         return Remedy(
-            change=list_changes(self.base, config),
-            saves_bytes=max(saved_bytes, 0),
+            change=change,
+            saves_bytes=max(self.base_needed_bytes - needed_bytes(estimate), 0),
             verdict=verdict,
-            cost=compare_costs(
-                time_config(self.evaluator, config, estimate, self.prices), self.base_time
-            ),
-            effects=describe_effects(self.evaluator.architecture, self.base, config),
-            gpu=self.evaluator.device.name,
+            cost=compare_costs(timed, self.base_time),
+            effects=describe_effects(evaluator.architecture, self.base, config),
+            gpu=evaluator.device.name,
             num_gpus=estimate.num_gpus,
             workload=config[0],
             layout=config[1],

@@ -1,5 +1,6 @@
 """Offers: one kind of GPU, its topology, price and counts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.estimator.values.device import Device
@@ -67,3 +68,25 @@ def list_gpu_counts(question: Question, offer: Offer, layout: Layout) -> tuple[i
         question.workload, ServeWorkload
     )
     return numbers[:1] if is_single else numbers
+
+
+def list_placeable(counts: Sequence[int], offer: Offer) -> tuple[int, ...]:
+    """Return the numbers of GPUs for which an offer has nodes."""
+    return tuple(count for count in counts if offer.counts is None or count in offer.counts)
+
+
+def list_affordable(counts: Sequence[int], question: Question, offer: Offer) -> tuple[int, ...]:
+    """Return the numbers of GPUs that find nodes and are paid for.
+
+    Raises InvalidInputError where there is a budget and nobody told the price.
+    """
+    placeable, budget = list_placeable(counts, offer), question.limits.max_cost_per_hour
+    if budget is None:
+        return placeable
+    if offer.price_per_gpu_hour is None:
+        message = (
+            f"max_cost_per_hour needs a price, and nobody told that of {offer.device.name}; say it "
+            "in prices"
+        )
+        raise InvalidInputError(message, field="constraints.max_cost_per_hour")
+    return tuple(count for count in placeable if count * offer.price_per_gpu_hour <= budget)
