@@ -71,19 +71,16 @@ class Score:
 def score(case: Case, *, composite_silu: bool = True) -> Score:
     """Trace a case in full and compare; raises NotInContractError and Refusal."""
     ledger = trace(case, composite_silu=composite_silu)
-    ran = compute_stretches(ledger, ledger.live())
     if isinstance(case, ServingCase):
-        passes = compute_highest(ran, lambda stretch: stretch.live_peak)
         return Score(
             case=case,
             traced={"prefill": case.prefill_bytes, "decode": case.decode_bytes},
-            found=_passes(passes),
+            found=_read_passes(ledger),
         )
-    peaks = compute_highest(select_steady_stretches(ran), lambda stretch: stretch.live_peak)
     return Score(
         case=case,
         traced={name: phase.peak for name, phase in case.phases.items()},
-        found=_phases(peaks),
+        found=_read_phases(ledger),
     )
 
 
@@ -104,26 +101,34 @@ def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
     )
     layers = case.options.get("layers", question.architecture.num_hidden_layers)
     point = replace(get_target_point(question), layers=tuple(range(layers)))
+    return _run(make_probe_setup(question, config, 0), point, composite_silu=composite_silu)
+
+
+def trace_peaks(setup: ProbeSetup, point: Point) -> dict[str, int]:
+    """Return the highest live bytes by traced phase, of a step or of a prefill."""
+    ledger = _run(setup, point, composite_silu=True)
+    if isinstance(setup.workload, ServeWorkload):
+        return {"prefill": _read_passes(ledger)["prefill"]}
+    return _read_phases(ledger)
+
+
+def _run(setup: ProbeSetup, point: Point, *, composite_silu: bool) -> Ledger:
     scratch = (
         {**SCRATCH, torch.ops.aten.silu_backward.default: _inner_products}
         if composite_silu
         else SCRATCH
     )
-    return run_traced(
-        make_probe_setup(question, config, 0), point, on_step=lambda _step: None, scratch=scratch
-    ).ledger
+    return run_traced(setup, point, on_step=lambda _step: None, scratch=scratch).ledger
 
 
-def trace_peaks(setup: ProbeSetup, point: Point) -> dict[str, int]:
-    """Return the highest live bytes by traced phase, of a step or of a prefill."""
-    scratch = {**SCRATCH, torch.ops.aten.silu_backward.default: _inner_products}
-    ledger = run_traced(setup, point, on_step=lambda _step: None, scratch=scratch).ledger
-    stretches = compute_stretches(ledger, ledger.live())
-    if isinstance(setup.workload, ServeWorkload):
-        highest = compute_highest(stretches, lambda stretch: stretch.live_peak)
-        return {"prefill": _passes(highest)["prefill"]}
-    steady = select_steady_stretches(stretches)
+def _read_phases(ledger: Ledger) -> dict[str, int]:
+    steady = select_steady_stretches(compute_stretches(ledger, ledger.live()))
     return _phases(compute_highest(steady, lambda stretch: stretch.live_peak))
+
+
+def _read_passes(ledger: Ledger) -> dict[str, int]:
+    stretches = compute_stretches(ledger, ledger.live())
+    return _passes(compute_highest(stretches, lambda stretch: stretch.live_peak))
 
 
 def _asked(case: Case) -> contract.Question:

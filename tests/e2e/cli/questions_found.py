@@ -70,7 +70,7 @@ COMMANDS = (
     ask("Which GPUs are there?", "gpus", FITS, "H100-SXM5-80GB", "RTX-4090"),
     ask("Which families are modelled?", "families", FITS, "mixtral", "whisper"),
     ask("How do I ask?", "help fit", FITS, "usage: headroom fit"),
-    ask("A command that is none?", "fitt llama-3.1-8b", REFUSED, "fit"),
+    ask("A command that is none?", "fitt llama-3.1-8b", REFUSED, "Did you mean 'fit'?"),
     ask(
         "How large a model on 24 GB?",
         f"ceilings --gpu RTX-4090 {SERVE} --maximize model --prompt-tokens 1024",
@@ -84,6 +84,6 @@ COMMANDS = (
         "num parameters up to",
     ),
     ask("Does it fit for sure?", f"{_SMALL} {H100} --strict", FITS, "fits"),
-    ask("With a batch of zero?", f"{_SMALL} {H100} --micro-batch-size 0", REFUSED, "1"),
+    ask("With a batch of zero?", f"{_SMALL} {H100} --micro-batch-size 0", REFUSED, "integer >= 1"),
     ask("With half a layer?", f"{_SMALL} {H100} --tensor-parallel 3", REFUSED, "tensor_parallel"),
 )
