@@ -176,7 +176,7 @@ SEARCHES: Mapping[str, Mapping[str, str]] = {
         "num_gpus": "GPUs of the plan, all replicas together.",
         "layout": _LAYOUT,
         "workload": _WORKLOAD,
-        "fit": "The answer of POST /v1/fit to this plan.",
+        "fit": "The answer of POST /v1/fit to this plan, without remedies.",
     },
     "AlternativeAnswer": {
         "num_gpus": "The fewest GPUs of this kind that are enough; null where none are.",
