@@ -70,9 +70,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
     """Return vLLM's command (0.33.0, ``vllm/engine/arg_utils.py``)."""
     release, longest = (
         resolve_release(workload.engine_version, get_gpu_properties(job.device)),
-        resolve_max_model_len(
-            job.model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        resolve_max_model_len(job.model, workload),
     )
     has_expert_parallel = job.layout.expert_parallel > 1
     sequences = workload.max_num_sequences or max(
@@ -130,9 +128,7 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3" if workload.kv_cache_dtype is DType.FP8 else "auto",
-        "context-length": resolve_max_model_len(
-            job.model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        "context-length": resolve_max_model_len(job.model, workload),
         "chunked-prefill-size": workload.max_num_batched_tokens,
         "mem-fraction-static": workload.gpu_memory_fraction,
         "cpu-offload-gb": None
@@ -163,9 +159,7 @@ def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         **_make_degrees(job, "tp_size", "pp_size"),
         "tp_size": _count_ranks(job),
         "ep_size": job.layout.expert_parallel if has_expert_parallel else None,
-        "max_seq_len": resolve_max_model_len(
-            job.model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        "max_seq_len": resolve_max_model_len(job.model, workload),
         "max_batch_size": max(
             workload.max_num_sequences or tensorrt_llm.MAX_BATCH_SIZE, workload.num_sequences
         ),

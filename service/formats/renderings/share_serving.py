@@ -25,9 +25,7 @@ def launch_lmdeploy(job: Job, workload: ServeWorkload) -> Launch:
         "backend": "turbomind",
         "tp": job.layout.tensor_parallel,
         "dtype": TORCH_NAMES[workload.weight_dtype],
-        "session-len": resolve_max_model_len(
-            job.model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        "session-len": resolve_max_model_len(job.model, workload),
         "cache-max-entry-count": lmdeploy.ENGINE.share
         if workload.gpu_memory_fraction is None
         else workload.gpu_memory_fraction,
@@ -47,9 +45,7 @@ def launch_tgi(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantize": _TGI_QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3fn" if workload.kv_cache_dtype is DType.FP8 else None,
-        "max-total-tokens": resolve_max_model_len(
-            job.model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        "max-total-tokens": resolve_max_model_len(job.model, workload),
         "max-batch-prefill-tokens": workload.max_num_batched_tokens or tgi.ENGINE.step_tokens,
         "cuda-memory-fraction": workload.gpu_memory_fraction,
     }

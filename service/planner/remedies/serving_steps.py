@@ -62,9 +62,7 @@ def shorten_sequences(model: Architecture, config: Config) -> Iterator[Config]:
     match config:
         case (ServeWorkload() as workload, layout):
             tokens = workload.prompt_tokens + workload.output_tokens
-            longest = resolve_max_model_len(
-                model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-            )
+            longest = resolve_max_model_len(model, workload)
             if not get_backend(workload.engine).reserves_longest:
                 return
             length = longest // 2

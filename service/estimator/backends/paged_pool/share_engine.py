@@ -12,10 +12,10 @@ from service.estimator.backends.paged_pool.engine_memory import (
 from service.estimator.backends.paged_pool.pool import (
     MemoryLedger,
     MemoryPart,
-    build_pool_estimate,
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
+from service.estimator.backends.paged_pool.replicas import answer_replica, make_library_parts
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
@@ -25,11 +25,8 @@ from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.rules.grammar.rule import RuleTable
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS
 from service.estimator.values.engine_versions import Version, resolve_version
-from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate
-from service.estimator.values.units import GIB, MIB
 
-_CONTEXT, _COMMUNICATOR = 900 * MIB, 1200 * MIB
 _LIBRARIES = "start-up logs of vLLM, whose process holds the same libraries"
 
 
@@ -53,17 +50,7 @@ class ShareEngine:
 
 def answer_share(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one replica of such an engine."""
-    workload = question.workload
-    pools: Memo[FilledPool] = cache.get_memo(f"{engine.name} pools")
-    replica = (cache.get_model_key(question.model), question.replica_key)
-    key = (replica, workload.num_sequences, question.accepted_tokens)
-    pool = pools.get_or_make(key, lambda: _fill_pool(engine, question, cache))
-    return build_pool_estimate(
-        pool.totals,
-        pool.count_demand(workload),
-        detail=question.detail,
-        warnings=question.device.list_warnings(workload.weight_dtype),
-    )
+    return answer_replica(engine.name, question, cache, lambda: _fill_pool(engine, question, cache))
 
 
 def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -> FilledPool:
@@ -79,9 +66,7 @@ def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -
         source=engine.source,
         budget_bytes=min(_get_budget(engine, memory.fixed_bytes, question) for memory in memories),
         usable_bytes=question.device.usable_bytes,
-        max_model_len=resolve_max_model_len(
-            model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        max_model_len=resolve_max_model_len(model, workload),
     )
     return FilledPool(
         memories,
@@ -103,13 +88,14 @@ def _get_budget(engine: ShareEngine, fixed_bytes: int, question: ServeQuestion) 
 def _build_rank_memory(engine: ShareEngine, rank: Rank, question: ServeQuestion) -> RankMemory:
     workload, layout = question.workload, question.layout
     tokens = workload.max_num_batched_tokens or engine.step_tokens
-    linked = layout.tensor_parallel * layout.pipeline_parallel > 1
     parts = (
         make_exact_part("weights", rank.weight_bytes, _describe_weights(rank), engine.source),
         _make_step_part(engine, rank, question, tokens),
-        _make_library_part("device_context", _CONTEXT, "context and libraries"),
-        _make_library_part(
-            "communication_buffers", _COMMUNICATOR if linked else 0, "communicators"
+        *make_library_parts(
+            layout,
+            context="context and libraries",
+            communicators="communicators",
+            source=_LIBRARIES,
         ),
     )
     fixed = sum(part.bytes for part in parts if part.budgeted)
@@ -148,16 +134,3 @@ def _make_step_part(
 
 def _describe_weights(rank: Rank) -> str:
     return f"{rank.model.parameter_counts().total:,} parameters of a rank's share"
-
-
-def _make_library_part(name: str, size: int, formula: str) -> MemoryPart:
-    return MemoryPart(
-        name=name,
-        bytes=size,
-        low=size // 2,
-        high=size + min(size, GIB),
-        ledger=MemoryLedger.DEVICE,
-        basis=Basis.EXTRAPOLATED,
-        formula=formula,
-        source=_LIBRARIES,
-    )

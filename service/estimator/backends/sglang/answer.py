@@ -18,10 +18,10 @@ from service.estimator.backends.paged_pool.host_weights import offload_weights
 from service.estimator.backends.paged_pool.pool import (
     MemoryLedger,
     MemoryPart,
-    build_pool_estimate,
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.paged_pool.replicas import answer_replica
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
 from service.estimator.backends.sglang.defaults import get_chunk_tokens, get_memory_fraction
@@ -39,7 +39,6 @@ from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, S
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.layout import Layout
-from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate
 from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import ServeWorkload
@@ -65,17 +64,7 @@ class SglangSettings:
 
 def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one SGLang replica."""
-    workload = question.workload
-    pools: Memo[FilledPool] = cache.get_memo("sglang pools")
-    replica = (cache.get_model_key(question.model), question.replica_key)
-    key = (replica, workload.num_sequences, question.accepted_tokens)
-    pool = pools.get_or_make(key, lambda: _fill_pool(question, cache))
-    return build_pool_estimate(
-        pool.totals,
-        pool.count_demand(workload),
-        detail=question.detail,
-        warnings=question.device.list_warnings(workload.weight_dtype),
-    )
+    return answer_replica("sglang", question, cache, lambda: _fill_pool(question, cache))
 
 
 def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
@@ -125,9 +114,7 @@ def _resolve_settings(
         # Ranks that attend for themselves read a share of a chunk each (0.5,
         # ``_handle_data_parallelism``).
         chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
-        max_model_len=resolve_max_model_len(
-            model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        max_model_len=resolve_max_model_len(model, workload),
         free_bytes=device.usable_bytes
         - _get_context_bytes(device)
         - (max(_COMMUNICATOR, communicators) if ranks > 1 else 0),

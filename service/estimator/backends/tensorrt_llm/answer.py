@@ -12,13 +12,9 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
 )
-from service.estimator.backends.paged_pool.pool import (
-    MemoryLedger,
-    MemoryPart,
-    build_pool_estimate,
-    make_exact_part,
-)
+from service.estimator.backends.paged_pool.pool import make_exact_part
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.paged_pool.replicas import answer_replica, make_library_parts
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.tensorrt_llm.backend import NEWEST, OLDEST
 from service.estimator.backends.vllm.answer import format_weights_formula
@@ -36,9 +32,7 @@ from service.estimator.rules.tables.serving.own_engines import (
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.layout import Layout
-from service.estimator.values.memo import Memo
-from service.estimator.values.result import Basis, Estimate
-from service.estimator.values.units import GIB, MIB
+from service.estimator.values.result import Estimate
 from service.estimator.values.workload import ServeWorkload
 
 FRACTION_OF_FREE = 0.9
@@ -49,22 +43,14 @@ MAX_NUM_TOKENS, MAX_BATCH_SIZE = 8192, 2048
 """Defaults of a step's tokens and sequences, which the profiling run has."""
 _FP32 = 4
 _SOURCE = "TensorRT-LLM 1.0, _torch/pyexecutor/_util.py, KvCacheCreator"
-_CONTEXT, _COMMUNICATOR = 900 * MIB, 1200 * MIB
+_LIBRARIES = (
+    "start-up logs of vLLM, whose process holds the same libraries; no log of TensorRT-LLM was read"
+)
 
 
 def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of one TensorRT-LLM replica."""
-    workload = question.workload
-    pools: Memo[FilledPool] = cache.get_memo("tensorrt_llm pools")
-    replica = (cache.get_model_key(question.model), question.replica_key)
-    key = (replica, workload.num_sequences, question.accepted_tokens)
-    pool = pools.get_or_make(key, lambda: _fill_pool(question, cache))
-    return build_pool_estimate(
-        pool.totals,
-        pool.count_demand(workload),
-        detail=question.detail,
-        warnings=question.device.list_warnings(workload.weight_dtype),
-    )
+    return answer_replica("tensorrt_llm", question, cache, lambda: _fill_pool(question, cache))
 
 
 def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
@@ -91,9 +77,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         source=_SOURCE,
         budget_bytes=budget,
         usable_bytes=device.usable_bytes,
-        max_model_len=resolve_max_model_len(
-            model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-        ),
+        max_model_len=resolve_max_model_len(model, workload),
     )
     return FilledPool(
         memories,
@@ -108,19 +92,16 @@ def _build_rank_memory(
 ) -> RankMemory:
     peak = _compute_peak_bytes(rank, workload, get_gpu_properties(device))
     tokens = workload.max_num_batched_tokens or MAX_NUM_TOKENS
-    linked = layout.tensor_parallel * layout.pipeline_parallel > 1
     fixed = (
         make_exact_part(
             "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
         ),
         make_exact_part("activations", peak, f"profiling run of {tokens} tokens", _SOURCE),
-        _make_library_part(
-            "device_context", _CONTEXT, "context, TensorRT and cuBLAS libraries, workspaces"
-        ),
-        _make_library_part(
-            "communication_buffers",
-            _COMMUNICATOR if linked else 0,
-            "communicators and all-reduce workspaces",
+        *make_library_parts(
+            layout,
+            context="context, TensorRT and cuBLAS libraries, workspaces",
+            communicators="communicators and all-reduce workspaces",
+            source=_LIBRARIES,
         ),
     )
     fraction = (
@@ -160,20 +141,4 @@ def _compute_peak_bytes(rank: Rank, workload: ServeWorkload, gpu: GpuProperties)
             logits + hidden,
         )
         + gpu.workspace_bytes
-    )
-
-
-def _make_library_part(name: str, size: int, formula: str) -> MemoryPart:
-    return MemoryPart(
-        name=name,
-        bytes=size,
-        low=size // 2,
-        high=size + min(size, GIB),
-        ledger=MemoryLedger.DEVICE,
-        basis=Basis.EXTRAPOLATED,
-        formula=formula,
-        source=(
-            "start-up logs of vLLM, whose process holds the same libraries; no log of TensorRT-LLM "
-            "was read"
-        ),
     )

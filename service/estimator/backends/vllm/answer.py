@@ -89,9 +89,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
             ),
         )
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, question.layout)
-    max_model_len = resolve_max_model_len(
-        model, workload.max_model_len, workload.prompt_tokens + workload.output_tokens
-    )
+    max_model_len = resolve_max_model_len(model, workload)
     # Asked sequences run at once only if the engine may schedule so many.
     scheduled = max(release.get_max_num_sequences(device), workload.num_sequences)
     pools: Memo[FilledPool] = cache.get_memo("vllm pools")
