@@ -5,12 +5,11 @@ A server that is named is asked in its place.
 
 import argparse
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 from msgspec import to_builtins
 
-from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, get_source
 
 Document = dict[str, Any]
@@ -31,36 +30,9 @@ def list_documents(
     )
 
 
-def select_named(items: list[Document], name: str | None, *, noun: str) -> list[Document]:
-    """Return the items with this name, alias or family.
-
-    Raises InvalidRequestError for a name that none has, with the nearest.
-    """
-    if name is None:
-        return items
-    selected = [item for item in items if _fold(name) in _list_names(item)]
-    if not selected:
-        known = {folded: item["name"] for item in items for folded in _list_names(item)}
-        near = dict.fromkeys(known[one] for one in get_close_matches(_fold(name), known, n=3))
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise InvalidRequestError(f"there is no {noun} {name!r}.{hint}")
-    exact = [item for item in selected if _fold(item["name"]) == _fold(name)]
-    return exact or selected
-
-
-def _list_names(item: Document) -> set[str]:
-    aliases = item.get("aliases", ())
-    listed = [one for group in aliases.values() for one in group] if aliases else []
-    return {_fold(one) for one in (item["name"], item.get("family", ""), *listed) if one}
-
-
-def _fold(name: str) -> str:
-    return name.casefold().replace("_", "-").replace(" ", "-")
-
-
 def _read_server(source: Source, path: str) -> list[Document]:
     # A list of one's own has no use for an HTTP client.
-    from service.cli.http import build_path, connect, read_all  # noqa: PLC0415
-
-    with connect(source.url) as client:
-        return read_all(client, build_path(path))
+    http = import_module("service.cli.http")
+    with http.connect(source.url) as client:
+        items: list[Document] = http.read_all(client, http.build_path(path))
+    return items

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import islice
 from types import TracebackType
 from typing import Self
-from uuid import uuid4
 
 import anyio
 import httpx
@@ -62,7 +61,7 @@ from service.client.headroom import (
     check_address,
     read_item,
 )
-from service.client.measuring import OVER
+from service.client.measuring import OVER, build_measurement
 from service.client.naming import check_path
 from service.client.retrying import Repeat, Retries, retry_after_s
 from service.client.stored import PAGE, Page, T
@@ -70,6 +69,7 @@ from service.client.transport import (
     CONNECT_TIMEOUT_S,
     build_refusal,
     build_unreachable,
+    expect,
     read_received,
     translate_errors,
 )
@@ -193,24 +193,17 @@ class AsyncHeadroom:
     ) -> MeasurementAnswer:
         """Ask for a measurement.
 
-        The same key asks for the same one again.
+        The same key asks for the same one again. Raises ValueError for a dry run.
         """
-        answer = await self.send(
-            create_measurement.call(
-                body=to_json(request) | {"dry_run": False},
-                idempotency_key=idempotency_key or str(uuid4()),
-            )
-        )
-        assert isinstance(answer, MeasurementAnswer)  # noqa: S101 - what is answered to all but a dry run
-        return answer
+        answer = await self.send(build_measurement(request, idempotency_key))
+        return expect(answer, MeasurementAnswer)
 
     async def dry_run(self, request: MeasurementRequest | Plain) -> DryRunAnswer:
         """Return what a measurement would run; nothing is asked for."""
         answer = await self.send(
             create_measurement.call(body={**to_json(request), "dry_run": True})
         )
-        assert isinstance(answer, DryRunAnswer)  # noqa: S101 - what is answered to a dry run
-        return answer
+        return expect(answer, DryRunAnswer)
 
     async def measurement(self, measurement_id: str) -> MeasurementAnswer:
         """Return a measurement as it is now."""

@@ -11,7 +11,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import httpx
 from attrs import evolve
@@ -57,10 +56,10 @@ from service.client.generated.models import (
     WorkerAnswer,
 )
 from service.client.generated.types import Call
-from service.client.measuring import Job
+from service.client.measuring import Job, build_measurement
 from service.client.retrying import Repeat, Retries
 from service.client.stored import PAGE, Clusters, Models, Reservations, T, iter_items
-from service.client.transport import CONNECT_TIMEOUT_S, Transport
+from service.client.transport import CONNECT_TIMEOUT_S, Transport, expect
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 CHUNK = 10_000
@@ -189,18 +188,8 @@ class Headroom:
 
         The same key asks for the same measurement again.
         """
-        body = to_json(request)
-        if body.get("dry_run"):
-            message = (
-                "a dry run measures nothing, so there is nothing to be followed: ask dry_run() for "
-                "what would be run"
-            )
-            raise ValueError(message)
-        first = self._ask(
-            create_measurement.call(body=body, idempotency_key=idempotency_key or str(uuid4()))
-        )
-        assert isinstance(first, MeasurementAnswer)  # noqa: S101 - what is answered to all but a dry run
-        return Job(self._transport, first)
+        first = self._ask(build_measurement(request, idempotency_key))
+        return Job(self._transport, expect(first, MeasurementAnswer))
 
     def dry_run(self, request: MeasurementRequest | Plain) -> DryRunAnswer:
         """Return what a measurement would run, and for how long.
@@ -208,8 +197,7 @@ class Headroom:
         Nothing is asked for.
         """
         answer = self._ask(create_measurement.call(body={**to_json(request), "dry_run": True}))
-        assert isinstance(answer, DryRunAnswer)  # noqa: S101 - what is answered to a dry run
-        return answer
+        return expect(answer, DryRunAnswer)
 
     def measurement(self, measurement_id: str) -> Job:
         """Return a measurement that was asked for before."""

@@ -10,13 +10,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO, Any
+from uuid import uuid4
 
 import httpx
 
+from service.client.asking import Plain, to_json
 from service.client.errors import NotOverError, ServerError, UnknownAnswerError, UnreachableError
 from service.client.events import ServerEvent, read_events
-from service.client.generated.api.measurements import cancel_measurement, read_measurement
-from service.client.generated.models import MeasurementAnswer
+from service.client.generated.api.measurements import (
+    cancel_measurement,
+    create_measurement,
+    read_measurement,
+)
+from service.client.generated.models import DryRunAnswer, MeasurementAnswer, MeasurementRequest
+from service.client.generated.types import Call
 from service.client.retrying import Repeat
 from service.client.transport import Transport
 
@@ -28,6 +35,23 @@ PATIENCE_S = 60.0
 """How long a server may be away while somebody follows; the measurement itself goes on."""
 _RECONNECT_S = 1.0
 _FAULTS = (httpx.TransportError, httpx.StreamError, ServerError)
+
+
+def build_measurement(
+    request: MeasurementRequest | Plain, idempotency_key: str | None
+) -> Call[DryRunAnswer | MeasurementAnswer]:
+    """Return the call that asks for a measurement.
+
+    It has a key of its own if none is given. Raises ValueError for a dry run.
+    """
+    body = to_json(request)
+    if body.get("dry_run"):
+        message = (
+            "a dry run measures nothing, so there is nothing to be followed: ask dry_run() for "
+            "what would be run"
+        )
+        raise ValueError(message)
+    return create_measurement.call(body=body, idempotency_key=idempotency_key or str(uuid4()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

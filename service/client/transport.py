@@ -159,6 +159,17 @@ def read_received(call: Call[T], response: httpx.Response) -> Received[T]:
     )
 
 
+def expect(answer: object, kind: type[T]) -> T:
+    """Return an answer of the one kind that is due.
+
+    Raises UnknownAnswerError for another that the operation has.
+    """
+    if isinstance(answer, kind):
+        return answer
+    message = f"the server sent a {type(answer).__name__} where a {kind.__name__} was due"
+    raise UnknownAnswerError(message)
+
+
 def _require_success(response: httpx.Response) -> None:
     if not response.is_success:
         response.read()

@@ -6,6 +6,7 @@ metrics and refusals are those of the API. It keeps no sessions, so that any rep
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -51,13 +52,11 @@ class McpEndpoint:
         self._guard = guard
         server = make_server(version=version, ask=self._ask, get_scopes=_get_scopes)
         self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
-        self._inner: ASGIApp | None = None
         self._application: ASGIApp | None = None
 
     def wrap(self, inner: ASGIApp) -> ASGIApp:
         """Return the application with the endpoint before it."""
-        self._inner = inner
-        return self
+        return partial(self._answer, inner)
 
     def bind(self, application: ASGIApp) -> None:
         """Set the application that tools ask, which this endpoint is part of."""
@@ -69,11 +68,9 @@ class McpEndpoint:
         async with self._manager.run():
             yield
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+    async def _answer(self, inner: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP or scope["path"].rstrip("/") != PATH:
-            assert self._inner is not None  # noqa: S101 - it is wrapped before it is asked
-            await self._inner(scope, receive, send)
+            await inner(scope, receive, send)
             return
         scope["path_template"] = PATH
         try:

@@ -7,6 +7,7 @@ reads, so that each tool shows its own part.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from service.contract.to_answer.phrases import format_gpu, format_shortage
 from service.estimator.values.units import format_bytes
 from service.mcp.asking import Document
 
@@ -93,9 +94,9 @@ def describe_number(answer: Document) -> str:
     """Return a number of GPUs in words, or each of several kinds."""
     plans = answer.get("answers", [answer])
     return "; ".join(
-        f"no number of {plan['gpu']} is enough, or none that was tried"
+        f"{format_gpu(plan['gpu'])}: {format_shortage(plan)}"
         if plan["num_gpus"] is None
-        else f"{plan['num_gpus']} x {plan['gpu']}"
+        else f"{plan['num_gpus']} x {format_gpu(plan['gpu'])}"
         for plan in plans
     )
 
@@ -103,9 +104,8 @@ def describe_number(answer: Document) -> str:
 def describe_plan(answer: Document) -> str:
     """Return the best plan in words."""
     if answer["num_gpus"] is None:
-        return "no plan is enough; `searched` and `candidates` say what was tried"
-    best = answer["candidates"][0]
-    return f"{best['num_gpus']} x {best['gpu']}"
+        return f"nothing that was offered is enough: {format_shortage(answer)}"
+    return f"{answer['num_gpus']} x {format_gpu(answer['gpu'])}"
 
 
 def describe_problem(document: Document) -> str:

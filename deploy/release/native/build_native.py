@@ -11,7 +11,6 @@ beside its source, as ``make setup`` does. Everything else about the package sta
 
 import base64
 import hashlib
-import os
 import sys
 import tempfile
 import warnings
@@ -97,7 +96,7 @@ def build_wheel(
     wheel_directory: str, config_settings: Settings = None, _metadata_directory: str | None = None
 ) -> str:
     """Build a wheel (PEP 517) and return its name."""
-    target = os.path.abspath(wheel_directory)  # noqa: PTH100 - as the frontend names it
+    target = str(Path(wheel_directory).absolute())
     with tempfile.TemporaryDirectory(prefix="headroom-build-") as staged:
         stage(Path.cwd(), Path(staged))
         with chdir(staged), _with_arguments(ext_modules=list_extensions(_STAGED)):

@@ -1,7 +1,8 @@
 """Candidates of a shell's completion, from the parsers of the commands themselves."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from service.base.errors import ServiceError
@@ -100,49 +101,10 @@ def _complete_value(command: str, action: argparse.Action, last: str) -> list[Ca
 def _list_values(command: str, action: argparse.Action) -> Sequence[str]:
     if isinstance(action.type, ChoiceReader):
         return action.type.choices
-    if "." in action.dest:
-        # Only a question has such flags.
-        from service.cli.flags import list_choices  # noqa: PLC0415
-
-        choices = list_choices().get(action.dest, ())
-        return choices or _SOURCES.get(action.dest, _list_nothing)()
-    by_command = _SOURCES.get(f"{command} {action.dest}", _list_nothing)
-    return by_command() or _SOURCES.get(action.dest, _list_nothing)()
-
-
-def _list_nothing() -> Sequence[str]:
-    return ()
-
-
-def _list_models() -> Sequence[str]:
-    from service.catalog.models import list_models  # noqa: PLC0415 - what is not completed is not loaded
-
-    return [name for entry in list_models() for name in (entry.name, *entry.aliases)]
-
-
-def _list_gpus() -> Sequence[str]:
-    from service.catalog.gpus import list_gpus  # noqa: PLC0415 - the same
-
-    return [entry.name for entry in list_gpus()]
-
-
-def _list_families() -> Sequence[str]:
-    from service.estimator.model.families.registry import list_model_types  # noqa: PLC0415 - the same
-
-    return list_model_types()
-
-
-_SOURCES: Mapping[str, Callable[[], Sequence[str]]] = {
-    "model": _list_models,
-    "models name": _list_models,
-    "workload.speculative.draft": _list_models,
-    "gpu": _list_gpus,
-    "gpus name": _list_gpus,
-    "plan gpus": _list_gpus,
-    "families name": _list_families,
-    "accuracy family": _list_families,
-}
-"""Lists of names, by the command and the argument or by the argument alone."""
+    # Commands and flags are completed without the catalogue.
+    names = import_module("service.cli.completion.names")
+    values: Sequence[str] = names.list_values(command, action.dest)
+    return values
 
 
 def _describe(action: argparse.Action) -> str:

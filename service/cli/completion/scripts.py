@@ -4,7 +4,6 @@ Each asks ``headroom completion`` for candidates at every key, so that it needs 
 commands do.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,8 +76,9 @@ class Shell:
         """Return the file that the shell of this user reads."""
         variable, below_home = self.home
         root = environ.get(variable)
-        home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - HOME may be unset
-        return (Path(root) if root else home / below_home).joinpath(*self.path)
+        home = environ.get("HOME")
+        folder = Path(root) if root else (Path(home) if home else Path.home()) / below_home
+        return folder.joinpath(*self.path)
 
 
 SHELLS: Mapping[str, Shell] = {

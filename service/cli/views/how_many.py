@@ -13,9 +13,9 @@ from service.cli.views.phrases import (
     format_change,
     format_checkpointing,
     format_counts,
-    format_shortage,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
+from service.contract.to_answer.phrases import format_gpu, format_shortage
 
 Document = Mapping[str, Any]
 _SHOWN_REJECTIONS = 8
@@ -37,7 +37,7 @@ def show_plans(model: str, plans: Sequence[Document]) -> None:
     screen = make_console()
     for plan in plans:
         screen.print(
-            f"{model} on {_format_gpu(plan['gpu'])}: {_format_number(plan)}",
+            f"{model} on {format_gpu(plan['gpu'])}: {_format_number(plan)}",
             soft_wrap=True,
         )
         for part in _iter_tables(plan):
@@ -45,10 +45,6 @@ def show_plans(model: str, plans: Sequence[Document]) -> None:
         for line in _iter_lines(plan):
             screen.print(line, markup=False)
     screen.print(format_assumptions(plans[0]["assumptions"]), markup=False)
-
-
-def _format_gpu(gpu: str | Document) -> str:
-    return gpu if isinstance(gpu, str) else f"a GPU of {show_bytes(gpu['memory_bytes'])}"
 
 
 def _format_number(plan: Document) -> str:

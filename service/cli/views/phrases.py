@@ -27,28 +27,6 @@ def format_counts(counts: Sequence[int]) -> str:
     return ",".join(f"{count}*{times}" if times > 1 else str(count) for count, times in runs)
 
 
-def format_shortage(answer: Mapping[str, Any]) -> str:
-    """Return what a search says that found no number.
-
-    Which number would be enough, or that none is, up to the largest that was searched.
-    """
-    beyond, closest = answer["beyond"], answer["closest"]
-    if beyond is None:
-        return (
-            "no number of GPUs is enough"
-            if closest is None
-            else f"{_format_too_few(closest['num_gpus'])} not enough"
-        )
-    if beyond["num_gpus"] is not None:
-        too_few = _format_too_few(beyond["allowed_gpus"])
-        return f"{too_few} not enough, {beyond['num_gpus']:,} are"
-    return f"no number of GPUs up to {beyond['max_gpus']:,} is enough"
-
-
-def _format_too_few(number: int) -> str:
-    return "1 GPU is" if number == 1 else f"{number:,} GPUs are"
-
-
 def format_change(change: Mapping[str, Any]) -> str:
     """Return a change by its field paths.
 

@@ -14,9 +14,9 @@ from service.cli.views.phrases import (
     format_change,
     format_checkpointing,
     format_degrees,
-    format_shortage,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
+from service.contract.to_answer.phrases import format_gpu, format_shortage
 
 Document = Mapping[str, Any]
 _SHOWN_REJECTIONS, _SHOWN_NODES = 8, 16
@@ -51,16 +51,12 @@ def show_plan(model: str, plan: Document) -> None:
 
 def _format_headline(plan: Document) -> str:
     if plan["num_gpus"] is None:
-        kind = "" if plan["closest"] is None else f" ({_format_gpu(plan['closest']['gpu'])})"
+        kind = "" if plan["closest"] is None else f" ({format_gpu(plan['closest']['gpu'])})"
         return f"[bold red]nothing that was offered is enough: {format_shortage(plan)}{kind}[/]"
     return (
-        f"[bold green]{plan['num_gpus']}[/] x {_format_gpu(plan['gpu'])} "
+        f"[bold green]{plan['num_gpus']}[/] x {format_gpu(plan['gpu'])} "
         f"({plan['objective'].replace('_', ' ')})"
     )
-
-
-def _format_gpu(gpu: str | Document) -> str:
-    return gpu if isinstance(gpu, str) else f"a GPU of {show_bytes(gpu['memory_bytes'])}"
 
 
 def _iter_tables(plan: Document) -> Iterator[RenderableType]:
@@ -84,7 +80,7 @@ def _iter_tables(plan: Document) -> Iterator[RenderableType]:
         nearest = plan["rejected"][-_SHOWN_REJECTIONS:]
         rows = [
             (
-                _format_gpu(miss["gpu"]),
+                format_gpu(miss["gpu"]),
                 str(miss["num_gpus"]),
                 show_bytes(miss["missing_bytes"]),
                 miss["reason"],
@@ -152,7 +148,7 @@ def _format_alternative(alternative: Document) -> tuple[str, ...]:
     number = "none" if alternative["num_gpus"] is None else str(alternative["num_gpus"])
     memory = "-" if alternative["device_bytes"] is None else show_bytes(alternative["device_bytes"])
     return (
-        _format_gpu(alternative["gpu"]),
+        format_gpu(alternative["gpu"]),
         number,
         memory,
         _format_seconds(alternative["step_time_s"]),
@@ -162,7 +158,7 @@ def _format_alternative(alternative: Document) -> tuple[str, ...]:
 
 def _format_point(point: Document) -> tuple[str, ...]:
     return (
-        _format_gpu(point["gpu"]),
+        format_gpu(point["gpu"]),
         str(point["num_gpus"]),
         *_format_point_config(point),
         show_bytes(point["device_bytes"]),

@@ -14,9 +14,7 @@ _MS = 1000
 
 def describe_bound(throughput: Throughput, workload: Workload) -> str:
     """Return which side decides a step's time, with both sides' times."""
-    host, gpu = (
-        f"{seconds * _MS:.3g} ms" for seconds in (throughput.host_time_s, throughput.gpu_time_s)
-    )
+    host, gpu = map(_format_seconds, (throughput.host_time_s, throughput.gpu_time_s))
     if throughput.bound is Bound.HOST:
         return (
             f"the host decides: it launches the kernels of a step in {host}, which the GPU runs in "
@@ -25,6 +23,12 @@ def describe_bound(throughput: Throughput, workload: Workload) -> str:
     if not throughput.host_time_s:
         return f"the GPU decides: it works {gpu} a step, which is replayed as one CUDA graph"
     return f"the GPU decides: it works {gpu} a step, and the host launches its kernels in {host}"
+
+
+def _format_seconds(seconds: float) -> str:
+    """Return a time in the unit that fits it."""
+    milliseconds = seconds * _MS
+    return f"{milliseconds:.3g} ms" if round(milliseconds) < _MS else f"{seconds:.1f} s"
 
 
 def _describe_help(workload: Workload) -> str:

@@ -68,22 +68,28 @@ def test_it_is_what_the_api_sends(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "slug", "says"),
     [
-        (("fit", "gpt2", "--gpu", "L4"), "which task?"),
-        (("fit", "gpt2", *QUESTION, "--sequense-length", "1"), "unknown argument"),
-        (("plan", "gpt2", *QUESTION[2:]), "which GPUs?"),
-        (("gpus", "A100-SXM4-80BG"), "Did you mean A100-SXM4-80GB"),
-        (("measure",), ""),
+        (("fit", "gpt2", "--gpu", "L4"), "invalid-request", "which task?"),
+        (
+            ("fit", "gpt2", *QUESTION, "--sequense-length", "1"),
+            "invalid-request",
+            "unknown argument",
+        ),
+        (("plan", "gpt2", *QUESTION[2:]), "invalid-request", "which GPUs?"),
+        (("families", "bort"), "invalid-request", "Did you mean bert"),
+        (("gpus", "A100-SXM4-80BG"), "unknown-gpu", "Did you mean A100-SXM4-80GB"),
+        (("gpus", "M2"), "unknown-gpu", "is Apple silicon"),
+        (("measure",), "invalid-request", ""),
     ],
 )
 def test_what_the_command_line_refuses_is_a_problem_too(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], slug: str, says: str
 ) -> None:
     """Type, title, status and detail, also where no request was made."""
     printed, told = refuse(capsys, *arguments)
 
-    assert (printed["type"], printed["status"]) == ("invalid-request", 422)
+    assert (printed["type"], printed["status"]) == (slug, 422)
     assert printed["instance"].startswith("/v1/")
     assert says in printed["detail"]
     assert printed["detail"] in told

@@ -13,6 +13,7 @@ from service.client.errors import (
     InvalidRequestError,
     NotOverError,
     TooManyRequestsError,
+    UnknownAnswerError,
     UnreachableError,
 )
 from service.client.headroom import Headroom
@@ -147,3 +148,17 @@ def test_a_measurement_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         httpx.Response(200, json=measurement("succeeded")),
         httpx.Response(200, json=measurement("running")),
     )
+
+
+def test_a_dry_run_is_never_measured() -> None:
+    """It is asked for by a name of its own, as with the other client."""
+
+    async def use(headroom: AsyncHeadroom) -> None:
+        with pytest.raises(ValueError, match="ask dry_run"):
+            await headroom.measure({"dry_run": True})
+        with pytest.raises(UnknownAnswerError, match="MeasurementAnswer where a DryRunAnswer"):
+            await headroom.dry_run({})
+
+    script = run(use, httpx.Response(202, json=measurement("queued")))
+
+    assert len(script.asked) == 1

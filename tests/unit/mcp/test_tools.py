@@ -122,6 +122,21 @@ def test_numbers_and_plans_are_searched() -> None:
     assert all("requests" not in other for other in others)
 
 
+def test_a_number_that_is_too_small_is_told_as_the_command_line_does() -> None:
+    """With the number that would be enough, and a GPU without a name by its memory."""
+    large = SEARCH | {"model": "llama-2-7b", "constraints": {"max_gpus": 2}}
+
+    assert read_text(call("how_many", large | {"gpu": "L4"})).startswith(
+        "L4: 2 GPUs are not enough, "
+    )
+    assert read_text(call("plan", large | {"gpus": ["L4"]})).startswith(
+        "nothing that was offered is enough: 2 GPUs are not enough, "
+    )
+    assert read_text(call("how_many", SEARCH | {"gpu": {"memory_bytes": "8Gi"}})).startswith(
+        "1 x a GPU of 8.00 GiB\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

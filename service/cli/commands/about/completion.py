@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from service.base.errors import InvalidRequestError
 from service.cli.completion.candidates import list_candidates
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         lines = [f"{word}\t{text}" if text else word for word, text in list_candidates(words, last)]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
-    name = options.shell or os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119 - a word, not a file
+    name = options.shell or Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
         message = f"which shell? headroom completion {'|'.join(SHELLS)}"
         raise InvalidRequestError(message)

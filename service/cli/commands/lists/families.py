@@ -3,10 +3,12 @@ reason; offline unless a server is named.
 """
 
 import argparse
+from difflib import get_close_matches
 
+from service.base.errors import InvalidRequestError
 from service.catalog.families import list_families
 from service.cli.answer_source import add_source
-from service.cli.lists import Document, list_documents, select_named
+from service.cli.lists import Document, list_documents
 from service.cli.printing import print_json
 from service.cli.views.tables import add_title, make_console, make_table
 from service.contract.to_answer.families import build_family
@@ -26,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the families, or one of them."""
     items = list_documents(options, "families", lambda: map(build_family, list_families()))
-    chosen = select_named(items, options.name, noun="family")
+    chosen = items if options.name is None else [_find(items, options.name)]
     if options.json:
         print_json(chosen)
     elif options.name is not None:
@@ -35,6 +37,22 @@ def run(options: argparse.Namespace) -> int:
         rows = [_format_row(item) for item in chosen]
         make_console().print(make_table(_COLUMNS, rows, right=("models",)))
     return 0
+
+
+def _find(items: list[Document], name: str) -> Document:
+    """Return a family by its name; raises InvalidRequestError with the nearest."""
+    named = {_fold(item["name"]): item for item in items}
+    folded = _fold(name)
+    if folded not in named:
+        near = [named[one]["name"] for one in get_close_matches(folded, named, n=3)]
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        message = f"there is no family {name!r}.{hint}"
+        raise InvalidRequestError(message)
+    return named[folded]
+
+
+def _fold(name: str) -> str:
+    return name.casefold().replace("_", "-").replace(" ", "-")
 
 
 def _format_row(item: Document) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ unless a server is named.
 import argparse
 from collections.abc import Iterator
 
-from service.catalog.gpus import list_gpus
+from service.catalog.gpus import find_gpus, list_gpus, resolve_gpu
 from service.cli.answer_source import add_source
-from service.cli.lists import Document, list_documents, select_named
+from service.cli.lists import Document, list_documents
 from service.cli.printing import print_json
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 from service.contract.to_answer.gpus import build_gpu
+from service.estimator.values.device import parse_slice
 
 _COLUMNS = ("name", "family", "usable", "bandwidth", "bf16 or best", "links", "capability")
 _FORMATS = ("bf16", "fp16", "fp32")
@@ -19,7 +20,9 @@ _TERA, _GIGA = 10**12, 10**9
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the GPU that is shown."""
-    parser.add_argument("name", nargs="?", help="show this GPU: its name, an alias or a family")
+    parser.add_argument(
+        "name", nargs="?", help="show this GPU: a name as questions spell it, or a family"
+    )
     parser.add_argument(
         "--json", action="store_true", help="print the items as GET /v1/gpus sends them"
     )
@@ -29,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the GPUs, or one of them."""
     items = list_documents(options, "gpus", lambda: map(build_gpu, list_gpus()))
-    chosen = select_named(items, options.name, noun="GPU")
+    chosen = items if options.name is None else _select(items, options.name)
     if options.json:
         print_json(chosen)
     elif options.name is not None and len(chosen) == 1:
@@ -38,6 +41,16 @@ def run(options: argparse.Namespace) -> int:
         rows = [_format_row(item) for item in chosen]
         make_console().print(make_table(_COLUMNS, rows, right=_COLUMNS[2:]))
     return 0
+
+
+def _select(items: list[Document], name: str) -> list[Document]:
+    """Return the GPUs that a question means by this name, one or several.
+
+    Raises UnknownGpuError for a name of none.
+    """
+    sku, _ = parse_slice(name) or (name, "")
+    names = {entry.name for entry in find_gpus(sku) or (resolve_gpu(sku),)}
+    return [item for item in items if item["name"] in names]
 
 
 def _format_row(item: Document) -> tuple[str, ...]:

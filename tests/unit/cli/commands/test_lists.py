@@ -82,12 +82,15 @@ def test_every_name_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ("h200-sxm5-141gb", ["H200-SXM5-141GB"]),
         ("NVIDIA A100-SXM4-80GB", ["A100-SXM4-80GB"]),
         ("V100", ["V100-SXM2-16GB", "V100-SXM2-32GB"]),
+        ("4090", ["RTX-4090"]),
+        ("RTX4090 24GB", ["RTX-4090"]),
+        ("A100-SXM4-80GB/1g.10gb", ["A100-SXM4-80GB"]),
     ],
 )
 def test_a_gpu_is_shown_by_any_of_its_names(
     capsys: pytest.CaptureFixture[str], name: str, names: list[str]
 ) -> None:
-    """A name, an alias of a system, or a family, which is several."""
+    """As a question spells it: a name, an alias, a MIG slice, or a family, which is several."""
     assert [item["name"] for item in print_items(capsys, "gpus", name)][: len(names)] == names
 
 

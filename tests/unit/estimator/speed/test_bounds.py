@@ -54,6 +54,17 @@ def test_small_jobs_wait_for_the_host(workload: Workload, bound: Bound, help_wan
     assert help_wanted in sentence
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(25.73, "25.7 s a step"), (0.9997, "1.0 s a step"), (0.99, "990 ms a step")],
+)
+def test_long_steps_are_told_in_seconds(seconds: float, shown: str) -> None:
+    """No time is written with an exponent."""
+    timed = replace(time_job(SMALL), gpu_time_s=seconds, host_time_s=0.4)
+
+    assert shown in describe_bound(timed, SMALL)
+
+
 def test_a_larger_batch_costs_a_slow_host_nothing() -> None:
     """While the host decides, a step takes as long with twice the tokens."""
     one, two = (time_job(replace(SMALL, micro_batch_size=size)) for size in (1, 2))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.cli.views.phrases import format_shortage
+from service.contract.to_answer.phrases import format_shortage
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload
 from service.planner.plans.how_many import find_fewest_gpus
