@@ -1,4 +1,4 @@
-"""What engines with a pool share beside it: kept replicas, and library memory."""
+"""Replicas that engines keep, and the memory of their libraries."""
 
 from collections.abc import Callable
 
