@@ -26,7 +26,7 @@ parsers.
 
 `fit`, `how-many`, `plan` and `ceilings` answer offline, without a server, and so do the lists
 `gpus` and `families`; where `--server URL` or `HEADROOM_URL` names a server it is asked
-(`--offline` asks none), and the last line says who answered. All other commands that talk to a
+(`--offline` asks none), and below an answer a line says who gave it. All other commands that talk to a
 server find it by `--server` or `HEADROOM_URL`; `models` lists and shows the catalogue where none is
 named and none runs. The key is `HEADROOM_API_KEY`. `--json` prints what the API would send.
 
