@@ -44,9 +44,13 @@ class Dependencies:
     """Limit of computing first answers: one at a time. Threads only take turns, and each more makes
     the event loop wait.
     """
+    first_remedy_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    """Limit of searching remedies for the first time, up to seconds for which no first answer
+    waits.
+    """
     remedy_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-    """Limit of searching remedies where they were searched before. That is ten times as quick as a
-    first answer, so it never waits behind one.
+    """Limit of searching remedies where they were searched before. That is ten times as quick as
+    the first time, so it never waits behind one.
     """
     guard: Guard = field(default_factory=make_open_guard)
     refresh_keys: Callable[[], None] = lambda: None

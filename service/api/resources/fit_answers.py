@@ -4,7 +4,8 @@ They come from the cache of answers, from memory, or from a thread beside the ev
 
 Only a name that this process never saw asks the database. What takes longer is computed beside the
 event loop: the first answer about a configuration, and remedies where it does not fit, which are
-dozens of questions. Both are cancelled when the client has left, as a page does at the next key.
+dozens of questions, behind which no first answer waits. Both are cancelled when the client has
+left, as a page does at the next key.
 """
 
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ class _Job:
             report = await anyio.to_thread.run_sync(judge, limiter=deps.first_answer_limiter)
         deps.answered_questions.record(self.question, is_replayed=report.estimate.replayed)
         if self.needs_remedies(report):
-            return await self.answer_with_remedies(report, deps.first_answer_limiter)
+            return await self.answer_with_remedies(report, deps.first_remedy_limiter)
         return self.finish(report)
 
     async def answer_with_remedies(self, report: FitReport, limiter: CapacityLimiter) -> ASGIApp:

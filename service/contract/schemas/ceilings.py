@@ -107,7 +107,10 @@ class CeilingAnswer(Answer, frozen=True, kw_only=True):
 
     value: int | None
     maximize: str
-    fit: Annotated[FitAnswer | None, Meta(description="The answer of /v1/fit at the ceiling.")]
+    fit: Annotated[
+        FitAnswer | None,
+        Meta(description="The answer of /v1/fit at the ceiling, without remedies."),
+    ]
     workload: Annotated[
         JsonObject | None, Meta(description="The workload at the ceiling, complete.")
     ]

@@ -8,6 +8,7 @@ _STEP = (
     "Seconds of one optimizer step, or of one decode step with the full cache; null where the "
     "GPU's rates are not known."
 )
+_COMPARED_STEP = f"{_STEP} Plans are compared before measured steps correct their times."
 _COST = "USD per hour of all GPUs; null where nobody told a price."
 
 FIT: Mapping[str, Mapping[str, str]] = {
@@ -107,11 +108,12 @@ FIT: Mapping[str, Mapping[str, str]] = {
         "tokens_per_second_per_gpu": "The same over the number of GPUs.",
         "mfu": "Share of the peak rate of all GPUs that the model's own products use (PaLM's "
         "model FLOPs utilization), 0 to 1.",
-        "basis": "`analytic`, or `calibrated` by times that were measured.",
+        "basis": "`analytic`, `calibrated` by times of runs like it, or `measured` itself.",
     },
     "RuleAnswer": {
         "name": "What the rule is called.",
-        "bytes": "Bytes that the rule says for one GPU; null where it is about time.",
+        "bytes": "Bytes that the rule says, for one GPU unless `why` says of what else; null "
+        "where it is about time.",
         "our_bytes": "Our bytes of the same thing; null where the rule is about time.",
         "seconds": "Seconds of a step that the rule says; null where it is about bytes.",
         "our_seconds": "Our seconds of a step; null where the rule is about bytes.",
@@ -174,11 +176,11 @@ SEARCHES: Mapping[str, Mapping[str, str]] = {
         "num_gpus": "GPUs of the plan, all replicas together.",
         "layout": _LAYOUT,
         "workload": _WORKLOAD,
-        "fit": "The answer of POST /v1/fit to this plan.",
+        "fit": "The answer of POST /v1/fit to this plan, without remedies.",
     },
     "AlternativeAnswer": {
         "num_gpus": "The fewest GPUs of this kind that are enough; null where none are.",
-        "step_time_s": _STEP,
+        "step_time_s": _COMPARED_STEP,
         "cost_per_hour": _COST,
         "device_bytes": "Bytes that NVML shows of the process on the worst rank; null where "
         "nothing is enough.",
@@ -186,7 +188,7 @@ SEARCHES: Mapping[str, Mapping[str, str]] = {
     "ParetoAnswer": {
         "num_gpus": "GPUs of the plan.",
         "device_bytes": "Bytes that NVML shows of the process on the worst rank.",
-        "step_time_s": _STEP,
+        "step_time_s": _COMPARED_STEP,
         "tokens_per_second": "Tokens of the whole job per second; null where the GPU's rates are "
         "not known.",
         "cost_per_hour": _COST,

@@ -10,6 +10,7 @@ from functools import lru_cache
 from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.pipelines.torchtitan import name_torchtitan_split
 from service.estimator.speed.bubbles import get_bubble_share
 from service.estimator.speed.exposure import estimate_update, estimate_waiting_s
 from service.estimator.speed.machine import Machine
@@ -21,7 +22,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Throughput
-from service.estimator.values.workload import Method, TrainWorkload
+from service.estimator.values.workload import Framework, Method, TrainWorkload
 
 SECONDS_PER_HOUR = 3600
 MAX_PASSES = 4096
@@ -80,6 +81,8 @@ class StepTimer:
         machine = self.get_machine(workload, layout)
         if machine is None:
             return None
+        if workload.framework is Framework.TORCHTITAN:
+            layout = name_torchtitan_split(layout)
         passes = self._get_pass_times(workload, layout, machine)
         micro_batch_s = passes.total + estimate_waiting_s(
             self.model, workload, layout, passes, machine
@@ -106,7 +109,9 @@ class StepTimer:
             workload.selective_every,
             layout.tensor_parallel * layout.context_parallel,
             layout.pipeline_parallel,
+            layout.virtual_pipeline_stages,
             layout.pipeline_split,
+            layout.schedule,
         )
         times = self._passes.get(key)
         if times is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.fit import FitReport, assess_fit
+from service.planner.fit.fit import FitReport
 from service.planner.fit.remedy import Remedy, RemedySearch
 from service.planner.fit.verdict import Verdict
 from service.planner.remedies.combinations import CombinationSearch
@@ -56,14 +56,6 @@ class Remedies:
 NO_MARKET = Market()
 
 
-def fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
-    """Answer a fit question for one workload in one layout, with remedies.
-
-    Raises EstimatorError for what cannot run or has no term yet.
-    """
-    return add_remedies(assess_fit(evaluator, workload, layout), evaluator, workload, layout)
-
-
 def add_remedies(
     report: FitReport,
     evaluator: Evaluator,
@@ -73,7 +65,7 @@ def add_remedies(
 ) -> FitReport:
     """Add remedies to a report that does not fit.
 
-    They are dozens of questions, which take up to two seconds the first time.
+    They are dozens of questions, which take up to three seconds the first time.
     """
     if report.verdict is Verdict.FITS:
         return report

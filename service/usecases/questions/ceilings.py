@@ -9,11 +9,10 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.device import Device
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.fit import FitReport
+from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.plans.ceiling_search import Ceiling
 from service.planner.plans.ceiling_values import Maximized
 from service.planner.plans.ceilings import find_ceiling
-from service.planner.remedies.find import fit
 from service.planner.search.search_space import Question
 from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
 
@@ -34,7 +33,10 @@ class CeilingQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingReport:
-    """The ceiling and the fit there; None when nothing fits."""
+    """The ceiling and the fit there; None when nothing fits.
+
+    The fit is without remedies: what is tight was accepted.
+    """
 
     ceiling: Ceiling
     fit: FitReport | None
@@ -53,7 +55,7 @@ def answer_ceiling(
     if best is None:
         return CeilingReport(ceiling=ceiling, fit=None)
     return CeilingReport(
-        ceiling=ceiling, fit=fit(evaluator_at(best.value), best.workload, best.layout)
+        ceiling=ceiling, fit=assess_fit(evaluator_at(best.value), best.workload, best.layout)
     )
 
 

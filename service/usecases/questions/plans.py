@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.planner.fit.candidates import Candidate
-from service.planner.fit.fit import FitReport
+from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plans
 from service.planner.plans.pareto import ParetoPoint, find_pareto_front
 from service.planner.plans.plans import find_plans
-from service.planner.remedies.find import fit
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Question
 from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
@@ -40,7 +39,11 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
-    """Plans, fits of the best candidates, and any Pareto front."""
+    """Plans, fits of the best candidates, and any Pareto front.
+
+    The fits are without remedies: what is tight was accepted, and the other candidates stand
+    beside it.
+    """
 
     plans: Plans
     fits: tuple[tuple[Candidate, FitReport], ...]
@@ -78,7 +81,7 @@ def answer_plans(
         fits=()
         if best is None
         else tuple(
-            (candidate, fit(best.evaluator, candidate.workload, candidate.layout))
+            (candidate, assess_fit(best.evaluator, candidate.workload, candidate.layout))
             for candidate in best.plan.candidates
         ),
         front=find_pareto_front(result, request.question) if request.pareto else None,

@@ -10,8 +10,16 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Basis, Component, Estimate, Interval
-from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import (
+    Lora,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 from service.planner.fit.evaluator import Evaluator, make_evaluator
+from service.planner.fit.fit import FitReport, assess_fit
+from service.planner.remedies.find import add_remedies
 
 ONE_GPU = Layout()
 ZERO_3 = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
@@ -88,3 +96,8 @@ def an_estimate(device_bytes: int, *, high: int | None = None) -> Estimate:
         instants=(),
         stages=(),
     )
+
+
+def fit(evaluator: Evaluator, workload: Workload, layout: Layout) -> FitReport:
+    """Answer a fit question with its remedies."""
+    return add_remedies(assess_fit(evaluator, workload, layout), evaluator, workload, layout)

@@ -23,7 +23,7 @@ class CeilingAnswer:
     Attributes:
         value (int | None): The largest value that fits; null where not even the least does.
         maximize (str): What was made as large as it goes.
-        fit (FitAnswer | None): The answer of /v1/fit at the ceiling.
+        fit (FitAnswer | None): The answer of /v1/fit at the ceiling, without remedies.
         workload (CeilingAnswerWorkloadType0 | None): The workload at the ceiling, complete.
         layout (CeilingAnswerLayoutType0 | None): The layout at the ceiling, complete.
         next_ (NextAnswer): The value after the ceiling: what it lacks, or why it cannot run at all.

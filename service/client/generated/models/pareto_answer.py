@@ -25,7 +25,7 @@ class ParetoAnswer:
             gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
             device_bytes (int): Bytes that NVML shows of the process on the worst rank.
             step_time_s (float | None): Seconds of one optimizer step, or of one decode step with the full cache; null where
-                the GPU's rates are not known.
+                the GPU's rates are not known. Plans are compared before measured steps correct their times.
             tokens_per_second (float | None): Tokens of the whole job per second; null where the GPU's rates are not known.
             cost_per_hour (float | None): USD per hour of all GPUs; null where nobody told a price.
             layout (ParetoAnswerLayout): The layout, complete; POST /v1/fit takes it as `layout`.

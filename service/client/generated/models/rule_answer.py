@@ -15,7 +15,8 @@ class RuleAnswer:
 
     Attributes:
         name (str): What the rule is called.
-        bytes_ (int | None): Bytes that the rule says for one GPU; null where it is about time.
+        bytes_ (int | None): Bytes that the rule says, for one GPU unless `why` says of what else; null where it is
+            about time.
         our_bytes (int | None): Our bytes of the same thing; null where the rule is about time.
         seconds (float | None): Seconds of a step that the rule says; null where it is about bytes.
         our_seconds (float | None): Our seconds of a step; null where the rule is about bytes.

@@ -28,7 +28,7 @@ class ThroughputAnswer:
         gpu_time_s (float): Seconds in which the GPU runs them, without waiting for others.
         bound (Bound): The side that decides how long a step takes.
         bound_reason (str): Why, and what would help.
-        basis (str): `analytic`, or `calibrated` by times that were measured.
+        basis (str): `analytic`, `calibrated` by times of runs like it, or `measured` itself.
     """
 
     step_time_s: float

@@ -11,7 +11,7 @@ from service.estimator.values.pipeline import ONE_CHUNK, PipelineSchedule
 _STEADY_ROUNDS = 4
 """Rounds after which the passes of a schedule repeat: warm-up ends within the second."""
 _ALL_KEPT = frozenset({PipelineSchedule.GPIPE, PipelineSchedule.LOOPED_BFS})
-"""Schedules whose backwards begin after the last forward."""
+"""Schedules whose backwards begin after the last forward, and drop chunk by chunk from the last."""
 _ENDS = frozenset({PassKind.BACKWARD, PassKind.WEIGHT})
 """Passes after which a micro-batch's tensors are dropped."""
 
@@ -54,11 +54,15 @@ def list_moments(layout: Layout, stage: int, micro_batches: int) -> tuple[Moment
 def _list_moments(
     schedule: PipelineSchedule, stages: int, chunks: int, stage: int, micro_batches: int
 ) -> tuple[Moment, ...]:
-    if schedule in ONE_CHUNK:
-        counts = (micro_batches if schedule in _ALL_KEPT else min(stages - stage, micro_batches),)
-        return tuple(Moment(kind, 0, counts) for kind in (PassKind.FORWARD, PassKind.BACKWARD))
+    if schedule in ONE_CHUNK | _ALL_KEPT:
+        kept = micro_batches if schedule in _ALL_KEPT else min(stages - stage, micro_batches)
+        return tuple(
+            Moment(kind, chunk, (kept,) * (chunk + 1) + (0,) * (chunks - 1 - chunk))
+            for kind in (PassKind.FORWARD, PassKind.BACKWARD)
+            for chunk in range(chunks)
+        )
     size = get_round_size(stages, micro_batches)
-    fewer = micro_batches if schedule in _ALL_KEPT else min(micro_batches, _STEADY_ROUNDS * size)
+    fewer = min(micro_batches, _STEADY_ROUNDS * size)
     passes = list_passes(schedule, stages, chunks, stage, fewer, round_size=size)
     return find_moments(passes, chunks)
 

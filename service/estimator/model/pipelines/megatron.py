@@ -12,6 +12,8 @@ from service.estimator.values.layout import Layout
 
 LAYOUT_FIELD = "layout.pipeline_model_parallel_layout"
 _MAX_LETTERS = 16_384
+_MAX_DIGITS = len(str(_MAX_LETTERS)) + 1
+"""As many digits as make a number larger than that; how many more there are changes nothing."""
 _REPEATS = (r"\(([^)]+)\)\*(\d+)", r"(.)\*(\d+)")
 """Repeated groups, then repeated letters."""
 
@@ -116,10 +118,8 @@ def read_layout_string(text: str) -> tuple[str, ...]:
     """
     unrolled = text.replace(",", "").replace(" ", "")
     for pattern in _REPEATS:
-        unrolled = re.sub(pattern, lambda match: match[1] * int(match[2]), unrolled)
-        if len(unrolled) > _MAX_LETTERS:
-            message = f"the layout has more than {_MAX_LETTERS} letters"
-            raise InvalidInputError(message, field=LAYOUT_FIELD)
+        unrolled = re.sub(pattern, _repeat, unrolled)
+        _check_length(len(unrolled))
     unknown = sorted(set(unrolled) - set("EtmL|"))
     if unknown:
         message = (
@@ -128,6 +128,19 @@ def read_layout_string(text: str) -> tuple[str, ...]:
         )
         raise InvalidInputError(message, field=LAYOUT_FIELD)
     return tuple(unrolled.split("|"))
+
+
+def _repeat(match: re.Match[str]) -> str:
+    """Return a group as often as it says, within the limit."""
+    count = match[2].lstrip("0")
+    _check_length(len(match[1]) * int(count[:_MAX_DIGITS] or 0))
+    return match[1] * int(count or 0)
+
+
+def _check_length(num_letters: int) -> None:
+    if num_letters > _MAX_LETTERS:
+        message = f"the layout has more than {_MAX_LETTERS} letters"
+        raise InvalidInputError(message, field=LAYOUT_FIELD)
 
 
 def _check_letters(letters: str, num_layers: int) -> None:
@@ -156,8 +169,10 @@ def _make_refusal(layout: Layout, num_layers: int) -> InvalidInputError:
     interleaved = f" x {virtual} interleaved" if virtual > 1 else ""
     possible = ", ".join(str(n) for n in range(1, num_layers + 1) if num_layers % n == 0)
     chunks = layout.pipeline_parallel * virtual
-    counts = ", ".join(str(count) for count in spread_layers(num_layers, chunks))
-    uneven = f", or say pipeline_layers [{counts}]" if chunks <= num_layers else ""
+    uneven = ""
+    if chunks <= num_layers:
+        counts = ", ".join(str(count) for count in spread_layers(num_layers, chunks))
+        uneven = f", or say pipeline_layers [{counts}]"
     message = (
         f"pipeline_parallel {layout.pipeline_parallel}{interleaved} does not divide {num_layers} "
         f"layers into equal stages; stages in all may be {possible}{uneven}"

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
+from service.api.resources import fit_answers
 from service.catalog.models import load_config, resolve_model
+from service.planner.fit.fit import FitReport
 from tests.unit.api.builders import FIT, changed, served
 
 GIB = 2**30
@@ -254,3 +258,25 @@ def _numbers(value: object) -> Iterator[float]:
             yield value
         case _:
             return
+
+
+def test_a_first_answer_waits_for_no_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are searched for seconds, and a first answer takes hundredths of one."""
+    begun, end = Event(), Event()
+
+    def search(report: FitReport, *_: object) -> FitReport:
+        begun.set()
+        end.wait(20)
+        return report
+
+    monkeypatch.setattr(fit_answers, "add_fit_remedies", search)
+    with served() as client, ThreadPoolExecutor(1) as pool:
+        searching = pool.submit(answer, client, FIT)
+        assert begun.wait(20)
+        fitting = answer(client, changed("workload.sequence_length", 64, FIT | {"model": "gpt2"}))
+        was_searching = not searching.done()
+        end.set()
+
+    assert fitting["verdict"] == "fits"
+    assert was_searching
+    assert searching.result()["verdict"] == "does_not_fit"

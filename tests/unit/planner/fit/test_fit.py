@@ -11,8 +11,7 @@ from service.estimator.values.units import GIB
 from service.estimator.values.workload import Workload
 from service.planner.fit.evaluator import make_evaluator
 from service.planner.fit.verdict import Verdict
-from service.planner.remedies.find import fit
-from tests.unit.planner.builders import LONG, ONE_GPU, SHORT, a_subject, an_a100_subject
+from tests.unit.planner.builders import LONG, ONE_GPU, SHORT, a_subject, an_a100_subject, fit
 
 
 def test_what_fits_needs_no_remedies() -> None:

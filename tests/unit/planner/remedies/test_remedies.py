@@ -19,7 +19,7 @@ from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict, judge, needed_bytes
-from service.planner.remedies.find import find_changes, fit
+from service.planner.remedies.find import find_changes
 from service.planner.remedies.selection import MAX_REMEDIES
 from tests.unit.planner.builders import (
     CHAT,
@@ -31,6 +31,7 @@ from tests.unit.planner.builders import (
     a_subject,
     an_a100_subject,
     an_estimate,
+    fit,
 )
 
 BATCHES = replace(SHORT, micro_batch_size=16)

@@ -133,3 +133,18 @@ def test_a_schedule_has_its_own_chunks() -> None:
     ):
         with pytest.raises(InvalidInputError, match="has virtual_pipeline_stages"):
             Layout(pipeline_parallel=4, virtual_pipeline_stages=virtual, pipeline_schedule=schedule)
+
+
+def test_breadth_first_of_many_micro_batches_is_not_walked_through() -> None:
+    """Each chunk's last forward and first backward keep all micro-batches of it and before it."""
+    layout = Layout(
+        pipeline_parallel=4,
+        virtual_pipeline_stages=2,
+        pipeline_schedule=PipelineSchedule.LOOPED_BFS,
+    )
+    steps = 65_536
+
+    assert {moment.counts for moment in list_moments(layout, 1, steps)} == {
+        (steps, 0),
+        (steps, steps),
+    }

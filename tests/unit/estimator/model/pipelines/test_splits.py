@@ -189,5 +189,18 @@ def test_two_ways_to_split_are_one_too_many() -> None:
         a_pipeline(1, pipeline_layers=(61,))
     with pytest.raises(InvalidInputError, match="has 3 numbers"):
         a_pipeline(4, pipeline_layers=(20, 20, 21))
+
+
+@pytest.mark.parametrize("text", ["E(t*999)*999|L", "Et*99999999999|L", f"Et*{'9' * 5000}|L"])
+def test_a_layout_is_not_written_out_beyond_what_is_read(text: str) -> None:
+    """A few characters ask for as much memory as there is."""
     with pytest.raises(InvalidInputError, match="more than 16384 letters"):
-        split_layers(a_pipeline(2, pipeline_model_parallel_layout="E(t*999)*999|L"), 61)
+        split_layers(a_pipeline(2, pipeline_model_parallel_layout=text), 61)
+
+
+def test_more_chunks_than_layers_are_refused_without_a_split() -> None:
+    """No list of four billion numbers is made to say that they do not divide."""
+    with pytest.raises(InvalidInputError, match="does not divide 61") as refused:
+        split_layers(a_pipeline(2**16, 2**16), 61)
+
+    assert "pipeline_layers" not in refused.value.message
