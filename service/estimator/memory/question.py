@@ -84,6 +84,8 @@ class ServeQuestion(_Setting):
             device.name,
             device.usable_bytes,
             device.capacity_bytes,
+            device.compute_capability,
+            device.num_processors,
         )
 
 

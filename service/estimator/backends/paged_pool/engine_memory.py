@@ -16,7 +16,9 @@ from service.estimator.backends.paged_pool.pool import (
     make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank
+from service.estimator.memory.offloading import count_ranks_per_node
 from service.estimator.model.families.speculative import count_draft_tokens
+from service.estimator.values.layout import Layout
 from service.estimator.values.result import Stage
 from service.estimator.values.workload import ServeWorkload
 
@@ -67,7 +69,7 @@ class FilledPool:
     __slots__ = ("_budgets", "_largest", "_smallest", "totals")
 
     def __init__(
-        self, memories: Sequence[RankMemory], limits: PoolLimits, *, num_gpus: int, kv_width: int
+        self, memories: Sequence[RankMemory], limits: PoolLimits, *, layout: Layout, kv_width: int
     ) -> None:
         """Fill the ranks of a replica, which caches elements of ``kv_width`` bytes.
 
@@ -88,7 +90,7 @@ class FilledPool:
         self._budgets = tuple((memory, *_sum_budgeted(memory)) for memory in distinct)
         self.totals = PoolTotals(
             EngineMemory(
-                num_gpus=num_gpus,
+                num_gpus=layout.num_gpus,
                 parts=(*largest.parts, _make_pool_part(pool, limits.source)),
                 pool_bytes=pool.bytes,
                 pool_tokens=smallest.count_tokens(limits.max_model_len),
@@ -105,7 +107,7 @@ class FilledPool:
                 stages=stages,
                 worst_stage=worst_stage,
                 rank_weight_bytes=largest.rank.weight_bytes,
-                host_bytes=_sum_host_bytes(memories, num_gpus),
+                host_bytes=_sum_host_bytes(memories, count_ranks_per_node(layout)),
                 approximate=model.spec.approximate,
                 warnings=_TOWER if model.images is not None else (),
             )
@@ -131,9 +133,9 @@ class FilledPool:
         )
 
 
-def _sum_host_bytes(memories: Sequence[RankMemory], num_gpus: int) -> int:
-    """Return the bytes of weights that the host of all GPUs holds."""
-    return sum(memory.rank.host_bytes for memory in memories) * num_gpus // len(memories)
+def _sum_host_bytes(memories: Sequence[RankMemory], ranks_per_node: int) -> int:
+    """Return the bytes of weights that the host of one node holds."""
+    return sum(memory.rank.host_bytes for memory in memories) * ranks_per_node // len(memories)
 
 
 def _count_requested_bytes(memory: RankMemory, num_sequences: int, tokens: int) -> int:

@@ -86,7 +86,7 @@ def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -
     return FilledPool(
         memories,
         limits,
-        num_gpus=layout.num_gpus,
+        layout=layout,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
 

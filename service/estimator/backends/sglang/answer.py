@@ -102,7 +102,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     return FilledPool(
         memories,
         limits,
-        num_gpus=layout.num_gpus,
+        layout=layout,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
 
@@ -113,7 +113,7 @@ def _resolve_settings(
     version = resolve_version(
         workload.engine_version, engine="sglang", oldest=OLDEST, newest=NEWEST
     )
-    memory_mib = device.capacity_bytes // MIB
+    memory_mib = max(1, device.capacity_bytes // MIB)
     chunk = workload.max_num_batched_tokens or get_chunk_tokens(version, memory_mib)
     fraction = workload.gpu_memory_fraction
     if fraction is None:

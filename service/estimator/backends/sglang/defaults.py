@@ -71,7 +71,7 @@ def _compute_fraction(
         )
     if memory_mib > _LARGE_MIB:
         reserved = max(reserved, 10 * 1024)
-    return round((memory_mib - reserved) / memory_mib, 3)
+    return max(0.0, round((memory_mib - reserved) / memory_mib, 3))
 
 
 def _count_prefill_sizes(chunk_tokens: int) -> int:

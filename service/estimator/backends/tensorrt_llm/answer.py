@@ -98,7 +98,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     return FilledPool(
         memories,
         limits,
-        num_gpus=layout.num_gpus,
+        layout=layout,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
 

@@ -126,6 +126,18 @@ def test_offloaded_weights_make_room_for_the_pool(engine: Engine) -> None:
     assert part.host_bytes_per_node == 10 * GIB
 
 
+def test_a_nodes_host_has_the_weights_of_its_own_ranks() -> None:
+    """Sixteen GPUs are on two nodes, whose hosts keep ten GiB for each of eight."""
+    words: dict[str, Any] = {"engine": Engine.VLLM, "quantization": Quantization.NONE}
+
+    answers = [
+        _serve(layout, cpu_offload_gb=10.0, **words)
+        for layout in (Layout(data_parallel=2), Layout(data_parallel=16))
+    ]
+
+    assert [answer.host_bytes_per_node for answer in answers] == [20 * GIB, 80 * GIB]
+
+
 def test_no_more_is_offloaded_than_layers_have() -> None:
     """Table, head and norms stay on the GPU: 2 x 128,256 x 4,096 in 16 bits and more."""
     words: dict[str, Any] = {"engine": Engine.VLLM, "quantization": Quantization.NONE}

@@ -1,5 +1,6 @@
 """What changed between releases of engines: defaults and the terms of their memory."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from service.estimator.backends.sglang.defaults import get_chunk_tokens, get_mem
 from service.estimator.backends.vllm.overheads import count_captured_sizes
 from service.estimator.backends.vllm.release import VllmRelease, get_block_tokens
 from service.estimator.backends.vllm.runners import count_sampler_bytes, runs_second_runner
+from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version, parse_version
 from service.estimator.values.layout import Layout
@@ -214,3 +217,33 @@ def test_an_answer_names_the_release_that_it_is_of() -> None:
         "0.33.0",
         "0.19.0",
     ]
+
+
+@pytest.mark.parametrize("capability", ["9.0", "10.0"])
+def test_a_gpu_of_another_generation_is_another_replica(capability: str) -> None:
+    """What is kept of one GPU's replica answers no other, though name and memory are the same."""
+    plans, gpu = PlanCache(), resolve_gpu("H100-SXM5-80GB").to_device()
+    model, workload = (
+        architecture_from_config(LLAMA),
+        ServeWorkload(num_sequences=1, prompt_tokens=16, engine=Engine.VLLM),
+    )
+    other = replace(gpu, compute_capability={"9.0": "10.0", "10.0": "9.0"}[capability])
+    this = replace(gpu, compute_capability=capability)
+    estimate(model, workload, layout=Layout(), device=other, plans=plans)
+
+    kept = estimate(model, workload, layout=Layout(), device=this, plans=plans)
+
+    assert kept == estimate(model, workload, layout=Layout(), device=this)
+
+
+@pytest.mark.parametrize("usable_bytes", [1, 200 * MIB])
+def test_sglang_has_no_pool_on_a_gpu_smaller_than_what_it_leaves_free(usable_bytes: int) -> None:
+    """A fraction below nothing of memory below nothing is no memory."""
+    gpu = Device(name="small", capacity_bytes=usable_bytes, usable_bytes=usable_bytes)
+    workload = ServeWorkload(num_sequences=1, prompt_tokens=16, engine=Engine.SGLANG)
+
+    answer = estimate(architecture_from_config(LLAMA), workload, layout=Layout(), device=gpu)
+
+    assert answer.serving is not None
+    assert answer.serving.kv_pool_bytes == 0
+    assert answer.device_bytes > usable_bytes
