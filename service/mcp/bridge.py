@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 
 from service.base.errors import ServiceError, UnavailableError
 from service.client.bearer import format_bearer
-from service.client.headroom import check_address
+from service.client.naming import check_address
 
 _TIMEOUT_S = 300.0
 """A search may take a minute, and a server that is loaded longer."""
@@ -48,7 +48,10 @@ async def _run(url: str) -> None:
 
 
 def _build_headers(url: str) -> dict[str, str]:
-    """Return the headers that carry the key; refuse what is no address or no key."""
+    """Return the headers that carry the key.
+
+    Refuses what is no address of a server, and what is no key.
+    """
     key = os.environ.get("HEADROOM_API_KEY")
     try:
         check_address(url)
