@@ -79,7 +79,8 @@ class Server:
 def read_server(url: str | None, *, api_key: str | None, timeout_s: float) -> Server:
     """Return the server that is named, or the usual one.
 
-    The environment names one where the caller does not. Raises ValueError for what is no address or no key.
+    The environment names one where the caller does not. Raises ValueError for what is no address
+    or no key.
     """
     address = url or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
     check_address(address)

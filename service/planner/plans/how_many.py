@@ -12,7 +12,7 @@ from service.planner.plans.plans import (
     plan_offer,
     select_question_format,
 )
-from service.planner.plans.relaxations import LargerGpus, list_no_larger_gpus
+from service.planner.remedies.other_gpus import OtherGpus, list_no_other_gpus
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
@@ -20,7 +20,7 @@ from service.planner.search.search_space import Question
 
 
 def find_fewest_gpus(
-    evaluator: Evaluator, question: Question, *, larger_gpus: LargerGpus = list_no_larger_gpus
+    evaluator: Evaluator, question: Question, *, larger_gpus: OtherGpus = list_no_other_gpus
 ) -> Plan:
     """Return the plan with the fewest GPUs.
 

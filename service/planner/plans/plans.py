@@ -28,13 +28,9 @@ from service.planner.plans.refusals import (
     find_refusal,
     make_contradiction_error,
 )
-from service.planner.plans.relaxations import (
-    LargerGpus,
-    find_smallest_change,
-    list_no_larger_gpus,
-    search_beyond,
-)
+from service.planner.plans.relaxations import find_smallest_change, search_beyond
 from service.planner.plans.winners import find_winners
+from service.planner.remedies.other_gpus import OtherGpus, list_no_other_gpus
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer, list_affordable, list_placeable
 from service.planner.search.search import Search
@@ -49,7 +45,7 @@ def find_plans(
     question: Question,
     objective: Objective,
     *,
-    larger_gpus: LargerGpus = list_no_larger_gpus,
+    larger_gpus: OtherGpus = list_no_other_gpus,
 ) -> Plans:
     """Find the plan on each offer and the best of them.
 
@@ -127,7 +123,7 @@ def select_question_format(evaluator: Evaluator, question: Question) -> Question
 
 
 def add_smallest_change(
-    offer_plan: OfferPlan, search: Search, larger_gpus: LargerGpus = list_no_larger_gpus
+    offer_plan: OfferPlan, search: Search, larger_gpus: OtherGpus = list_no_other_gpus
 ) -> Plan:
     """Add what would help to a plan without a number.
 

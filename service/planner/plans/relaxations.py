@@ -3,10 +3,9 @@
 Each is searched on the model itself, none is promised.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from service.estimator.values.device import Device
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.candidates import Candidate
@@ -17,24 +16,17 @@ from service.planner.plans.offered import Beyond
 from service.planner.remedies.costs import compare_costs, time_config
 from service.planner.remedies.effects import describe_effects
 from service.planner.remedies.find import find_changes
-from service.planner.remedies.other_gpus import find_fewest
+from service.planner.remedies.other_gpus import OtherGpus, find_fewest
 from service.planner.search.offer import Offer, list_affordable
 from service.planner.search.search import Search
 from service.planner.search.search_space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING
 
 _MAX_ESTIMATES = 60
 """Estimates of changes, beside those of the search."""
-LargerGpus = Callable[[Device], Iterable[Evaluator]]
-"""Gives the same model on known GPUs of more memory, the smallest first."""
-
-
-def list_no_larger_gpus(_device: Device) -> Iterable[Evaluator]:
-    """Return no larger GPU."""
-    return ()
 
 
 def find_smallest_change(
-    search: Search, offer: Offer, nearest: Candidate, larger_gpus: LargerGpus
+    search: Search, offer: Offer, nearest: Candidate, larger_gpus: OtherGpus
 ) -> Remedy | None:
     """Return the smallest change that helps.
 
@@ -86,7 +78,7 @@ def search_beyond(search: Search, offer: Offer) -> Beyond | None:
 
 
 def _iter_relaxed_remedies(
-    search: Search, offer: Offer, nearest: Candidate, larger_gpus: LargerGpus
+    search: Search, offer: Offer, nearest: Candidate, larger_gpus: OtherGpus
 ) -> Iterator[Remedy]:
     before, question = (search.evaluator, nearest), search.question
     allowance = QUANTIZING if isinstance(question.workload, ServeWorkload) else OFFLOADING

@@ -10,7 +10,7 @@ from service.estimator.rules.grammar.hardware import has_capability
 from service.estimator.values.device import Device
 from service.estimator.values.units import GIB
 from service.planner.fit.evaluator import Evaluator
-from service.planner.plans.relaxations import LargerGpus
+from service.planner.remedies.other_gpus import OtherGpus
 from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
 
 _PREFERRED = "server"
@@ -23,7 +23,7 @@ def make_larger_gpus(
     plans: PlanCache,
     find_corrections: FindCorrections | None,
     level: float,
-) -> LargerGpus:
+) -> OtherGpus:
     """Return a function that yields evaluators on larger GPUs.
 
     They are cards of the same maker with more memory than one, the smallest first, one of each size

@@ -22,9 +22,9 @@ from tests.unit.planner.plans.test_how_many import BATCHES, REPLICATED, SMALL, f
 MEMORY = st.integers(min_value=2600, max_value=6000).map(lambda mebibytes: mebibytes * MIB)
 NONE = 2**20
 """No number of GPUs is enough: more than any."""
-PLANS = PlanCache()
+PLANS = PlanCache(capacity=8192)
 """Recordings and replays of the model that is searched over and over: no memory of a GPU changes
-them.
+them. Where no number is enough, a search makes a thousand.
 """
 
 

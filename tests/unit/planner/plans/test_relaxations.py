@@ -9,7 +9,7 @@ from service.planner.fit.verdict import Verdict
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plan
 from service.planner.plans.plans import find_plans
-from service.planner.plans.relaxations import LargerGpus, list_no_larger_gpus
+from service.planner.remedies.other_gpus import OtherGpus, list_no_other_gpus
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
 from tests.unit.planner.builders import ONE_GPU, SHORT, a_subject
@@ -20,7 +20,7 @@ SMALL = 40 * GIB
 
 
 def _plan(
-    limits: Limits, *, larger: LargerGpus = list_no_larger_gpus, price: float | None = None
+    limits: Limits, *, larger: OtherGpus = list_no_other_gpus, price: float | None = None
 ) -> Plan:
     subject = a_subject("llama-2-7b", usable_bytes=SMALL)
     question = Question(
