@@ -26,9 +26,9 @@ parsers.
 
 `fit`, `how-many`, `plan` and `ceilings` answer offline, without a server, and so do the lists
 `gpus` and `families`; where `--server URL` or `HEADROOM_URL` names a server it is asked
-(`--offline` asks none), and the last line says who answered. All other commands that talk to a
-server find it by `--server` or `HEADROOM_URL`; `models` lists and shows the catalogue where none is
-named and none runs. The key is `HEADROOM_API_KEY`. `--json` prints what the API would send.
+(`--offline` asks none), and below an answer a line says who gave it. All other commands that talk
+to a server find it by `--server` or `HEADROOM_URL`; `models` lists and shows the catalogue where
+none is named and none runs. The key is `HEADROOM_API_KEY`. `--json` prints what the API would send.
 
 A model is a name (`llama-2-7b`), a Hugging Face id or its address on the hub, a name in words
 (`"llama 3.1 8b"`) or a size (`13B`: a decoder of the shape that is usual for it). How anything but

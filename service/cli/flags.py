@@ -24,7 +24,7 @@ from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
 from service.estimator.values.heads import Head
-from service.terminal.arguments import Switch, format_choices, make_choice_reader
+from service.terminal.arguments import Switch, format_choices, make_choice_reader, parse_positive
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _SELECTIVE = re.compile(r"selective:([0-9]+)")
@@ -266,8 +266,11 @@ def _parse_lengths(text: str) -> object:
 def _parse_numbers(text: str) -> object:
     """Parse numbers with commas between them; ``4*15`` is fifteen times 4."""
     parts = (part.strip().partition("*") for part in text.split(","))
-    counted = [(parse_number(number), int(count) if count else 1) for number, _, count in parts]
-    return [number for number, count in counted for _ in range(min(count, MAX_LAYERS))]
+    numbers: list[object] = []
+    for number, star, times in parts:
+        count = min(parse_positive(times), MAX_LAYERS) if star else 1
+        numbers += [parse_number(number)] * count
+    return numbers
 
 
 def _parse_list(text: str, *, words: Sequence[str]) -> object:

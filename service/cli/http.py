@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 
@@ -20,9 +20,8 @@ from service.base.errors import (
 )
 from service.base.server_refusals import ServerRefusalError
 from service.client.bearer import format_bearer
-from service.client.naming import NO_NAMES
+from service.client.naming import DEFAULT_SERVER, NO_NAMES, check_address
 
-DEFAULT_SERVER = "http://127.0.0.1:8000"
 PAGE = 200
 _TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 3.0
@@ -79,15 +78,9 @@ def _build_headers() -> dict[str, str]:
 
 def _check_url(url: str) -> None:
     try:
-        parsed = urlsplit(url)
-        is_valid = (
-            parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
-        )
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        message = f"{url!r} is no address of a server; it must be like {DEFAULT_SERVER}"
-        raise ServiceError(message)
+        check_address(url)
+    except ValueError as error:
+        raise ServiceError(str(error)) from None
 
 
 def ask(

@@ -4,7 +4,6 @@ The same questions and answers as ``Headroom``'s, over connections that hold no 
 retries and keys are the same. What is stored is changed through ``Headroom``.
 """
 
-import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import islice
 from types import TracebackType
@@ -14,7 +13,6 @@ import anyio
 import httpx
 
 from service.client.asking import Gpu, Layout, Model, Plain, Workload, build_body, to_json
-from service.client.bearer import format_bearer
 from service.client.errors import NotOverError, ProblemError
 from service.client.generated.api.calibrations import list_calibrations, read_accuracy
 from service.client.generated.api.ceilings import ceiling
@@ -55,18 +53,16 @@ from service.client.generated.models import (
 from service.client.generated.types import UNSET, Call, Unset
 from service.client.headroom import (
     CHUNK,
-    DEFAULT_SERVER,
     TIMEOUT_S,
     build_how_many,
-    check_address,
     read_item,
+    read_server,
 )
 from service.client.measuring import OVER, build_measurement
 from service.client.naming import check_path
 from service.client.retrying import Repeat, Retries, retry_after_s
 from service.client.stored import PAGE, Page, T
 from service.client.transport import (
-    CONNECT_TIMEOUT_S,
     build_refusal,
     build_unreachable,
     expect,
@@ -95,14 +91,11 @@ class AsyncHeadroom:
         Both come from HEADROOM_URL and HEADROOM_API_KEY where they are not said. ``http`` stands in
         for the network. Raises ValueError for no address, and for a key that is none.
         """
-        address = url or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
-        check_address(address)
-        key = api_key or os.environ.get("HEADROOM_API_KEY")
+        server = read_server(url, api_key=api_key, timeout_s=timeout_s)
         self._client = httpx.AsyncClient(
-            base_url=address,
-            timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
-            headers={"accept": "application/json"}
-            | ({"authorization": format_bearer(key)} if key else {}),
+            base_url=server.address,
+            timeout=server.timeout,
+            headers=server.headers,
             transport=http,
         )
         self._retries = retries or Retries()

@@ -6,11 +6,11 @@ ValueError for what no request can carry.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
 
 import httpx
 from attrs import evolve
@@ -57,14 +57,40 @@ from service.client.generated.models import (
 )
 from service.client.generated.types import Call
 from service.client.measuring import Job, build_measurement
+from service.client.naming import DEFAULT_SERVER, check_address
 from service.client.retrying import Repeat, Retries
 from service.client.stored import PAGE, Clusters, Models, Reservations, T, iter_items
 from service.client.transport import CONNECT_TIMEOUT_S, Transport, expect
 
-DEFAULT_SERVER = "http://127.0.0.1:8000"
 CHUNK = 10_000
 """Questions of one batch, the most that the server answers in one call."""
 TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Address of a server, and what every request to it has."""
+
+    address: str
+    timeout: httpx.Timeout
+    headers: Mapping[str, str]
+
+
+def read_server(url: str | None, *, api_key: str | None, timeout_s: float) -> Server:
+    """Return the server that is named, or the usual one.
+
+    The environment names one where the caller does not. Raises ValueError for what is no address
+    or no key.
+    """
+    address = url or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
+    check_address(address)
+    key = api_key or os.environ.get("HEADROOM_API_KEY")
+    return Server(
+        address=address,
+        timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
+        headers={"accept": "application/json"}
+        | ({"authorization": format_bearer(key)} if key else {}),
+    )
 
 
 class Headroom:
@@ -86,14 +112,11 @@ class Headroom:
         tests. White space around a key is left out. Raises ValueError for no address, and for a key
         that is none.
         """
-        address = url or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
-        check_address(address)
-        key = api_key or os.environ.get("HEADROOM_API_KEY")
+        server = read_server(url, api_key=api_key, timeout_s=timeout_s)
         client = httpx.Client(
-            base_url=address,
-            timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
-            headers={"accept": "application/json"}
-            | ({"authorization": format_bearer(key)} if key else {}),
+            base_url=server.address,
+            timeout=server.timeout,
+            headers=server.headers,
             transport=http,
         )
         self._transport = Transport(client, retries or Retries())
@@ -253,17 +276,3 @@ def build_how_many(fields: Plain, gpu: Gpu) -> Call[HowManyAnswer | FamilyAnswer
     task = str(body["workload"].get("task", ""))
     call = how_many.call(model=str(body["model"]), task=task)
     return evolve(call, params=flatten_question(body))
-
-
-def check_address(address: str) -> None:
-    """Raise ValueError for what is no address of a server."""
-    try:
-        parsed = urlsplit(address)
-        is_valid = (
-            parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
-        )
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        message = f"{address!r} is no address of a server; it must be like {DEFAULT_SERVER}"
-        raise ValueError(message)

@@ -9,13 +9,14 @@ from typing import Any
 import anyio
 import httpx2
 import mcp_types as types
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
 from service.base.errors import ServiceError, UnavailableError
 from service.client.bearer import format_bearer
+from service.client.naming import check_address
 
 _TIMEOUT_S = 300.0
 """A search may take a minute, and a server that is loaded longer."""
@@ -27,18 +28,14 @@ def serve(url: str) -> None:
     """Answer on stdout what stdin asks, by the server at ``url``."""
     try:
         anyio.run(_run, url)
-    except* (httpx2.ConnectError, httpx2.TimeoutException, httpx2.HTTPStatusError) as group:
+    except* (httpx2.TransportError, httpx2.HTTPStatusError, MCPError) as group:
         reasons = "; ".join(str(error) for error in _flatten(group))
         message = f"no tools are at {url}/mcp: {reasons}; --offline answers here"
         raise UnavailableError(message) from None
 
 
 async def _run(url: str) -> None:
-    key = os.environ.get("HEADROOM_API_KEY")
-    try:
-        headers = {"authorization": format_bearer(key)} if key else {}
-    except ValueError as error:
-        raise ServiceError(f"HEADROOM_API_KEY: {error}") from None
+    headers = _build_headers(url)
     timeout = httpx2.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
         transport = streamable_http_client(f"{url.rstrip('/')}/mcp", http_client=http)
@@ -48,6 +45,22 @@ async def _run(url: str) -> None:
         ):
             server = make_bridge(remote)
             await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _build_headers(url: str) -> dict[str, str]:
+    """Return the headers that carry the key.
+
+    Refuses what is no address of a server, and what is no key.
+    """
+    key = os.environ.get("HEADROOM_API_KEY")
+    try:
+        check_address(url)
+    except ValueError as error:
+        raise ServiceError(str(error)) from None
+    try:
+        return {"authorization": format_bearer(key)} if key else {}
+    except ValueError as error:
+        raise ServiceError(f"HEADROOM_API_KEY: {error}") from None
 
 
 def make_bridge(remote: Client) -> Server[Any]:

@@ -21,7 +21,7 @@ from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest, WorkloadRequest
-from service.terminal.arguments import Parser
+from service.terminal.arguments import Parser, UsageError
 
 TRAIN = ("llama-2-7b", "--task", "train", "--sequence-length", "4096")
 
@@ -276,3 +276,14 @@ def test_refusals_speak_of_flags() -> None:
     )
 
     assert told == "--lora-rank: expected an integer >= 1; --zero-stage is 4"
+
+
+def test_equal_numbers_of_layers_are_said_once() -> None:
+    """A star repeats; what does not count is refused in words."""
+    layout = ask(*TRAIN, "--pipeline-layers", "4*3, 1")["layout"]
+    assert layout == {"pipeline_layers": [4, 4, 4, 1]}
+
+    for text in ("4*x", "4*", "4*0"):
+        with pytest.raises(UsageError, match="2") as refused:
+            ask(*TRAIN, "--pipeline-layers", text)
+        assert "invalid" not in refused.value.message

@@ -3,7 +3,9 @@
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -12,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 
+from service.__main__ import main
 from service.access.keys import Scope
 from service.cli.offline.fit import fit as fit_offline
 from service.cli.offline.mcp import ask
@@ -237,6 +240,33 @@ def test_a_bridge_passes_everything_on() -> None:
 
     anyio.run(main)
     assert [one.operation for one in asked] == ["fit"]
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("lab:8000", "'lab:8000' is no address of a server"),
+        ("http://127.0.0.1:1", "no tools are at http://127.0.0.1:1/mcp"),
+    ],
+)
+def test_a_server_without_tools_is_told(
+    capsys: pytest.CaptureFixture[str], url: str, says: str
+) -> None:
+    """In a line, before the protocol begins."""
+    assert main(["mcp", "--server", url]) == 2
+
+    assert says in capsys.readouterr().err
+
+
+def test_a_server_that_has_other_pages_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever answers with 404 there has no tools."""
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert main(["mcp", "--server", url]) == 2
+        server.shutdown()
+
+    assert f"no tools are at {url}/mcp" in capsys.readouterr().err
 
 
 def test_the_command_speaks_over_stdin_and_stdout() -> None:
