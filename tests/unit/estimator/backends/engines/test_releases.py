@@ -21,24 +21,14 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
-
-LLAMA: dict[str, Any] = {
-    "model_type": "llama",
-    "vocab_size": 128256,
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "max_position_embeddings": 131072,
-}
+from tests.unit.estimator.backends.test_vllm import LLAMA_8B
 
 
 def _serve(version: str | None = None, *, gpu: str = "H100-SXM5-80GB", **words: Any) -> Estimate:  # noqa: ANN401 - each word has its own type
     asked: dict[str, Any] = {"num_sequences": 1, "prompt_tokens": 1024, "max_model_len": 8192}
     workload = ServeWorkload(**({"engine": Engine.VLLM, "engine_version": version} | asked | words))
     return estimate(
-        architecture_from_config(LLAMA),
+        architecture_from_config(LLAMA_8B),
         workload,
         layout=Layout(),
         device=resolve_gpu(gpu).to_device(),
@@ -224,7 +214,7 @@ def test_a_gpu_of_another_generation_is_another_replica(capability: str) -> None
     """What is kept of one GPU's replica answers no other, though name and memory are the same."""
     plans, gpu = PlanCache(), resolve_gpu("H100-SXM5-80GB").to_device()
     model, workload = (
-        architecture_from_config(LLAMA),
+        architecture_from_config(LLAMA_8B),
         ServeWorkload(num_sequences=1, prompt_tokens=16, engine=Engine.VLLM),
     )
     other = replace(gpu, compute_capability={"9.0": "10.0", "10.0": "9.0"}[capability])
@@ -242,7 +232,7 @@ def test_sglang_has_no_pool_on_a_gpu_smaller_than_what_it_leaves_free(usable_byt
     gpu = Device(name="small", capacity_bytes=usable_bytes, usable_bytes=usable_bytes)
     workload = ServeWorkload(num_sequences=1, prompt_tokens=16, engine=Engine.SGLANG)
 
-    answer = estimate(architecture_from_config(LLAMA), workload, layout=Layout(), device=gpu)
+    answer = estimate(architecture_from_config(LLAMA_8B), workload, layout=Layout(), device=gpu)
 
     assert answer.serving is not None
     assert answer.serving.kv_pool_bytes == 0

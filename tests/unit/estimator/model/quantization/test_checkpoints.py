@@ -24,18 +24,9 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
+from tests.unit.estimator.backends.test_vllm import LLAMA_8B
 
 GPU = resolve_gpu("H100-SXM5-80GB").to_device()
-LLAMA_8B: dict[str, Any] = {
-    "model_type": "llama",
-    "vocab_size": 128256,
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "max_position_embeddings": 131072,
-}
 LINEARS, ELSEWHERE = 6_979_321_856, 8_030_261_248 - 6_979_321_856
 """Elements of the layers' 224 matrices; table, head and norms."""
 FP8_CACHE = {"num_bits": 8, "type": "float", "dynamic": False}
