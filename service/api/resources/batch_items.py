@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
+from anyio.from_thread import check_cancelled
 
 from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
+from service.api.http.disconnect import make_cancellable
 from service.api.http.problems import report_fault
 from service.api.http.responses import encode
 from service.api.resources.kept_answers import finish_answer, keep_answer
@@ -133,7 +135,12 @@ class BatchItems:
             answer = build_fit_answer(report, assumptions=question.assumptions)
             return _Fit(report.verdict.value, encode(answer))
         report = assess_fit(evaluator, workload, layout, parts)
-        report = add_fit_remedies(report, question, self._deps.plans, self._deps.corrections.find)
+        report = add_fit_remedies(
+            report,
+            question,
+            self._deps.plans.with_cancellation(check_cancelled),
+            make_cancellable(self._deps.corrections.find),
+        )
         answer = build_fit_answer(report, assumptions=question.assumptions, parts=parts)
         return _Fit(report.verdict.value, encode(answer), model)
 

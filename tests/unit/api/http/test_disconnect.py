@@ -31,6 +31,7 @@ ITEMS = {
 }
 
 
+HELPED = {"items": [FIT], "detail": "full"}
 SEARCHED = {
     "model": FIT["model"],
     "workload": {"task": "train", "sequence_length": 1024, "method": "full"},
@@ -123,7 +124,13 @@ async def _status(served: Dependencies, path: str, body: bytes, left: asyncio.Ev
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("/v1/fit", FIT), ("/v1/fit/batch", ITEMS), ("/v1/plans", PLAN), ("/v1/ceilings", CEILING)],
+    [
+        ("/v1/fit", FIT),
+        ("/v1/fit/batch", ITEMS),
+        ("/v1/fit/batch", HELPED),
+        ("/v1/plans", PLAN),
+        ("/v1/ceilings", CEILING),
+    ],
 )
 def test_an_answer_ends_when_nobody_waits_for_it(path: str, body: object) -> None:
     """Whoever stays has the whole answer; for whoever leaves at the second question not half of it
