@@ -10,6 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from service.base.errors import InvalidRequestError
+from service.base.typed import convert
 from service.estimator.values.optimizers import UNMODELLED, OptimizerName
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
@@ -37,7 +38,7 @@ def decode(document: object, kind: type[T]) -> T:
     Refuses in the contract's words.
     """
     try:
-        return msgspec.convert(document, kind, strict=True)
+        return convert(document, kind)
     except msgspec.ValidationError as error:
         raise explain(error, kind, document) from None
 
