@@ -39,6 +39,7 @@ from service.api.resources import (
     reservations,
     workers,
 )
+from service.api.resources.imports import launches
 from service.api.resources.measurements import jobs as measurements
 from service.api.resources.measurements import withdrawals
 from service.base.startup_errors import StartupError
@@ -90,6 +91,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     how_many.router,
     plans.router,
     ceilings.router,
+    launches.router,
     measurements.router,
     withdrawals.router,
     workers.router,

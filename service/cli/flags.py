@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
 from service.cli.files import read_config
+from service.cli.launch.files import add_launch
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -54,6 +55,7 @@ def add_question(
         metavar=format_choices(tuple(_TASKS)),
         help="train or serve",
     )
+    add_launch(parser)
     add_fields(parser)
 
 
@@ -148,29 +150,25 @@ def read_gpu_memory(options: argparse.Namespace) -> list[dict[str, int | str]]:
 def build_workload(options: argparse.Namespace) -> dict[str, Any]:
     """Return the request's ``workload`` and ``layout``.
 
-    They hold the flags that were set, and nothing else.
+    They hold the flags that were set, and nothing else, or what a launch says.
     """
+    if (question := getattr(options, "launch_question", None)) is not None:
+        return dict(question)
     if options.task is None:
         message = "which task? give --task train or --task serve"
         raise InvalidRequestError(message)
-    document: dict[str, Any] = {"workload": {"task": options.task}}
+    return collect_fields(options, {"workload": {"task": options.task}})
+
+
+def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with the flags of workload and layout that were set."""
     for dest, value in vars(options).items():
         if "." in dest and value is not None:
             path = dest.split(".")
-            _check_task(options.task, path)
+            if options.task is not None:
+                _check_task(options.task, path)
             _set_value(document, path, value)
     return document
-
-
-def translate_to_flags(message: str) -> str:
-    """Replace field paths in a refusal by flags."""
-    message = message.replace("gpu.memory_bytes", "--gpu-memory")
-    message = message.replace("model.num_labels", "--num-labels").replace("model.head", "--head")
-    return re.sub(
-        r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",
-        lambda match: "--" + re.sub(r"[._]", "-", match[1]),
-        message,
-    )
 
 
 def _check_task(task: str, path: list[str]) -> None:

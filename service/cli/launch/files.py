@@ -1,0 +1,103 @@
+"""Launch files and commands in place of flags.
+
+``headroom fit --from train.yaml`` and ``headroom fit -- vllm serve …``: what a launch says becomes
+the question, flags say what it leaves open. What was read is told on stderr, beside the answer.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from service.base.errors import InvalidRequestError
+from service.formats.launches.values import Launcher
+from service.terminal.arguments import format_choices, make_choice_reader
+
+_LAUNCHERS = tuple(launcher.value for launcher in Launcher)
+_MAX_BYTES = 4_000_000
+
+
+def add_launch(parser: argparse.ArgumentParser) -> None:
+    """Add files of a launch, and the command after ``--``."""
+    group = parser.add_argument_group("launch")
+    group.add_argument(
+        "--from",
+        dest="launch_files",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help="a launch file in place of flags, such as train.yaml or ds.json; several times for "
+        "several, or a command after --",
+    )
+    group.add_argument(
+        "--launcher",
+        type=make_choice_reader(_LAUNCHERS),
+        metavar=format_choices(_LAUNCHERS),
+        help="whose words the files are, where they do not tell",
+    )
+    parser.set_defaults(launch_command=())
+
+
+def has_launch(options: argparse.Namespace) -> bool:
+    """Return whether a launch is given."""
+    return bool(options.launch_files or options.launch_command)
+
+
+def import_launch(
+    options: argparse.Namespace, said: dict[str, Any], ask: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any]:
+    """Return the question of the launch, with what flags say of it.
+
+    ``said`` has ``model``, ``gpu``, ``workload`` and ``layout`` where flags name them. ``ask``
+    answers a body of ``POST /v1/launches/import``. Raises InvalidRequestError where the launch
+    leaves something open that only flags can say.
+    """
+    request: dict[str, Any] = {
+        "files": [_read_file(path) for path in options.launch_files or ()],
+        **said,
+    }
+    if options.launch_command:
+        request["command"] = list(options.launch_command)
+    if options.launcher is not None:
+        request["launcher"] = options.launcher
+    answer = ask(request)
+    _tell_reading(answer)
+    _refuse_gaps(answer)
+    question: dict[str, Any] = answer["question"]
+    return question
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    try:
+        with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise InvalidRequestError(message) from None
+    if len(data) > _MAX_BYTES:
+        message = f"{path} is larger than {_MAX_BYTES:,} bytes; a launch file has kilobytes"
+        raise InvalidRequestError(message)
+    try:
+        return {"name": str(path)[-255:], "content": data.decode("utf-8-sig")}
+    except UnicodeDecodeError as error:
+        message = f"{path} is not UTF-8 (byte {error.start})"
+        raise InvalidRequestError(message) from None
+
+
+def _tell_reading(answer: dict[str, Any]) -> None:
+    """Say on stderr what was read of a launch."""
+    import_module("service.cli.views.launches").show_launch(answer)
+
+
+def _refuse_gaps(answer: dict[str, Any]) -> None:
+    gaps = [field for field in answer["missing"] if field != "gpu"]
+    if not gaps:
+        return
+    reasons = {one["field"]: one["why"] for one in answer["questions"]}
+    texts = [f"{field} ({reasons[field]})" if field in reasons else field for field in gaps]
+    message = f"the launch does not say {'; '.join(texts)}: say it by a flag"
+    raise InvalidRequestError(
+        message, errors=[{"field": field, "message": reasons.get(field, "")} for field in gaps]
+    )
