@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from service.estimator.model.adapters.stacks import StackAdapters
-from service.estimator.model.heads.saved import is_saved_layer
 from service.estimator.model.images import Images
+from service.estimator.model.saved_modules import is_saved_layer
 from service.estimator.model.weights.quantized_layers import is_quantised
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Weight

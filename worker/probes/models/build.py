@@ -28,7 +28,7 @@ from transformers import (
 )
 
 from service.estimator.model.families.registry import architecture_from_config
-from service.estimator.model.heads.saved import select_saved_modules
+from service.estimator.model.saved_modules import select_saved_modules
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
 from service.estimator.values.workload import Lora

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.heads.config import get_problem
-from service.estimator.model.heads.saved import select_saved_names
 from service.estimator.model.heads.steps import Step, make_dropout, make_transform
+from service.estimator.model.saved_modules import select_saved_names
 from service.estimator.model.task_head import NO_OUTPUT, Pooling, TaskHead
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.heads import Head

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.heads.config import get_problem
-from service.estimator.model.heads.saved import is_saved_layer, select_saved_names
 from service.estimator.model.heads.steps import (
     Step,
     iterate_step_weights,
@@ -16,6 +15,7 @@ from service.estimator.model.heads.steps import (
     make_dropout,
     make_transform,
 )
+from service.estimator.model.saved_modules import is_saved_layer, select_saved_names
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.task_head import NO_OUTPUT, Pooling, TaskHead
 from service.estimator.model.weights.tensors import Linear
