@@ -53,7 +53,7 @@ def copy_head(model: Architecture, workload: TrainWorkload) -> SavedHead:
 
 
 def list_head_warnings(model: Architecture, workload: TrainWorkload) -> tuple[str, ...]:
-    """Return what a run has to say for its head to be trained."""
+    """Return what a run has to say to train its head."""
     saved = get_saved_names(model.task)
     if workload.lora is None or model.task is None or not saved:
         return ()

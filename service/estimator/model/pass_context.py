@@ -93,7 +93,10 @@ class PassContext:
         return self.lora.targets is None or layer.target in self.lora.targets
 
     def packs(self, layer: Linear) -> bool:
-        """Return whether a layer's weight is quantised; one that is trained in full is not."""
+        """Return whether a layer's weight is quantised.
+
+        One that is trained in full is not.
+        """
         if self.scheme is None or is_saved_layer(layer, self.saved):
             return False
         return is_quantised(layer, self.scheme)

@@ -1,4 +1,4 @@
-"""Modules of a head that PEFT trains in full beside adapters.
+"""Modules that PEFT trains in full beside adapters.
 
 peft 0.21 (``peft_model.py``, ``PeftModelForSequenceClassification`` and those beside it) puts a
 trained copy next to each module whose name ends in one of these words (``utils/other.py``,
@@ -20,18 +20,18 @@ SAVED_MODULES: Mapping[Head, tuple[str, ...]] = {
 
 
 def select_saved_names(kind: Head, names: Iterable[str]) -> frozenset[str]:
-    """Return the names of the tensors within modules that PEFT trains in full."""
+    """Return the names of the tensors that PEFT trains in full."""
     return frozenset(name for name in names if _is_saved(kind, name))
 
 
 def select_saved_modules(kind: Head, modules: Iterable[str]) -> list[str]:
-    """Return the names of the outermost modules that PEFT trains in full."""
+    """Return the names of the modules that PEFT trains in full."""
     ends = SAVED_MODULES.get(kind, ())
     return [name for name in modules if name.endswith(ends)] if ends else []
 
 
 def is_saved_layer(layer: Linear, saved: frozenset[str]) -> bool:
-    """Return whether a layer's weight is among those that are trained in full."""
+    """Return whether a layer is trained in full."""
     return bool(saved) and f"{layer.name}.weight" in saved
 
 
