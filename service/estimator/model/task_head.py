@@ -56,7 +56,7 @@ class TaskHead:
 
 
 def get_saved_names(task: TaskHead | None) -> frozenset[str]:
-    """Return the names of the tensors that are trained in full beside adapters."""
+    """Return the names of the tensors that PEFT trains in full."""
     return frozenset() if task is None else task.saved
 
 

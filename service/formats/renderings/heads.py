@@ -35,7 +35,7 @@ def render_head_keywords(model: Architecture) -> dict[str, object]:
 
 
 def render_head_training(model: Architecture, workload: TrainWorkload) -> dict[str, object]:
-    """Return the keywords of ``LoraConfig`` for a head that is trained in full beside adapters.
+    """Return the keywords of ``LoraConfig`` that train a head in full.
 
     Adapters on all linear layers would be on the head as well.
     """
