@@ -41,7 +41,7 @@ from worker.probes.trace.roles import Roles
 
 
 class _OneFakeMode(FakeTensorMode):  # type: ignore[no-untyped-call]  # torch leaves its metaclass hook untyped
-    """Fake tensors whose deep copies stay in their mode, as PEFT makes some."""
+    """Fake tensors whose deep copies stay in their mode."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the mode itself."""
