@@ -30,7 +30,7 @@ def shorten_pauses() -> None:
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage as rarely as a server does, for an answer that is made here.
+    """Collect garbage as rarely as a server does.
 
     Python's own thresholds take 30% of a search, which keeps nearly all that it makes.
     """

@@ -1,4 +1,4 @@
-"""mypyc's word about classes that interpreted ones inherit from, which need not be installed.
+"""mypyc's decorator, where it is not installed too.
 
 Modules that ``deploy/release/native/compiled.txt`` lists may be compiled together. Both forms are
 the same code.

@@ -1,4 +1,4 @@
-"""Parameters, values and graph nodes that a tape records, and kinds of operations."""
+"""Parameters, values, graph nodes and kinds of operations on a tape."""
 
 from collections.abc import Callable
 from enum import Enum, auto
