@@ -24,7 +24,10 @@ def get_machine_name(place: EnvironmentKey) -> str:
 
 
 def build_machines(members: Iterable[Member]) -> dict[str, dict[str, float]]:
-    """Return what all keys of each machine tell of it; their order does not matter."""
+    """Return what all keys tell of each machine.
+
+    Their order does not matter.
+    """
     means: dict[str, dict[str, list[Mean]]] = {}
     for member in sorted(members, key=lambda entry: (entry.key, entry.group.quantity)):
         for side, mean in member.calibration.speeds.items():
@@ -39,7 +42,10 @@ def build_machines(members: Iterable[Member]) -> dict[str, dict[str, float]]:
 def combine_speeds(
     machine: Mapping[str, float], own: Iterable[Mapping[str, Mean]] = ()
 ) -> SpeedRatios:
-    """Return the speeds for a question on a machine; ``own`` are the means of its own key."""
+    """Return the speeds for a question on a machine.
+
+    ``own`` are the means of its own key.
+    """
     collected = list(own)
     ratios = {
         side: _shrink_all(

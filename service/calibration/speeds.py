@@ -1,4 +1,4 @@
-"""What measured times tell of the machine that they ran on.
+"""Speeds of machines, as measured times tell them.
 
 Its host launches every model's kernels and its GPU runs them, so that one question's time says
 something of all others there. Each time is explained by one side
@@ -20,9 +20,9 @@ each in a process of its own, about the rates of their machines (``tests/accurac
 
 
 def average_speeds(evidence: Sequence[Evidence]) -> dict[str, Mean]:
-    """Return the mean of each side that measured times tell of, by the side's name.
+    """Return the mean of each side that times tell of.
 
-    What somebody only claims tells nothing of a machine.
+    It is by the side's name. What somebody only claims tells nothing of a machine.
     """
     by_side: dict[str, list[Evidence]] = {}
     for sample in evidence:

@@ -81,9 +81,9 @@ def read_speed(run: MeasuredTime) -> SpeedReading | None:
 
 
 def _solve_ratio(run: MeasuredTime, side: Bound) -> float | None:
-    """Return one side's ratio at which a run takes its seconds, if there is one.
+    """Return one side's ratio at which a run takes its seconds.
 
-    No time falls with a ratio.
+    None where there is no such ratio. No time falls with a ratio.
     """
 
     def miss(logarithm: float) -> float:

@@ -255,7 +255,7 @@ def _find_speeds(
     gpu_keys: Sequence[EnvironmentKey],
     parts: Sequence[KnownCalibration | Pool],
 ) -> SpeedRatios | None:
-    """Return what is known of a GPU's machine, and what a question itself told of it."""
+    """Return the speeds of a GPU's machine for a question."""
     names = [get_machine_name(place) for place in gpu_keys]
     machine = next((snapshot.machines[name] for name in names if name in snapshot.machines), None)
     if machine is None:

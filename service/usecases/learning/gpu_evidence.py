@@ -71,9 +71,9 @@ def _read_speeds(
     plans: PlanCache,
     get_seconds: Callable[[Throughput], float | None],
 ) -> Mapping[str, float]:
-    """Return what a time tells of its machine, by side, as a logarithm.
+    """Return what a time tells of its machine.
 
-    Of several GPUs nothing: a rank that runs alone sends nothing.
+    By side, as a logarithm. Of several GPUs nothing: a rank that runs alone sends nothing.
     """
     if time is None or time.median <= 0 or analytic.request.layout.num_gpus > 1:
         return {}
