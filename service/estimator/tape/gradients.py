@@ -87,7 +87,7 @@ class GradientReceiver(StorageCounter):
 
     def keep_gradient(self, grad: Storage, parameter: Parameter) -> None:
         """Turn a storage into the gradient of a parameter, which stays."""
-        self.ledger.convert(grad, parameter.numel)
+        self.ledger.convert(grad, parameter.grad_elements)
 
     def keep_gradient_shard(self, elements: int) -> None:
         """Keep this rank's share of so many elements of reduced gradients."""

@@ -17,13 +17,15 @@ class Parameter:
     ``shared``: its gradient is complete when the backward of the first of them has run, so its uses
     are counted in the first forward, which makes the graph, and not in a recomputation.
     ``cast_node`` is autocast's one cast operation for all of them. Products read a ``viewed``
-    parameter as a view of it.
+    parameter as a view of it. Its gradient is stored as ``grad_elements``: fewer than its own where
+    stored gradients are counted in a wider format.
     """
 
     __slots__ = (
         "cast_node",
         "dtype",
         "grad",
+        "grad_elements",
         "grad_is_view",
         "name",
         "numel",
@@ -44,6 +46,7 @@ class Parameter:
         viewed: bool = False,
     ) -> None:
         """Start without gradients under way."""
+        self.grad_elements = numel
         self.shared, self.viewed = shared, viewed
         self.cast_node: Node | None = None
         self.name = name
