@@ -235,7 +235,7 @@ class Architecture:
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""
         stored = {"quantization": self.quantization, "gguf": self.gguf}
-        return asdict(self.spec) | {name: kept.describe() for name, kept in stored.items() if kept}
+        return asdict(self.spec) | {name: part.describe() for name, part in stored.items() if part}
 
     def with_layers(self, num_layers: int) -> "Architecture":
         """Return the model cut to its first layers."""

@@ -98,7 +98,11 @@ def read_gguf_config(model: GgufModel) -> Config:
     file = GgufFields(model, str(name))
     names = {**(_COMMON if family.common else {}), **family.fields}
     config: Config = {"model_type": family.model_type}
-    config |= {ours: value for key, ours in names.items() if (value := file.get(key)) is not None}
+    config |= {
+        field_name: value
+        for key, field_name in names.items()
+        if (value := file.get(key)) is not None
+    }
     config |= {"tie_word_embeddings": not file.has("output.weight"), "dtype": "float16"}
     config |= {"vocab_size": file.vocab_size} | file.read_windows()
     return {key: value for key, value in (config | family.read(file)).items() if value != LEFT_OUT}

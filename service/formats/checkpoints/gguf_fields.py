@@ -81,5 +81,5 @@ class GgufFields:
     @property
     def head_dim(self) -> int:
         """Elements of one head."""
-        own = self.get("attention.key_length")
-        return own or self.require("embedding_length") // self.require("attention.head_count")
+        stated = self.get("attention.key_length")
+        return stated or self.require("embedding_length") // self.require("attention.head_count")

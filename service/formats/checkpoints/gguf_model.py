@@ -38,7 +38,7 @@ def list_gguf_differences(model: GgufModel, architecture: Architecture) -> Itera
     if spare:
         size = sum(tensor.bytes for tensor in spare)
         yield f"layers from {layers} on predict further tokens and are not loaded: {size:,} bytes"
-    own = sum(
+    num_elements = sum(
         tensor.num_elements
         for tensor in model.tensors
         if tensor.name not in _ROTARY
@@ -46,8 +46,8 @@ def list_gguf_differences(model: GgufModel, architecture: Architecture) -> Itera
         and not (architecture.tied and tensor.name == "output.weight")
     )
     expected = architecture.parameter_counts().total
-    if own != expected:
+    if num_elements != expected:
         yield (
-            f"the file's tensors have {own:,} elements where a {architecture.family} of its "
+            f"the file's tensors have {num_elements:,} elements where a {architecture.family} of its "
             f"metadata has {expected:,}: its bytes are counted as they are"
         )
