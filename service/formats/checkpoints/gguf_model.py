@@ -48,6 +48,6 @@ def list_gguf_differences(model: GgufModel, architecture: Architecture) -> Itera
     expected = architecture.parameter_counts().total
     if num_elements != expected:
         yield (
-            f"the file's tensors have {num_elements:,} elements where a {architecture.family} of its "
-            f"metadata has {expected:,}: its bytes are counted as they are"
+            f"the file's tensors have {num_elements:,} elements where a {architecture.family} of "
+            f"its metadata has {expected:,}: its bytes are counted as they are"
         )
