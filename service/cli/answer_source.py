@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from service.base.errors import InvalidRequestError, ServiceError, UnavailableError
+from service.cli.gc_tuning import collect_rarely
 from service.cli.schema_flags import translate_to_flags
 from service.estimator.values.errors import EstimatorError
 
@@ -68,7 +69,8 @@ def answer_question(question: str, document: dict[str, Any], source: Source) -> 
         f"service.cli.offline.{question}" if source.url is None else "service.cli.remote"
     )
     try:
-        result: dict[str, Any] = getattr(module, question)(document, source.url)
+        with collect_rarely():
+            result: dict[str, Any] = getattr(module, question)(document, source.url)
     except UnavailableError as error:
         hint = "; --offline answers here" if source.named_by == _VARIABLE else ""
         raise UnavailableError(error.detail + hint) from None

@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
 from service.cli.files import read_config
-from service.cli.launch.files import add_launch
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -55,7 +54,6 @@ def add_question(
         metavar=format_choices(tuple(_TASKS)),
         help="train or serve",
     )
-    add_launch(parser)
     add_fields(parser)
 
 
@@ -161,7 +159,7 @@ def build_workload(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with the flags of workload and layout that were set."""
+    """Add the set flags of workload and layout to a document."""
     for dest, value in vars(options).items():
         if "." in dest and value is not None:
             path = dest.split(".")

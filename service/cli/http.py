@@ -40,7 +40,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
 
 
 def find_server(server: str | None) -> str:
-    """Return the address that is named, or that the environment names, or the usual one."""
+    """Return the server's address: named, else the environment's, else the usual."""
     return server or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
 
 

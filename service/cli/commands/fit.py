@@ -8,7 +8,7 @@ from importlib import import_module
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
-from service.cli.launch.questions import take_launch
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
 
@@ -16,6 +16,7 @@ from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model, GPU, workload and layout."""
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
+    add_launch(parser)
     add_gpu(parser)
     add_confidence(parser)
     parser.add_argument(

@@ -16,7 +16,7 @@ from service.cli.flags import (
     get_model,
     parse_number,
 )
-from service.cli.launch.questions import take_launch
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     What the flags fix of the layout is not searched.
     """
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
+    add_launch(parser)
     add_gpu(parser)
     search = parser.add_argument_group("search")
     search.add_argument(

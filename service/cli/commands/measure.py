@@ -13,7 +13,7 @@ from service.cli.answer_source import Source
 from service.cli.flags import add_question, build_workload, get_model
 from service.cli.http import Document, add_server, ask, build_path, connect, find_server, read
 from service.cli.ignored import refuse_ignored
-from service.cli.launch.questions import take_launch
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.cli.schema_flags import translate_to_flags
 from service.cli.views.artifacts import describe_artifacts
@@ -35,6 +35,7 @@ _LOOK_INTERVAL_S = 0.25
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the question and the device, or an existing measurement."""
     add_question(parser)
+    add_launch(parser)
     parser.add_argument(
         "--device",
         type=make_choice_reader(_DEVICES),

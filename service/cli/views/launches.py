@@ -1,4 +1,4 @@
-"""What was read of a launch, for people, on stderr."""
+"""The reading of a launch, for people, on stderr."""
 
 import sys
 from typing import Any

@@ -11,13 +11,14 @@ from service.base.errors import InvalidRequestError, ServiceError
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.schemas.imports.launches import LaunchImportRequest
-from service.contract.to_question.fits import ResolvedModel, read_workload_piece
+from service.contract.to_question.fits import read_workload_piece
 from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.formats.launches.read_launch import read_launch
 from service.formats.launches.sources.commands import split_command
-from service.formats.launches.values import (
+from service.formats.launches.values.launch import (
     Checkpoint,
     ImportedLaunch,
     Launch,
@@ -67,10 +68,10 @@ def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> 
         questions += _ask_model(document, resolve)
     if not isinstance(request.gpu, UnsetType):
         document["gpu"] = msgspec.to_builtins(request.gpu)
-    said = _list_said(request)
-    for field, value in said.items():
+    overrides = _list_overrides(request)
+    for field, value in overrides.items():
         _put(document, field, value, imported)
-    questions = tuple(one for one in questions if one.field not in said)
+    questions = tuple(one for one in questions if one.field not in overrides)
     missing = _list_missing(document)
     if "gpu" in missing:
         questions += (OpenQuestion(field="gpu", why="no launch says which GPU it runs on"),)
@@ -131,7 +132,7 @@ def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
 
 
 def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[OpenQuestion, ...]:
-    """Return the question for a model that the launch names and nobody here knows."""
+    """Return the question for a model that nobody here knows."""
     name = document.get("model")
     if not isinstance(name, str):
         return ()
@@ -143,24 +144,24 @@ def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[O
     return ()
 
 
-def _list_said(request: LaunchImportRequest) -> dict[str, object]:
-    """Return the fields that the request says itself, by their dotted paths."""
-    said: dict[str, object] = {}
+def _list_overrides(request: LaunchImportRequest) -> dict[str, object]:
+    """Return the request's own fields, by their dotted paths."""
+    overrides: dict[str, object] = {}
     if request.layout is not UNSET:
         layout: dict[str, Any] = msgspec.to_builtins(request.layout)
-        said |= {f"layout.{name}": value for name, value in layout.items()}
+        overrides |= {f"layout.{name}": value for name, value in layout.items()}
     pending: list[tuple[str, object]] = [("workload", get_or_none(request.workload) or {})]
     while pending:
         path, value = pending.pop()
         if isinstance(value, Mapping) and path != "workload.sequence_lengths":
             pending += [(f"{path}.{name}", inner) for name, inner in value.items()]
         else:
-            said[path] = value
-    return said
+            overrides[path] = value
+    return overrides
 
 
 def _put(document: dict[str, Any], field: str, value: object, imported: ImportedLaunch) -> None:
-    """Set a field that the launch leaves open; refuse one that it says otherwise."""
+    """Set a field, unless the launch says otherwise of it."""
     *path, name = field.split(".")
     for part in path:
         inner = document.setdefault(part, {})

@@ -65,7 +65,7 @@ class PassCache:
         entry = self._models.get(id(model))
         if entry is not None and entry[0] is model:
             return entry[1]
-        identity = (model.spec, model.quantization)
+        identity = (model.spec, model.quantization, model.gguf)
         key = self._model_keys.get(identity)
         if key is None:
             key = self._model_keys.store(identity, object())

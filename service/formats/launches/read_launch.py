@@ -2,11 +2,11 @@
 
 from importlib import import_module
 
-from service.formats.launches.draft import Draft
-from service.formats.launches.errors import LaunchFormatError
-from service.formats.launches.reader import Reader
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
-from service.formats.launches.values import ImportedLaunch, Launch, Launcher
+from service.formats.launches.sources.reader import Reader
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import ImportedLaunch, Launch, Launcher
 
 _MODULES = {
     Launcher.TRAINER: "trainers.trainer",
@@ -19,7 +19,7 @@ _MODULES = {
 
 
 def read_launch(launch: Launch) -> ImportedLaunch:
-    """Return the question of a launch, and what became of each of its settings.
+    """Return the question of a launch, its settings accounted for.
 
     Raises LaunchFormatError for what cannot be read, contradicts itself or is no known launcher's.
     """
@@ -50,7 +50,7 @@ def _get_reader(launcher: Launcher) -> Reader:
 
 
 def _detect_reader(handed_in: HandedIn) -> Reader:
-    """Return the reader that most tells for; refuse where nothing does, or two do alike."""
+    """Return the reader that most tells for."""
     readers = [_get_reader(launcher) for launcher in _MODULES]
     counts = {reader.launcher: reader.count_marks(handed_in) for reader in readers}
     best = max(counts.values())

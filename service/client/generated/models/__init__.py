@@ -64,6 +64,10 @@ from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
 from .framework import Framework
+from .gguf_answer import GgufAnswer
+from .gguf_answer_by_kind import GgufAnswerByKind
+from .gguf_answer_by_type import GgufAnswerByType
+from .gguf_tensor_answer import GgufTensorAnswer
 from .gpu_answer import GpuAnswer
 from .gpu_answer_aliases import GpuAnswerAliases
 from .gpu_answer_peak_flops import GpuAnswerPeakFlops
@@ -89,7 +93,10 @@ from .import_match import ImportMatch
 from .import_request import ImportRequest
 from .inline_model import InlineModel
 from .inline_model_architecture import InlineModelArchitecture
+from .inline_model_gguf import InlineModelGguf
 from .inline_model_hf_config import InlineModelHfConfig
+from .inline_model_safetensors_header import InlineModelSafetensorsHeader
+from .inline_model_safetensors_index import InlineModelSafetensorsIndex
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
@@ -97,6 +104,14 @@ from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
 from .key_request import KeyRequest
+from .launch_file_request import LaunchFileRequest
+from .launch_import_answer import LaunchImportAnswer
+from .launch_import_answer_question import LaunchImportAnswerQuestion
+from .launch_import_answer_versions import LaunchImportAnswerVersions
+from .launch_import_request import LaunchImportRequest
+from .launch_import_request_arguments import LaunchImportRequestArguments
+from .launch_import_request_workload import LaunchImportRequestWorkload
+from .launcher import Launcher
 from .layout_request import LayoutRequest
 from .left_out_answer import LeftOutAnswer
 from .list_measurements_format import ListMeasurementsFormat
@@ -140,6 +155,7 @@ from .model_page import ModelPage
 from .model_replace import ModelReplace
 from .model_source import ModelSource
 from .model_source_architecture import ModelSourceArchitecture
+from .model_source_gguf import ModelSourceGguf
 from .model_source_hf_config import ModelSourceHfConfig
 from .model_source_safetensors_header import ModelSourceSafetensorsHeader
 from .model_source_safetensors_index import ModelSourceSafetensorsIndex
@@ -155,6 +171,7 @@ from .not_today_answer_status import NotTodayAnswerStatus
 from .objective import Objective
 from .offload_request import OffloadRequest
 from .offload_target import OffloadTarget
+from .open_question_answer import OpenQuestionAnswer
 from .optimizer_name import OptimizerName
 from .parameters_answer import ParametersAnswer
 from .parameters_answer_by_module import ParametersAnswerByModule
@@ -185,6 +202,7 @@ from .probe_device import ProbeDevice
 from .problem import Problem
 from .quantization import Quantization
 from .read_accuracy_quantity import ReadAccuracyQuantity
+from .read_key_answer import ReadKeyAnswer
 from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
@@ -305,6 +323,10 @@ __all__ = (
     "FitRequest",
     "Format",
     "Framework",
+    "GgufAnswer",
+    "GgufAnswerByKind",
+    "GgufAnswerByType",
+    "GgufTensorAnswer",
     "GpuAnswer",
     "GpuAnswerAliases",
     "GpuAnswerPeakFlops",
@@ -330,7 +352,10 @@ __all__ = (
     "ImportRequest",
     "InlineModel",
     "InlineModelArchitecture",
+    "InlineModelGguf",
     "InlineModelHfConfig",
+    "InlineModelSafetensorsHeader",
+    "InlineModelSafetensorsIndex",
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
@@ -338,6 +363,14 @@ __all__ = (
     "KeyAnswer",
     "KeyPage",
     "KeyRequest",
+    "Launcher",
+    "LaunchFileRequest",
+    "LaunchImportAnswer",
+    "LaunchImportAnswerQuestion",
+    "LaunchImportAnswerVersions",
+    "LaunchImportRequest",
+    "LaunchImportRequestArguments",
+    "LaunchImportRequestWorkload",
     "LayoutRequest",
     "LeftOutAnswer",
     "ListMeasurementsFormat",
@@ -381,6 +414,7 @@ __all__ = (
     "ModelReplace",
     "ModelSource",
     "ModelSourceArchitecture",
+    "ModelSourceGguf",
     "ModelSourceHfConfig",
     "ModelSourceSafetensorsHeader",
     "ModelSourceSafetensorsIndex",
@@ -396,6 +430,7 @@ __all__ = (
     "Objective",
     "OffloadRequest",
     "OffloadTarget",
+    "OpenQuestionAnswer",
     "OptimizerName",
     "ParametersAnswer",
     "ParametersAnswerByModule",
@@ -428,6 +463,7 @@ __all__ = (
     "ReadAccuracyQuantity",
     "ReadingAnswer",
     "ReadingAnswerPlace",
+    "ReadKeyAnswer",
     "ReadyAnswer",
     "Reference",
     "RefusalAnswer",

@@ -1,13 +1,13 @@
 """Request and answer of POST /v1/launches/import."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType, field
 
 from service.contract.schemas.fields import Answer, JsonObject, Strict
 from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
-from service.formats.launches.values import Launcher
+from service.formats.launches.values.launch import Launcher
 
 FileName = Annotated[
     str, Meta(min_length=1, max_length=255, description="Name or path of the file.")
@@ -74,7 +74,7 @@ class ReadKeyAnswer(Answer, frozen=True, kw_only=True):
     """A setting that decides memory or time."""
 
     key: Annotated[str, Meta(description="Its name, as it was written.")]
-    value: Annotated[object, Meta(description="Its value, as it was written.")]
+    value: Annotated[Any, Meta(description="Its value, as it was written.")]
     meaning: Annotated[
         str,
         Meta(
@@ -97,7 +97,7 @@ class OpenQuestionAnswer(Answer, frozen=True, kw_only=True):
     field: Annotated[str, Meta(description="Path of the field in the question.")]
     why: Annotated[str, Meta(description="Why the launch does not say it.")]
     choices: Annotated[
-        list[object],
+        list[bool | int | float | str],
         Meta(description="Values that it may have; the question has the first meanwhile."),
     ]
 

@@ -1,11 +1,11 @@
 """Keyword arguments of ``generate()`` of transformers."""
 
-from service.formats.launches.draft import Draft
-from service.formats.launches.reader import Reader
-from service.formats.launches.settings import Setting, Settings, make_default
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.number_formats import DTYPES
-from service.formats.launches.values import Launcher
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Launcher
+from service.formats.launches.values.settings import Setting, Settings, make_default
 
 TRANSFORMERS = "5.23.0"
 _SOURCE = f"transformers {TRANSFORMERS}, generation/configuration_utils.py"
@@ -39,7 +39,7 @@ _MODEL_WITHOUT_EFFECT = (
 
 
 def read_generation(handed_in: HandedIn, draft: Draft) -> None:
-    """Read the arguments of a call of ``generate()``, and of what loaded its model."""
+    """Read the arguments of ``generate()`` and of loading its model."""
     arguments = handed_in.arguments
     for document in handed_in.documents.values():
         arguments = arguments.merge(document)
@@ -83,12 +83,12 @@ def _read_sizes(arguments: Settings, draft: Draft) -> None:
         draft.ask("workload.prompt_tokens", "the tokens of the prompts are not given")
     else:
         draft.put("workload.prompt_tokens", prompt.as_int(minimum=1), prompt)
-    new, whole = arguments.take(*_NEW), arguments.take("max_length")
+    new, total = arguments.take(*_NEW), arguments.take("max_length")
     if new is not None:
         draft.put("workload.output_tokens", new.as_int(), new)
-    elif whole is not None and prompt is not None:
-        tokens = max(0, whole.as_int(minimum=1) - prompt.as_int(minimum=1))
-        draft.put("workload.output_tokens", tokens, whole)
+    elif total is not None and prompt is not None:
+        tokens = max(0, total.as_int(minimum=1) - prompt.as_int(minimum=1))
+        draft.put("workload.output_tokens", tokens, total)
     else:
         default = make_default("max_new_tokens", 20, _SOURCE)
         draft.put("workload.output_tokens", 20, default)
@@ -115,19 +115,19 @@ def _read_sampling(arguments: Settings, draft: Draft) -> None:
 
 def _read_weights(model: Settings, name: str | None, draft: Draft, handed_in: HandedIn) -> None:
     """Set the format of weights and cache, which the cache shares."""
-    said = model.take("dtype", "torch_dtype")
-    if said is not None and str(said.value).casefold() != "auto":
-        dtype: str | None = said.as_choice(DTYPES)
+    dtype_setting = model.take("dtype", "torch_dtype")
+    if dtype_setting is not None and str(dtype_setting.value).casefold() != "auto":
+        dtype: str | None = dtype_setting.as_choice(DTYPES)
     else:
         checkpoint = handed_in.find_checkpoint(name)
         dtype = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
         source = f"transformers {TRANSFORMERS}, from_pretrained takes the checkpoint's dtype"
-        said = said or make_default("dtype", "auto", source)
+        dtype_setting = dtype_setting or make_default("dtype", "auto", source)
     if dtype is None:
         why = "the weights are loaded in the checkpoint's own format, and its config says none"
         draft.ask("workload.weight_dtype", why, ("bf16", "fp16", "fp32"))
         dtype = "bf16"
-    draft.put("workload.weight_dtype", dtype, said)
+    draft.put("workload.weight_dtype", dtype, dtype_setting)
     draft.put("workload.kv_cache_dtype", dtype)
     for key, word in (("load_in_4bit", "nf4"), ("load_in_8bit", "int8")):
         setting: Setting | None = model.take(f"quantization_config.{key}", key)

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from service.formats.launches.errors import LaunchFormatError
-from service.formats.launches.settings import Setting, Settings
 from service.formats.launches.sources.limits import MAX_WORDS
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import Setting, Settings
 
 _NUMBER = re.compile(r"-[0-9.]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """What has to be known of a program to cut its words.
+    """Grammar of a program's words.
 
     ``flags`` take no value unless the next word is a truth value; ``short`` are other spellings
     (``tp``: ``tensor_parallel_size``) without their hyphens; ``many`` take every word up to the

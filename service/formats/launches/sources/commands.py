@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from service.formats.launches.errors import LaunchFormatError
-from service.formats.launches.settings import Settings
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.limits import MAX_WORDS, check_size
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import Settings
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PYTHON = re.compile(r"python(3(\.[0-9]+)?)?")
@@ -59,9 +59,9 @@ class Command:
 
 
 def split_command(text: str) -> tuple[str, ...]:
-    """Return the words of one command of a shell, its continued lines joined.
+    """Return the words of one command of a shell.
 
-    Comments are left out. What the shell would expand stands as it is.
+    Continued lines are joined, comments left out. What the shell would expand stands as it is.
     """
     check_size("the command", text)
     lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=False)
@@ -145,7 +145,7 @@ def _read_starter(
 
 
 def _cut_options(words: list[str], grammar: Grammar) -> tuple[list[str], list[str]]:
-    """Return the options in front of the first word that belongs to none, and the rest."""
+    """Return the leading options and the rest."""
     index = 0
     while index < len(words) and words[index].startswith("-") and words[index] != "--":
         text, equals, _ = words[index].lstrip("-").partition("=")

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
-from service.formats.launches.errors import LaunchFormatError
-from service.formats.launches.settings import Setting, Settings
 from service.formats.launches.sources.limits import MAX_DEPTH, MAX_NODES, check_size
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import Setting, Settings
 
 _MERGE = "<<"
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -18,7 +18,7 @@ _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_document(name: str, text: str) -> Settings:
-    """Return the leaves of a YAML or JSON mapping by their dotted paths.
+    """Return the leaves of a YAML or JSON mapping by paths.
 
     Lists are leaves. JSON is read as the YAML that it is, but for tabs.
     """
@@ -84,7 +84,7 @@ def _count_events(name: str, text: str) -> None:
 
 
 class _Builder:
-    """Plain values of nodes, counted while they are made: an alias costs what it repeats."""
+    """Plain values of nodes, counted as aliases repeat them."""
 
     def __init__(self, name: str) -> None:
         """Count from nothing."""
@@ -119,7 +119,7 @@ class _Builder:
         return self._make_scalar(node)
 
     def _make_scalar(self, node: yaml.Node) -> object:
-        """Return a scalar; a date, or what has a tag of its own, is its text."""
+        """Return a scalar; a date or a tagged one is text."""
         if node.tag in _SCALARS and isinstance(node, yaml.ScalarNode):
             try:
                 value: object = self._scalars.construct_object(node)

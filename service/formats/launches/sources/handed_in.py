@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from service.formats.launches.errors import LaunchFormatError
-from service.formats.launches.settings import Settings
 from service.formats.launches.sources.commands import Command, read_command
 from service.formats.launches.sources.documents import flatten, read_document
 from service.formats.launches.sources.limits import MAX_CHARACTERS, MAX_FILES, check_size
-from service.formats.launches.values import Checkpoint, Launch
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import Checkpoint, Launch
+from service.formats.launches.values.settings import Settings
 
 _DOCUMENTS = frozenset({".yaml", ".yml", ".json"})
 _SCRIPTS = frozenset({".py", ".sh", ".slurm", ".sbatch", ".bash", ".toml"})
@@ -17,7 +17,7 @@ _SCRIPTS = frozenset({".py", ".sh", ".slurm", ".sbatch", ".bash", ".toml"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedIn:
-    """Documents and scripts by the names of their files, the command and the arguments."""
+    """Documents and scripts by file, the command and the arguments."""
 
     launch: Launch
     documents: Mapping[str, Settings] = field(default_factory=dict)
@@ -26,20 +26,20 @@ class HandedIn:
     arguments: Settings = field(default_factory=Settings)
 
     def find_document(self, name: str) -> Settings | None:
-        """Return the document that a path names; None where it was not handed in.
+        """Return the document that a path names, None where there is none.
 
         Folders are another machine's: the last part of the path is what counts.
         """
         wanted = PurePosixPath(name).name
-        found = [
+        matches = [
             settings
             for path, settings in self.documents.items()
             if PurePosixPath(path).name == wanted
         ]
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     def find_checkpoint(self, model: str | None) -> Checkpoint | None:
-        """Return what is known of the model, by the name that the request has for it first."""
+        """Return what is known of the model."""
         name = self.launch.model or model
         return None if name is None else self.launch.find_checkpoint(name)
 
@@ -71,7 +71,7 @@ def parse_launch(launch: Launch) -> HandedIn:
 
 
 def is_script(name: str, content: str) -> bool:
-    """Return whether a file is a program, by its name, else by its first line."""
+    """Return whether a file is a program, by name or first line."""
     suffix = PurePosixPath(name).suffix.casefold()
     return suffix in _SCRIPTS or (suffix not in _DOCUMENTS and content.startswith("#!"))
 

@@ -1,6 +1,6 @@
 """Bounds on what is handed in."""
 
-from service.formats.launches.errors import LaunchFormatError
+from service.formats.launches.values.errors import LaunchFormatError
 
 MAX_FILES = 16
 MAX_CHARACTERS = 1_000_000
@@ -12,7 +12,7 @@ MAX_WORDS = 10_000
 
 
 def check_size(name: str, text: str) -> None:
-    """Refuse a text that no launch file is as long as, or that is no text."""
+    """Refuse a text that is too long, or no text."""
     if len(text) > MAX_CHARACTERS:
         message = (
             f"{name} has {len(text):,} characters; a launch file has {MAX_CHARACTERS:,} at most"

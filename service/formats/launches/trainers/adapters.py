@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from service.formats.launches.draft import Draft
-from service.formats.launches.settings import Setting, make_default
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.number_formats import DTYPES
 from service.formats.launches.trainers.setup import PEFT, TrainerSetup
@@ -11,6 +9,8 @@ from service.formats.launches.trainers.unused import (
     ADAPTERS_WITHOUT_EFFECT,
     MODEL_WITHOUT_EFFECT,
 )
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import Setting, make_default
 
 _RANK = 8
 _SOURCE = f"PEFT {PEFT}, peft/tuners/lora/config.py"
@@ -55,7 +55,7 @@ def read_adapters(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
 
 
 def _read_quantization(setup: TrainerSetup, draft: Draft) -> Setting | None:
-    """Set bits and scales of quantised weights; return what says that they are, if anything."""
+    """Set bits and scales of quantised weights; return their switch."""
     model = setup.model
     prefix = "quantization_config."
     four = model.take(f"{prefix}load_in_4bit", "load_in_4bit")

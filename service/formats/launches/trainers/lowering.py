@@ -1,13 +1,13 @@
 """Arguments of a trainer as the workload that it runs."""
 
-from service.formats.launches.draft import Draft
-from service.formats.launches.settings import Setting, make_default
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.adapters import read_adapters
 from service.formats.launches.trainers.number_formats import put_precision, read_formats
 from service.formats.launches.trainers.setup import TRANSFORMERS, TrainerSetup
 from service.formats.launches.trainers.trl_config import read_trl
 from service.formats.launches.trainers.unused import WITHOUT_EFFECT
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import Setting, make_default
 
 _SOURCE = f"transformers {TRANSFORMERS}, training_args.py"
 _LENGTHS = (

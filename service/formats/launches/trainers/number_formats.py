@@ -1,11 +1,11 @@
-"""Number formats of a trainer: what is loaded, and what autocast makes of it."""
+"""Number formats of a trainer's weights and of autocast."""
 
 from dataclasses import dataclass
 
-from service.formats.launches.draft import Draft
-from service.formats.launches.settings import Setting, make_default
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.setup import TRANSFORMERS, TRL, TrainerSetup
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import Setting, make_default
 
 DTYPES = {
     **dict.fromkeys(("float32", "fp32", "torch.float32", "float"), "fp32"),
@@ -27,7 +27,7 @@ _POLICIES: dict[tuple[str, str | None], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberFormats:
-    """Format of the loaded weights, of autocast (None without), and what says so."""
+    """Format of the loaded weights, and of autocast (None without)."""
 
     weights: str
     autocast: str | None
@@ -65,20 +65,20 @@ def _read_weights(
 
     transformers 5 takes the checkpoint's own where nothing is said; TRL loads fp32.
     """
-    said = setup.model.take("dtype", "torch_dtype")
-    if said is not None and str(said.value).casefold() != _AUTO:
-        return said.as_choice(DTYPES), said
-    if said is None and setup.client.is_trl:
+    dtype = setup.model.take("dtype", "torch_dtype")
+    if dtype is not None and str(dtype.value).casefold() != _AUTO:
+        return dtype.as_choice(DTYPES), dtype
+    if dtype is None and setup.client.is_trl:
         source = f"TRL {TRL}, trl/trainer/sft_trainer.py (model_init_kwargs)"
         return "fp32", make_default("dtype", "float32", source)
     checkpoint = handed_in.find_checkpoint(setup.model_name)
-    dtype = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
-    if dtype is not None:
+    own = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
+    if own is not None:
         source = f"transformers {TRANSFORMERS}, from_pretrained takes the checkpoint's dtype"
-        return dtype, said or make_default("dtype", _AUTO, source)
+        return own, dtype or make_default("dtype", _AUTO, source)
     why = "the weights are loaded in the checkpoint's own format, and its config says none"
     draft.ask("workload.precision", why, ("bf16", "fp32", "fp16"))
-    return "bf16", said
+    return "bf16", dtype
 
 
 def _read_autocast(setup: TrainerSetup) -> tuple[str | None, Setting | None]:

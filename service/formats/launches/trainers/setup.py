@@ -1,4 +1,4 @@
-"""What every launcher of transformers' Trainer comes down to.
+"""Arguments that every launcher of transformers' Trainer comes down to.
 
 Axolotl, LLaMA-Factory, Unsloth and TRL build the arguments of ``TrainingArguments``,
 ``from_pretrained`` and ``LoraConfig`` from their own words. So do their readers, by those names.
@@ -7,7 +7,7 @@ Axolotl, LLaMA-Factory, Unsloth and TRL build the arguments of ``TrainingArgumen
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.formats.launches.settings import Settings
+from service.formats.launches.values.settings import Settings
 
 TRANSFORMERS, PEFT, TRL = "5.23.0", "0.21.0", "1.16.0"
 """Releases whose keys and defaults are known."""
@@ -29,7 +29,7 @@ class Client(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerSetup:
-    """Arguments of a trainer's script, each by the name of the library that takes it.
+    """Arguments of a trainer's script, by the names of their libraries.
 
     ``training`` are ``TrainingArguments``' and those of TRL's configs, ``model`` are
     ``from_pretrained``'s (``quantization_config.load_in_4bit`` and the rest below it), ``adapters``

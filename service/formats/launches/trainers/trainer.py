@@ -6,14 +6,14 @@ under ``peft`` and ``from_pretrained``'s under ``model_kwargs``.
 
 from functools import partial
 
-from service.formats.launches.draft import Draft
-from service.formats.launches.reader import Reader
-from service.formats.launches.settings import Setting, Settings
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
-from service.formats.launches.values import Launcher
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Launcher
+from service.formats.launches.values.settings import Setting, Settings
 
 _CLIENTS = {
     Launcher.TRAINER: Client.TRAINER,
@@ -103,9 +103,9 @@ def _move(source: Settings, name: str, target: Settings, other: str) -> None:
         target.add(other, setting)
     below = source.take_group(name)
     for inner in below:
-        found = below.peek(inner)
-        if found is not None:
-            target.add(f"{other}.{inner}", found)
+        nested = below.peek(inner)
+        if nested is not None:
+            target.add(f"{other}.{inner}", nested)
 
 
 def _make_reader(

@@ -1,15 +1,15 @@
-"""What TRL's trainers do beside Trainer's own step."""
+"""Additions of TRL's trainers to Trainer's own step."""
 
-from service.formats.launches.draft import Draft
-from service.formats.launches.settings import make_default
 from service.formats.launches.trainers.setup import TRL, Client, TrainerSetup
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import make_default
 
 _LOSSES = {"nll": "nll", "chunked_nll": "chunked_nll", "dft": "dft"}
 _PADDING_FREE_PACKINGS = ("bfd", "bfd_split", "bfd-requeue")
 
 
 def read_trl(setup: TrainerSetup, draft: Draft) -> None:
-    """Set the trainer, its loss and its rows; nothing for transformers' own Trainer."""
+    """Set TRL's trainer, its loss and its rows."""
     if not setup.client.is_trl:
         return
     if setup.client is Client.SFT:

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from service.formats.launches.errors import LaunchFormatError
-from service.formats.launches.settings import Setting, Settings, is_default, is_unset
-from service.formats.launches.values import ImportedLaunch, Launcher, OpenQuestion, ReadKey
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import ImportedLaunch, Launcher, OpenQuestion, ReadKey
+from service.formats.launches.values.settings import Setting, Settings, is_default, is_unset
 
 
 class Draft:
@@ -26,7 +26,7 @@ class Draft:
         self._versions: dict[str, str] = {}
 
     def put(self, field: str, value: object, *settings: Setting) -> None:
-        """Set a field to what settings say; the first of them is named in a contradiction.
+        """Set a field to what settings say.
 
         Raises LaunchFormatError where the field has another value already.
         """
@@ -45,7 +45,7 @@ class Draft:
         self._read.append(_make_read_key(setting, meaning))
 
     def ignore(self, setting: Setting, reason: str) -> None:
-        """Name a setting that decides memory or time and has no word here, and say so."""
+        """Name a setting that counts and has no word here."""
         self._ignored.append(setting.key)
         self._warnings.append(f"{setting.where}: {setting.key} is ignored: {reason}")
 
@@ -53,7 +53,7 @@ class Draft:
         """Name a setting that decides neither memory nor time."""
         self._without_effect.append(setting.key)
 
-    def ask(self, field: str, why: str, choices: Iterable[object] = ()) -> None:
+    def ask(self, field: str, why: str, choices: Iterable[bool | float | str] = ()) -> None:
         """Ask for a field that the launch does not say."""
         question = OpenQuestion(field=field, why=why, choices=tuple(choices))
         if question not in self._questions:
@@ -95,8 +95,8 @@ class Draft:
 
     def _list_open_fields(self) -> frozenset[str]:
         """Return fields that whoever asks may say otherwise: asked ones, and defaults."""
-        asked = {question.field for question in self._questions}
-        return frozenset(asked) | {
+        open_questions = {question.field for question in self._questions}
+        return frozenset(open_questions) | {
             field
             for field, (_, setting) in self._fields.items()
             if setting is None or is_default(setting)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from service.formats.launches.errors import LaunchFormatError
+from service.formats.launches.values.errors import LaunchFormatError
 
 T = TypeVar("T")
 _TRUE = frozenset({"true", "1", "yes", "on", "y", "t"})
@@ -74,7 +74,7 @@ class Setting:
         return self.value.strip()
 
     def as_list(self) -> list[object]:
-        """Return a list; a text is one of words between commas or blanks."""
+        """Return a list; a text is cut at commas and blanks."""
         if isinstance(self.value, str):
             return [word for word in self.value.replace(",", " ").split() if word]
         if isinstance(self.value, list | tuple):
@@ -82,7 +82,7 @@ class Setting:
         raise self.refuse("a list")
 
     def as_choice(self, choices: Mapping[str, T]) -> T:
-        """Return what the word stands for; upper and lower case are the same."""
+        """Return what the word stands for, in either case."""
         value = self.value
         word = str(value).lower() if isinstance(value, bool) else str(value).strip()
         folded = {key.casefold(): choice for key, choice in choices.items()}
@@ -98,7 +98,7 @@ class Setting:
 
 
 def make_default(key: str, value: object, source: str) -> Setting:
-    """Return a setting that its author left out; ``source`` says whose default it is."""
+    """Return a setting that was left out; ``source`` is whose default."""
     return Setting(key=key, value=value, where=f"{_DEFAULT}{source}")
 
 
@@ -141,7 +141,7 @@ class Settings:
         return self._settings[name] if name in self else None
 
     def take(self, *names: str) -> Setting | None:
-        """Return the first of these that is set, all of which are taken."""
+        """Return the first of these that is set; take all."""
         taken = [self._settings[name] for name in names if name in self]
         self._taken |= {name for name in names if name in self._settings}
         return taken[0] if taken else None
@@ -157,7 +157,7 @@ class Settings:
         return Settings({name[len(prefix) + 1 :]: setting for name, setting in below.items()})
 
     def add(self, name: str, setting: Setting) -> None:
-        """Add a setting under a name; one that stands there already is kept."""
+        """Add a setting under a name that is free."""
         self._settings.setdefault(name, setting)
 
     def merge(self, others: "Settings") -> "Settings":
@@ -177,7 +177,7 @@ class Settings:
 
 
 def is_unset(setting: Setting) -> bool:
-    """Return whether a setting says that it is not set: null, or nothing."""
+    """Return whether a setting says that it is not set."""
     value = setting.value
     return (
         value is None

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from service.formats.launches.draft import Draft
 from service.formats.launches.sources.handed_in import HandedIn
-from service.formats.launches.values import Launcher
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Launcher
 
 _PROGRAM, _MARK = 1000, 10
 
@@ -27,7 +27,7 @@ class Reader:
     hints: frozenset[str] = field(default_factory=frozenset)
 
     def count_marks(self, handed_in: HandedIn) -> int:
-        """Return how much tells that a launch is this launcher's; 0 for nothing."""
+        """Return how much tells for this launcher; 0 for nothing."""
         command = handed_in.command
         program = 0 if command is None else _PROGRAM * (command.program in self.programs)
         settings = (*handed_in.documents.values(), handed_in.arguments)

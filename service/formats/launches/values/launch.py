@@ -1,4 +1,4 @@
-"""A launch as it is handed in, and the question that it asks."""
+"""A launch as it is handed in, and its question."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class LaunchFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a reader has to know of the model that is launched.
+    """Facts of the launched model that a reader needs.
 
     ``dtype`` is the word of its config (``bfloat16``), None where it has none.
     """
@@ -56,7 +56,7 @@ def find_no_checkpoint(_model: str, /) -> Checkpoint | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What was handed in: files, a command, or the keyword arguments of a script.
+    """Files, a command, or the keyword arguments of a script.
 
     ``launcher`` None is detected. ``find_checkpoint`` tells what is known of a model by the name
     that the launch has for it. ``model`` is the name that the request gives in place of that.
@@ -92,12 +92,12 @@ class OpenQuestion:
 
     field: str
     why: str
-    choices: tuple[object, ...] = ()
+    choices: tuple[bool | float | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedLaunch:
-    """The question of a launch, and what became of each of its settings.
+    """The question of a launch, its settings accounted for.
 
     ``question`` has the words of ``POST /v1/fit``. ``ignored`` are settings that may decide memory
     or time and have no word here; ``without_effect`` decide neither. ``open_fields`` are fields of
