@@ -10,7 +10,8 @@ from service.base.errors import InvalidRequestError
 from service.contract.schemas.explain.request import ExplainRequest
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import ModelReference
-from service.contract.to_question.fits import ResolvedModel, prefix_error_field, read_fit
+from service.contract.to_question.fits import read_fit
+from service.contract.to_question.models import ResolvedModel, prefix_error_field
 from service.usecases.questions.fit import FitQuestion
 
 

@@ -1,4 +1,4 @@
-"""What the system, the launcher and CUDA's libraries say of a failure.
+"""Words of the system, of launchers and of CUDA's libraries for a failure.
 
 Kernel: mm/oom_kill.c (dump_header, __oom_kill_process) and mm/memcontrol.c. Slurm:
 src/plugins/task/cgroup. PyTorch: c10/core/impl/alloc_cpu.cpp, c10/cuda/CUDAException.cpp,
