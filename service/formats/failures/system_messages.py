@@ -1,4 +1,4 @@
-"""Words of the system, of launchers and of CUDA's libraries for a failure.
+"""Failures in words of the system, launchers and CUDA's libraries.
 
 Kernel: mm/oom_kill.c (dump_header, __oom_kill_process) and mm/memcontrol.c. Slurm:
 src/plugins/task/cgroup. PyTorch: c10/core/impl/alloc_cpu.cpp, c10/cuda/CUDAException.cpp,
