@@ -11,7 +11,12 @@ from service.calibration.field import get_lower_bound
 from service.calibration.pool import Level, Pool
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.batches import SequencePacking
-from service.estimator.values.corrections import NO_CORRECTION, Corrections, InstantCorrection
+from service.estimator.values.corrections import (
+    NO_CORRECTION,
+    Corrections,
+    InstantCorrection,
+    SpeedRatios,
+)
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload, Workload
 
@@ -59,13 +64,20 @@ class KnownCalibration:
 
 
 def build_corrections(
-    sources: Sequence[KnownCalibration | Pool], point: MeasuredPoint
+    sources: Sequence[KnownCalibration | Pool],
+    point: MeasuredPoint,
+    *,
+    speeds: SpeedRatios | None = None,
 ) -> Corrections:
     """Combine calibrations of several quantities into the corrections for one point.
 
-    At least one quantity is given. The name is that of the allocated bytes' calibration, where
-    there is one: without, the bytes and their interval stay.
+    At least one quantity is given, or the machine's ``speeds``. The name is that of the allocated
+    bytes' calibration, where there is one: without, the bytes and their interval stay. A point
+    whose time was measured has that time; of any other the speeds say more than a ratio does.
     """
+    timed = [source for source in sources if _get_quantity(source).is_ratio]
+    if speeds is not None and all(_get_basis(source, point) != MEASURED for source in timed):
+        return _add_speeds([source for source in sources if source not in timed], point, speeds)
     fields: dict[str, Any] = {}
     named_source = next(
         (source for source in sources if _get_quantity(source) is Quantity.ALLOCATED), sources[0]
@@ -78,6 +90,22 @@ def build_corrections(
         )
     bases = {_get_quantity(source).value: _get_basis(source, point) for source in sources}
     return Corrections(**fields, **_describe_source(named_source, point), bases=bases)
+
+
+def _add_speeds(
+    sources: Sequence[KnownCalibration | Pool], point: MeasuredPoint, speeds: SpeedRatios
+) -> Corrections:
+    """Return the corrections of a machine beside those of the bytes."""
+    base = (
+        build_corrections(sources, point)
+        if sources
+        else Corrections(calibration=_MACHINE, basis=ANALYTIC, level=Level.NONE.value)
+    )
+    times = {quantity.value: CALIBRATED for quantity in Quantity if quantity.is_ratio}
+    return replace(base, speeds=speeds, bases={**base.bases, **times})
+
+
+_MACHINE = "machine"
 
 
 def apply_lower_bound(
@@ -103,6 +131,8 @@ def apply_lower_bound(
     base = corrections or Corrections(
         calibration=field_calibrations[0].name, basis=ANALYTIC, level=Level.NONE.value
     )
+    if base.is_of_time_alone:
+        base = replace(base, calibration=field_calibrations[0].name)
     return replace(base, device_at_least_bytes=lower_bound, num_seen=len(reached))
 
 

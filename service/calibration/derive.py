@@ -17,6 +17,7 @@ from service.calibration.evidence import (
 )
 from service.calibration.shrinkage import Mean
 from service.calibration.sift import RejectedMeasurement, filter_evidence
+from service.calibration.speeds import average_speeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,8 @@ class Calibration:
     left_out: tuple[LeaveOneOut, ...] = ()
     num_claimed: int = 0
     """Number of measurements in the evidence that were imported from elsewhere."""
+    speeds: Mapping[str, Mean] = field(default_factory=dict)
+    """Of a time: what its measurements tell of their machine, by ``host`` and ``gpu``."""
 
 
 def calibrate(evidence: Sequence[Evidence], prior: Prior | None = None) -> Calibration | None:
@@ -135,6 +138,7 @@ def calibrate(evidence: Sequence[Evidence], prior: Prior | None = None) -> Calib
         },
         left_out=left_out,
         num_claimed=sum(sample.claimed for sample in (*counted, *filtered.bounding)),
+        speeds=average_speeds(counted),
     )
 
 

@@ -44,6 +44,8 @@ def from_document(document: Mapping[str, Any]) -> Calibration:
         left_out=tuple(LeaveOneOut(**item) for item in document["left_out"]),
         # Calibrations that were stored before imports were counted do not tell.
         num_claimed=document.get("num_claimed", 0),
+        # Nor did they tell of machines.
+        speeds={name: Mean(**values) for name, values in document.get("speeds", {}).items()},
     )
 
 

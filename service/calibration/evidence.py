@@ -118,6 +118,8 @@ class Evidence:
     claimed: bool = False
     spread: float = 0.0
     is_extra_size: bool = False
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """Of a time: the side that explains it, ``host`` or ``gpu``, and the logarithm of its ratio."""
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     for what cannot run and NotModelledError for what has no term yet.
     """
     backend, model = select_backend(workload), as_loaded(model, workload)
+    is_of_time_alone = corrections is not None and corrections.is_of_time_alone
     warnings = (
         list_effect_warnings(model, workload, layout, backend)
         if detail is not Detail.NUMBERS
@@ -52,7 +53,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         layout,
         device,
         backend,
-        corrections=corrections,
+        # What is known of a machine alone leaves the bytes, and how they are found, as they are.
+        corrections=None if is_of_time_alone else corrections,
         detail=detail,
         level=level,
     )
@@ -66,6 +68,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         answer = answer_question(replace(question, corrections=None), plans)
         warnings = (*warnings, str(error))
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
+    if corrections is not None and is_of_time_alone:
+        answer = replace(answer, speeds=corrections.speeds, bases=corrections.bases)
     newest = backend.newest_release
     if answer.serving is None or newest is None or detail is Detail.NUMBERS:
         return answer

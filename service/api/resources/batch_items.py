@@ -22,7 +22,8 @@ from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.problems import build_refusal
-from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
+from service.contract.to_question.fits import build_question, read_fit
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.pieces import UNREADABLE, decode_model, decode_pieces
 from service.estimator.values.errors import EstimatorError
 from service.planner.fit.fit import assess_fit

@@ -27,7 +27,8 @@ from service.api.resources.resolving import resolve_model
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer
-from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
+from service.contract.to_question.fits import build_question, read_fit
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.pieces import (
     UNREADABLE,
     brings_model,

@@ -44,6 +44,8 @@ from service.contract.to_answer.models import build_model_item, build_stored_mod
 from service.usecases.stored_specs import models
 
 TAG = "models"
+MAX_BODY_BYTES = 16 * 2**20
+"""An index of 91,000 tensors, as DeepSeek-V3 has, is some 9 MB."""
 PATH = {"name": Name}
 EXAMPLE_SOURCE = {
     "hf_config": {
@@ -95,6 +97,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
     "/",
     sync_to_thread=True,
     status_code=200,
+    request_max_body_size=MAX_BODY_BYTES,
     operation=Operation(
         id="createModel",
         scope=Scope.ADMIN,
@@ -190,6 +193,7 @@ def read_by_id(request: AnyRequest) -> ASGIApp:
 @put(
     "/{name:str}",
     sync_to_thread=True,
+    request_max_body_size=MAX_BODY_BYTES,
     operation=Operation(
         id="replaceModel",
         scope=Scope.ADMIN,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from service.api.http.dependencies import Dependencies
 from service.api.http.names import is_storable_name
-from service.base.errors import InvalidRequestError
 from service.calibration.key import build_calibration_key
 from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_none
@@ -15,21 +14,21 @@ from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.measurements import MeasurementRequest
 from service.contract.schemas.models import ModelSource as StoredSource
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.fits import (
+from service.contract.to_question.heads import put_head_in_source
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import (
     ResolvedModel,
     prefix_error_field,
+    read_files,
     read_spelled,
     require_one,
     resolve_reference,
 )
-from service.contract.to_question.heads import put_head_in_source
-from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.jobs.contract import MeasureRequest, ModelSource, make_task
 from service.usecases.jobs.measurable import check_plannable
 from service.usecases.jobs.waiting import choose_probe_device
 from service.usecases.stored import ModelContent
-from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
 from service.usecases.stored_specs.model_sources import make_content
 from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache
 
@@ -101,28 +100,9 @@ def read_measurement(deps: Dependencies, request: MeasurementRequest) -> Measure
 
 def read_content(sent: StoredSource) -> ModelContent:
     """Return the model content that is to be stored."""
-    sources = require_one(sent, ("hf_config", "architecture"), "source")
-    checkpoint = _read_files(sent)
+    sources = require_one(sent, ("hf_config", "architecture", "gguf"), "source")
+    checkpoint = read_files(sent, "source")
     with prefix_error_field("source"):
         source = put_head_in_source(sources, sent.head, sent.num_labels)
     with prefix_error_field(f"source.{next(iter(source))}"):
         return make_content(source, checkpoint=checkpoint)
-
-
-def _read_files(sent: StoredSource) -> Checkpoint | None:
-    """Return what the checkpoint's files hold.
-
-    They are described once, by an index or by a header.
-    """
-    index, header = get_or_none(sent.safetensors_index), get_or_none(sent.safetensors_header)
-    if index is not None and header is not None:
-        message = (
-            "source has a safetensors_index and a safetensors_header; give the one that the "
-            "checkpoint has"
-        )
-        raise InvalidRequestError(
-            message, errors=[{"field": "source.safetensors_header", "message": message}]
-        )
-    if index is not None:
-        return read_index(index)
-    return None if header is None else read_header(header)

@@ -129,6 +129,8 @@ STORED: Mapping[str, Mapping[str, str]] = {
         "active": "Those that one token uses: of a mixture of experts fewer than all.",
         "by_module": "Their number by kind of module; `frozen` takes these names.",
     },
+    "GgufTensorAnswer": {"name": "Its name in the file.", "bytes": "Its bytes."},
+    "GgufAnswer": {"total_bytes": "Bytes of all tensors."},
     "ModelAnswer": {
         "name": "Name of the model.",
         "revision": "Number of the revision, counted from 1.",

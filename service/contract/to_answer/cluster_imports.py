@@ -16,7 +16,7 @@ from service.contract.schemas.inventories.imports import (
     UnknownGpuAnswer,
 )
 from service.contract.to_answer.timestamps import format_timestamp
-from service.contract.to_question.fits import prefix_error_field
+from service.contract.to_question.models import prefix_error_field
 from service.formats.inventories.detect import ReadingOptions, read_inventory
 from service.formats.quantities import parse_bytes
 from service.planner.cluster.changes import Change, ChangeKind, FieldChange

@@ -19,7 +19,7 @@ from service.contract.schemas.clusters import (
 from service.contract.schemas.fields import Memory, get_or_none
 from service.contract.to_answer.sliced_pools import check_slices, cut_pool
 from service.contract.to_answer.timestamps import format_optional_timestamp, format_timestamp
-from service.contract.to_question.fits import prefix_error_field
+from service.contract.to_question.models import prefix_error_field
 from service.estimator.values.device import parse_slice
 from service.estimator.values.errors import InvalidInputError
 from service.formats.quantities import parse_bytes

@@ -29,6 +29,9 @@ def put_head_in_source(
         )
         raise InvalidInputError(message, field="num_labels")
     ((kind, value),) = source.items()
+    if kind == "gguf":
+        message = "a GGUF file has the head that it was written with: leave head out"
+        raise InvalidInputError(message, field="head")
     if kind == "hf_config":
         return {kind: put_head_in_config(value, head, labels)}
     spec = value if kind == "architecture" else build_synthetic_architecture(value).describe()

@@ -6,6 +6,7 @@ Source: ZeRO, arXiv:1910.02054, section 5.
 from dataclasses import dataclass
 
 from service.estimator.memory.adapter_bases import base_bytes
+from service.estimator.memory.head_copies import SavedHead
 from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
 from service.estimator.memory.optimizers.tensors import (
     TrainedTensor,
@@ -127,7 +128,10 @@ def compute_train_states(setup: TrainSetup) -> TrainStates:
         else base_bytes(model, setup.base_weights, shards.weights, by_rows=by_rows)
     )
     trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
-    gradients = stored * trained.grad_dtype.bytes_per_element * (not workload.optimizer_in_backward)
+    gradients = (
+        stored * trained.grad_dtype.bytes_per_element
+        + ceil_div(trained.saved_head.num_bytes, shards.gradients)
+    ) * (not workload.optimizer_in_backward)
     in_main_buffer = (
         full
         and precision.main_grad_persistent
@@ -137,7 +141,11 @@ def compute_train_states(setup: TrainSetup) -> TrainStates:
     states, temporaries, managed = _count_optimizer_bytes(setup, stepped)
     return TrainStates(
         weights=(frozen_bytes + (trained_bytes if full else 0)) * count_models(workload),
-        adapters=0 if full else trained_bytes + ceil_div(trained.idle * width, shards.weights),
+        adapters=0
+        if full
+        else trained_bytes
+        + ceil_div(trained.idle * width, shards.weights)
+        + ceil_div(trained.saved_head.num_bytes, shards.weights),
         buffers=model.buffer_bytes_in(precision.param_dtype) * count_models(workload),
         master_weights=_count_master_bytes(trained, shards.optimizer, stepped) if full else 0,
         optimizer_states=states,
@@ -212,8 +220,38 @@ def _count_elements_at_once(layout: Layout, stepped: int) -> int:
 def _count_optimizer_bytes(setup: TrainSetup, stepped: int) -> tuple[int, int, int]:
     """Return the bytes of states, temporaries and managed states.
 
-    Temporaries are those of the step; managed states lie in managed memory.
+    Temporaries are those of the step; managed states lie in managed memory. No operator takes lists
+    of two formats: a head of another format than the adapters is stepped after them, while names
+    still hold their lists of temporaries (torch 2.13 ``_multi_tensor_adamw``).
     """
+    states, temporaries, managed = _count_joint_optimizer_bytes(setup, stepped)
+    head, optimizer = setup.trained.saved_head, setup.optimizer
+    if not head.weights:
+        return states, temporaries, managed
+    tensors, width = list_tensors(head.weights), head.dtype.bytes_per_element
+    own = optimizer.step_bytes(tensors, width)
+    return (
+        states + sum(list_head_states(head, optimizer)),
+        temporaries + own if optimizer.per_element_temporaries else max(temporaries, own),
+        managed + optimizer.managed_bytes(tensors, width),
+    )
+
+
+def list_head_states(head: SavedHead, optimizer: Optimizer) -> list[int]:
+    """Return the bytes of each state of a head beside adapters."""
+    width, counts = head.dtype.bytes_per_element, optimizer.step_counts_on_device
+    return [
+        size
+        for tensor in list_tensors(head.weights)
+        for size in (
+            *[STEP_COUNT_BYTES] * counts,
+            *optimizer.states(tensor, width).device,
+        )
+    ]
+
+
+def _count_joint_optimizer_bytes(setup: TrainSetup, stepped: int) -> tuple[int, int, int]:
+    """Return the bytes of states, temporaries and managed states of one format."""
     trained, optimizer, layout = setup.trained, setup.optimizer, setup.layout
     width = trained.optimizer_dtype.bytes_per_element
     counts = (
@@ -248,8 +286,9 @@ def count_saved_state_bytes(trained: TrainedParameters, optimizer: Optimizer) ->
 
     It does not matter where they live in memory.
     """
-    width = trained.optimizer_dtype.bytes_per_element
+    width, head = trained.optimizer_dtype.bytes_per_element, trained.saved_head
     if optimizer.num_states is not None:
-        return trained.trained * optimizer.num_states * width
+        return (trained.trained * width + head.num_bytes) * optimizer.num_states
     tensors = list_tensors(trained.weights)
-    return optimizer.state_bytes(tensors, width) + optimizer.managed_bytes(tensors, width)
+    joint = optimizer.state_bytes(tensors, width) + optimizer.managed_bytes(tensors, width)
+    return joint + sum(list_head_states(head, optimizer))

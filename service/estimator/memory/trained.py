@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.estimator.memory.head_copies import NO_HEAD, SavedHead, copy_head
 from service.estimator.memory.image_inputs import get_idle_names
 from service.estimator.model.adapters.parameters import iter_linear_factors
 from service.estimator.model.adapters.stacks import build_stack_adapters, iter_stack_factors
@@ -34,6 +35,8 @@ class TrainedParameters:
     """Trainable elements that nothing reads: they get neither gradients nor states, but master
     copies.
     """
+    saved_head: SavedHead = NO_HEAD
+    """Tensors beside ``weights`` that are trained in another format than these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +67,8 @@ def select_trained_parameters(model: Architecture, workload: TrainWorkload) -> T
     They are all that are not frozen, or the adapters alone.
     """
     precision, counts = workload.precision, model.parameter_counts()
-    lora = workload.lora
-    if lora is not None:
-        idle = get_idle_names(model, workload)
-        factors = tuple(iter_adapter_weights(model, lora))
-        adapters = tuple(pair for pair in factors if pair[0].name not in idle) if idle else factors
-        return TrainedParameters(
-            frozen=counts.total,
-            idle=sum(weight.numel * count for weight, count in factors if weight.name in idle)
-            if idle
-            else 0,
-            trained=sum(weight.numel * count for weight, count in adapters),
-            weights=adapters,
-            precision=precision,
-            trained_dtype=lora.dtype,
-            optimizer_dtype=lora.dtype,
-            grad_dtype=lora.dtype,
-        )
+    if workload.lora is not None:
+        return _select_adapters(model, workload, workload.lora)
     if idle := get_idle_names(model, workload):
         return _exclude_idle(model, workload, idle)
     frozen = sum(counts.by_module.get(kind, 0) for kind in workload.frozen)
@@ -94,6 +82,26 @@ def select_trained_parameters(model: Architecture, workload: TrainWorkload) -> T
         trained_dtype=precision.param_dtype,
         optimizer_dtype=precision.optimizer_dtype,
         grad_dtype=precision.grad_dtype,
+    )
+
+
+def _select_adapters(model: Architecture, workload: TrainWorkload, lora: Lora) -> TrainedParameters:
+    """Return the adapters, with what is trained in full beside them."""
+    idle, head = get_idle_names(model, workload), copy_head(model, workload)
+    joins = head.dtype is lora.dtype
+    factors = tuple(iter_adapter_weights(model, lora))
+    adapters = tuple(pair for pair in factors if pair[0].name not in idle) if idle else factors
+    stepped = (*adapters, *head.weights) if joins else adapters
+    return TrainedParameters(
+        frozen=model.parameter_counts().total,
+        idle=sum(weight.numel * count for weight, count in factors if weight.name in idle),
+        trained=sum(weight.numel * count for weight, count in stepped),
+        weights=stepped,
+        precision=workload.precision,
+        trained_dtype=lora.dtype,
+        optimizer_dtype=lora.dtype,
+        grad_dtype=lora.dtype,
+        saved_head=NO_HEAD if joins else head,
     )
 
 

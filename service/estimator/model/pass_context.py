@@ -4,13 +4,17 @@ from dataclasses import dataclass
 
 from service.estimator.model.adapters.stacks import StackAdapters
 from service.estimator.model.images import Images
+from service.estimator.model.saved_modules import is_saved_layer
+from service.estimator.model.weights.quantized_layers import is_quantised
 from service.estimator.model.weights.scheme import Scheme
+from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.offloaded_checkpoint import Checkpoint
 from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.tape.pass_shape import PassShape
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import ContextMethod
+from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Attention, Lora
 
 _OPEN_SHAPE = PassShape()
@@ -36,6 +40,8 @@ class PassContext:
     frozen: tuple[str, ...] = ()
     """Kinds of modules that are not trained."""
     lora: Lora | None = None
+    saved: frozenset[str] = frozenset()
+    """Names of the tensors that are trained in full beside adapters."""
     stacks: StackAdapters | None = None
     """Adapters of stacked experts."""
     scheme: Scheme | None = None
@@ -77,3 +83,30 @@ class PassContext:
     """Whether Liger's kernels run norms, rotations and gated products."""
     normalises_in_place: bool = False
     """Whether they write a norm's gradient over that of its output."""
+
+    def has_adapter(self, layer: Linear) -> bool:
+        """Return whether a layer carries an adapter."""
+        if self.lora is None or is_saved_layer(layer, self.saved):
+            return False
+        if self.stacks is not None and layer.target in self.stacks.merged_names:
+            return False
+        return self.lora.targets is None or layer.target in self.lora.targets
+
+    def packs(self, layer: Linear) -> bool:
+        """Return whether a layer's weight is quantised.
+
+        One that is trained in full is not.
+        """
+        if self.scheme is None or is_saved_layer(layer, self.saved):
+            return False
+        return is_quantised(layer, self.scheme)
+
+    def count_gradient_elements(self, weight: Weight) -> int:
+        """Return the elements that a stored gradient counts as.
+
+        They are of the adapters' format where there are adapters, rounded up.
+        """
+        if self.lora is None or weight.name not in self.saved:
+            return weight.numel
+        own, counted = self.dtype.bytes_per_element, self.lora.dtype.bytes_per_element
+        return ceil_div(weight.numel * own, counted)

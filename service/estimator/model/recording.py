@@ -15,7 +15,7 @@ from service.estimator.model.adapters.stacks import iter_stack_factors
 from service.estimator.model.adapters.vectors import ia3, miss
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.weights.collectives import apply_sharded_linear
-from service.estimator.model.weights.quantized_layers import count_saved_elements, is_quantised
+from service.estimator.model.weights.quantized_layers import count_saved_elements
 from service.estimator.model.weights.tensors import Linear, Norm, Weight, count_padded_elements
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
@@ -98,10 +98,13 @@ class Recording:
                 shared=shared,
                 viewed=weight.viewed,
             )
+            self._parameters[name].grad_elements = self.settings.count_gradient_elements(weight)
         return self._parameters[name]
 
     def is_trained(self, weight: Weight) -> bool:
         """Return whether a base weight gets a gradient."""
+        if weight.name in self.settings.saved:
+            return True
         return self.settings.trains_all and weight.kind not in self.settings.frozen
 
     def parameters(self, weights: Iterable[Weight], scope: str) -> list[Parameter]:
@@ -184,8 +187,8 @@ class Recording:
                 category=category,
             )
         packed, adapted = (
-            self.settings.scheme is not None and is_quantised(layer, self.settings.scheme),
-            self.has_adapter(layer),
+            self.settings.packs(layer),
+            self.settings.has_adapter(layer),
         )
         site = self._site(layer, scope, packed=packed) if packed or adapted else None
 
@@ -238,7 +241,7 @@ class Recording:
             factors += [
                 factor
                 for layer in linears
-                if self.has_adapter(layer)
+                if self.settings.has_adapter(layer)
                 for factor in iter_linear_factors(layer, self.settings.lora)
             ]
         adapters = count_padded_elements(factors, ranks)
@@ -250,14 +253,6 @@ class Recording:
         return base + gathering.to_gathered_elements(
             adapters
         ), trained if self.settings.trains_all else adapters
-
-    def has_adapter(self, layer: Linear) -> bool:
-        """Return whether a layer carries an adapter."""
-        if self.settings.lora is None:
-            return False
-        if self.settings.stacks is not None and layer.target in self.settings.stacks.merged_names:
-            return False
-        return self.settings.lora.targets is None or layer.target in self.settings.lora.targets
 
     def update_cache(
         self, key: Value, value: Value, elements: int, window: int | None = None

@@ -53,3 +53,13 @@ class TaskHead:
     """Names of the tensors that adapters leave to be trained in full (PEFT's
     ``modules_to_save``).
     """
+
+
+def get_saved_names(task: TaskHead | None) -> frozenset[str]:
+    """Return the names of the tensors that PEFT trains in full."""
+    return frozenset() if task is None else task.saved
+
+
+def list_saved_modules(task: TaskHead | None) -> list[str]:
+    """Return the modules with those tensors, as PEFT's ``modules_to_save`` names them."""
+    return sorted({name.partition(".")[0] for name in get_saved_names(task)})

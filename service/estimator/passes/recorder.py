@@ -4,6 +4,7 @@ from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
+from service.estimator.model.task_head import get_saved_names
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.tensors import count_padded_elements
 from service.estimator.passes.config import (
@@ -136,6 +137,7 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         trains_all=config.trains_all,
         frozen=config.frozen,
         lora=config.lora,
+        saved=frozenset() if config.lora is None else get_saved_names(model.task),
         stacks=build_stack_adapters(model.family, config.lora),
         scheme=config.scheme,
         cudnn=config.cudnn,

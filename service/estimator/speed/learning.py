@@ -1,28 +1,26 @@
-"""Speeds of a machine, learnt from measured times.
+"""Speeds of a machine, as measured times tell them.
 
 One number corrects every launch, another all kernels. A run is explained by the side of which it
 asks less: hosts differ widely, GPUs of one kind by their clocks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import inf, log, sqrt
-from statistics import median
+from math import exp, log
+from types import MappingProxyType
 
-from service.estimator.speed.rates import Rates
+from service.estimator.speed.rates import Rates, get_rates
 from service.estimator.values.corrections import SHIPPED_SPEEDS, SpeedRatios
 from service.estimator.values.result import Bound
 
 WIDEST = 8.0
 """Largest ratio that is believed, and its inverse the smallest."""
-SPREADS = {Bound.HOST: 0.4, Bound.GPU: 0.1}
+SPREADS: Mapping[Bound, float] = MappingProxyType({Bound.HOST: 0.4, Bound.GPU: 0.1})
 """Logarithms by which machines differ: the hosts of two rented H100 launched 1.5 times as fast as
 each other, and power limits change a GPU's clock by a tenth.
 """
-_BISECTIONS = 30
+_BISECTIONS = 14
 _CLOSE = 1e-3
-_ROUNDS = 3
-"""Passes over all runs: a host that is learnt anew decides other runs than before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +29,19 @@ class MeasuredTime:
 
     seconds: float
     predict: Callable[[SpeedRatios], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedReading:
+    """The side that explains a measured time, and its ratio."""
+
+    side: Bound
+    ratio: float
+
+    @property
+    def speeds(self) -> SpeedRatios:
+        """The machine at which the run takes its seconds."""
+        return _set_ratio(self.side, self.ratio)
 
 
 def correct_rates(rates: Rates, speeds: SpeedRatios) -> Rates:
@@ -49,58 +60,46 @@ def correct_rates(rates: Rates, speeds: SpeedRatios) -> Rates:
     )
 
 
-def learn_speeds(runs: Sequence[MeasuredTime]) -> SpeedRatios:
-    """Return the ratios at which the runs take their seconds.
+def find_learnt_rates(gpu: str, speeds: SpeedRatios) -> Rates | None:
+    """Return a GPU's rates at learnt speeds; None for the shipped ones."""
+    return None if speeds == SHIPPED_SPEEDS else correct_rates(get_rates(gpu), speeds)
 
-    Where runs differ it is the median.
+
+def read_speed(run: MeasuredTime) -> SpeedReading | None:
+    """Return what a run tells of its machine.
+
+    None where neither side alone explains its time.
     """
-    speeds = SHIPPED_SPEEDS
-    for _ in range(_ROUNDS):
-        ratios: dict[Bound, list[float]] = {side: [] for side in Bound}
-        for run in runs:
-            side, ratio = _explain(run, speeds)
-            ratios[side].append(ratio)
-        speeds = SpeedRatios(
-            host=median(ratios[Bound.HOST] or [speeds.host]),
-            gpu=median(ratios[Bound.GPU] or [speeds.gpu]),
-        )
-    return speeds
+    readings = [
+        SpeedReading(side=side, ratio=ratio)
+        for side in Bound
+        if (ratio := _solve_ratio(run, side)) is not None
+    ]
+    return min(
+        readings, key=lambda reading: abs(log(reading.ratio)) / SPREADS[reading.side], default=None
+    )
 
 
-def _explain(run: MeasuredTime, speeds: SpeedRatios) -> tuple[Bound, float]:
-    """Return the side that explains a run with less, and its ratio."""
-    ratios = {side: _solve_ratio(run, side, speeds) for side in Bound}
-    side = min(Bound, key=lambda one: _measure_doubt(run, one, ratios[one], speeds))
-    return side, ratios[side]
-
-
-def _measure_doubt(run: MeasuredTime, side: Bound, ratio: float, speeds: SpeedRatios) -> float:
-    """Return how unusual a ratio is.
-
-    It is infinite where no ratio explains the run.
-    """
-    predicted = run.predict(_set_ratio(speeds, side, ratio))
-    if abs(predicted / run.seconds - 1) > _CLOSE:
-        return inf
-    return abs(log(ratio)) / SPREADS[side]
-
-
-def _solve_ratio(run: MeasuredTime, side: Bound, speeds: SpeedRatios) -> float:
+def _solve_ratio(run: MeasuredTime, side: Bound) -> float | None:
     """Return one side's ratio at which a run takes its seconds.
 
-    No time falls with a ratio.
+    None where there is no such ratio. No time falls with a ratio.
     """
-    low, high = 1 / WIDEST, WIDEST
+
+    def miss(logarithm: float) -> float:
+        return log(run.predict(_set_ratio(side, exp(logarithm))) / run.seconds)
+
+    low, high = -log(WIDEST), log(WIDEST)
+    # Where this side alone decides, its ratio is that of the times.
+    tried = min(max(-miss(0.0), low), high)
     for _ in range(_BISECTIONS):
-        middle = sqrt(low * high)
-        if run.predict(_set_ratio(speeds, side, middle)) < run.seconds:
-            low = middle
-        else:
-            high = middle
-    return high
+        error = miss(tried)
+        if abs(error) <= _CLOSE:
+            return exp(tried)
+        low, high = (tried, high) if error < 0 else (low, tried)
+        tried = (low + high) / 2
+    return None
 
 
-def _set_ratio(speeds: SpeedRatios, side: Bound, ratio: float) -> SpeedRatios:
-    if side is Bound.HOST:
-        return replace(speeds, host=ratio)
-    return replace(speeds, gpu=ratio)
+def _set_ratio(side: Bound, ratio: float) -> SpeedRatios:
+    return SpeedRatios(host=ratio) if side is Bound.HOST else SpeedRatios(gpu=ratio)

@@ -7,12 +7,10 @@ from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import get_fixed_fields
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import TrainingPass
-from service.estimator.speed.learning import correct_rates
-from service.estimator.speed.rates import Rates, get_rates
+from service.estimator.speed.rates import Rates
 from service.estimator.speed.serving import estimate_serving_throughput
 from service.estimator.speed.training import StepTimer, estimate_training_throughput
 from service.estimator.speed.work import ForwardWork, count_forward_work, count_training_work
-from service.estimator.values.corrections import SHIPPED_SPEEDS
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
@@ -113,12 +111,11 @@ def estimate_throughput(  # noqa: PLR0913 - a job, where it runs, and what is kn
 ) -> Throughput | None:
     """Return the throughput of a workload.
 
-    None where ``find_untimed_reason`` has a reason.
+    ``rates`` are those of one machine, where they are not its GPU's. None where
+    ``find_untimed_reason`` has a reason.
     """
     if find_untimed_reason(model, device) is not None:
         return None
-    if rates is None and estimate.speeds != SHIPPED_SPEEDS:
-        rates = correct_rates(get_rates(device.name), estimate.speeds)
     match workload:
         case TrainWorkload():
             states = _sum_component_bytes(estimate, "optimizer_states", "master_weights")

@@ -1,12 +1,14 @@
 """Gradients of a recorded pass, on their way to nodes and parameters."""
 
 from service.estimator.tape import sizes
+from service.estimator.tape.compiling import mypyc_attr
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Parameter, Value, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.storages import StorageCounter
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GradientReceiver(StorageCounter):
     """Storages of a pass, with the gradients that wait among them.
 
@@ -87,7 +89,7 @@ class GradientReceiver(StorageCounter):
 
     def keep_gradient(self, grad: Storage, parameter: Parameter) -> None:
         """Turn a storage into the gradient of a parameter, which stays."""
-        self.ledger.convert(grad, parameter.numel)
+        self.ledger.convert(grad, parameter.grad_elements)
 
     def keep_gradient_shard(self, elements: int) -> None:
         """Keep this rank's share of so many elements of reduced gradients."""

@@ -1,6 +1,7 @@
-"""Parameters, values and graph nodes that a tape records."""
+"""Parameters, values, graph nodes and kinds of operations on a tape."""
 
 from collections.abc import Callable
+from enum import Enum, auto
 
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Storage
@@ -10,6 +11,22 @@ from service.estimator.values.dtypes import DType
 Backward = Callable[[Storage], object]
 
 
+class Work(Enum):
+    """Kernels behind one operation.
+
+    A recording of bytes does not look at them; a count of launches does.
+    """
+
+    MOVE = auto()
+    """one kernel for each tensor that is made, as long as what it reads and writes"""
+    FUSED = auto()
+    """one kernel with all its outputs; so is its backward, whatever is held inside"""
+    PRODUCT = auto()
+    """a matrix product"""
+    ATTENTION = auto()
+    """a fused attention kernel"""
+
+
 class Parameter:
     """A weight tensor of ``numel`` elements in ``dtype``.
 
@@ -17,13 +34,15 @@ class Parameter:
     ``shared``: its gradient is complete when the backward of the first of them has run, so its uses
     are counted in the first forward, which makes the graph, and not in a recomputation.
     ``cast_node`` is autocast's one cast operation for all of them. Products read a ``viewed``
-    parameter as a view of it.
+    parameter as a view of it. Its gradient is stored as ``grad_elements``: fewer than its own where
+    stored gradients are counted in a wider format.
     """
 
     __slots__ = (
         "cast_node",
         "dtype",
         "grad",
+        "grad_elements",
         "grad_is_view",
         "name",
         "numel",
@@ -44,6 +63,7 @@ class Parameter:
         viewed: bool = False,
     ) -> None:
         """Start without gradients under way."""
+        self.grad_elements = numel
         self.shared, self.viewed = shared, viewed
         self.cast_node: Node | None = None
         self.name = name

@@ -86,8 +86,7 @@ class Corrections:
     outside_errors: tuple[float, ...] = ()
     step_time_ratio: float = 1.0
     speeds: SpeedRatios = SHIPPED_SPEEDS
-    """What measurements on a machine say of its host and its GPU; ``step_time_ratio`` comes on
-    top."""
+    """What measurements on a machine say of its host and its GPU, where no ratio is known."""
     prefill_time_ratio: float = 1.0
     step_time_error: float | None = None
     device_at_least_bytes: int = 0
@@ -104,6 +103,11 @@ class Corrections:
     """Whether a probe measured this very configuration: what it read holds, however far it is from
     the analytic answer.
     """
+
+    @property
+    def is_of_time_alone(self) -> bool:
+        """Whether the bytes stay as they are."""
+        return self.basis == "analytic" and not self.device_at_least_bytes
 
 
 class ImplausibleCorrectionError(Exception):

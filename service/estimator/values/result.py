@@ -217,7 +217,8 @@ class Estimate:
     bases: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Basis of each corrected quantity; what is not here is analytic."""
     step_time_ratio: float = 1.0
-    speeds: SpeedRatios = SHIPPED_SPEEDS
     """Measured over analytic time, where steps like this one were timed."""
     prefill_time_ratio: float = 1.0
     """The same of the prefill of a served batch."""
+    speeds: SpeedRatios = SHIPPED_SPEEDS
+    """Speeds of the machine, where other steps were timed on it."""

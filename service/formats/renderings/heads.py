@@ -4,7 +4,9 @@ transformers 5.23 (``models/auto/modeling_auto.py``), peft 0.21 (``utils/peft_ty
 """
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.task_head import list_saved_modules
 from service.estimator.values.heads import Head
+from service.estimator.values.workload import TrainWorkload
 
 _CLASSES = {
     Head.NONE: "AutoModel",
@@ -30,6 +32,26 @@ def render_head_keywords(model: Architecture) -> dict[str, object]:
     if model.spec.problem_type:
         keywords["problem_type"] = model.spec.problem_type
     return keywords
+
+
+def render_head_training(model: Architecture, workload: TrainWorkload) -> dict[str, object]:
+    """Return the keywords of ``LoraConfig`` that train a head in full.
+
+    Adapters on all linear layers would be on the head as well.
+    """
+    modules = list_saved_modules(model.task)
+    return {"modules_to_save": modules} if modules and workload.lora is not None else {}
+
+
+def leave_head_unpacked(model: Architecture, keywords: dict[str, object]) -> dict[str, object]:
+    """Return the keywords of ``from_pretrained`` with a head that can be trained.
+
+    bitsandbytes leaves a last layer without a bias alone, and packs one with it.
+    """
+    modules, packed = list_saved_modules(model.task), keywords.get("quantization_config")
+    if not modules or not isinstance(packed, dict) or "bits" in packed:
+        return keywords
+    return keywords | {"quantization_config": packed | {"llm_int8_skip_modules": modules}}
 
 
 def get_task_type(model: Architecture) -> str:

@@ -12,8 +12,10 @@ from service.formats.renderings import deepspeed, torchtitan
 from service.formats.renderings.fsdp import render_accelerate_config
 from service.formats.renderings.heads import (
     get_task_type,
+    leave_head_unpacked,
     list_head_notes,
     render_head_keywords,
+    render_head_training,
 )
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.megatron import render_megatron_arguments
@@ -95,11 +97,12 @@ def _launch_trainer(job: Job, workload: TrainWorkload, environment: dict[str, st
             "ACCELERATE_USE_PARALLELISM_CONFIG": "true",
             "PARALLELISM_CONFIG_SP_SIZE": str(job.layout.context_parallel),
         }
-    keywords = render_model_keywords(workload) | render_head_keywords(job.model)
-    objects: dict[str, object] = {"from_pretrained": keywords}
+    model = as_loaded(job.model, workload)
+    keywords = leave_head_unpacked(model, render_model_keywords(workload))
+    objects: dict[str, object] = {"from_pretrained": keywords | render_head_keywords(job.model)}
     if workload.lora is not None:
-        task_type = get_task_type(as_loaded(job.model, workload))
-        objects["LoraConfig"] = render_adapter_keywords(workload.lora, task_type)
+        adapters = render_adapter_keywords(workload.lora, get_task_type(model))
+        objects["LoraConfig"] = adapters | render_head_training(model, workload)
     return Launch(
         command=command, files=files, environment=environment, objects=objects, notes=notes
     )

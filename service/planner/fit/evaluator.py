@@ -6,9 +6,10 @@ from functools import partial
 
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
-from service.estimator.memory.answer.corrections import correct_throughput
+from service.estimator.memory.answer.corrections import CALIBRATED, correct_throughput
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
+from service.estimator.speed.learning import find_learnt_rates
 from service.estimator.speed.throughput import WorkCache, estimate_throughput
 from service.estimator.values.corrections import NO_CORRECTION, Corrections
 from service.estimator.values.device import Device
@@ -64,7 +65,7 @@ class Evaluator:
         None where the GPU's rates are unknown.
         """
         return correct_throughput(
-            self.get_analytic_throughput(workload, layout, estimate),
+            self._estimate_on_machine(workload, layout, estimate),
             estimate.step_time_ratio,
             prefill_ratio=estimate.prefill_time_ratio,
             basis=estimate.bases.get("step_time", "analytic"),
@@ -80,6 +81,18 @@ class Evaluator:
         return estimate_throughput(
             self.architecture, workload, layout, self.device, estimate, self.works
         )
+
+    def _estimate_on_machine(
+        self, workload: Workload, layout: Layout, estimate: Estimate
+    ) -> Throughput | None:
+        """Return the throughput at the speeds that were learnt of the machine."""
+        rates = find_learnt_rates(self.device.name, estimate.speeds)
+        if rates is None:
+            return self.get_analytic_throughput(workload, layout, estimate)
+        throughput = estimate_throughput(
+            self.architecture, workload, layout, self.device, estimate, self.works, rates=rates
+        )
+        return None if throughput is None else replace(throughput, basis=CALIBRATED)
 
 
 def memoize_evaluator(evaluator: Evaluator) -> Evaluator:

@@ -15,17 +15,24 @@ from service.calibration.apply import (
     build_corrections,
     get_point,
 )
-from service.calibration.environment import Environment, EnvironmentKey, make_environment_key
+from service.calibration.environment import Environment, EnvironmentKey
 from service.calibration.evidence import Quantity
 from service.calibration.field import get_device_curve
 from service.calibration.key import build_calibration_key, get_run_kind
+from service.calibration.machines import (
+    Machines,
+    build_machines,
+    combine_speeds,
+    get_machine_name,
+)
 from service.calibration.pool import Group, Member, Pool, Pools, build_pools, find_pool
 from service.db.records.stored import StoredCalibration
 from service.estimator.model.architecture import Architecture
-from service.estimator.values.corrections import Corrections
+from service.estimator.values.corrections import Corrections, SpeedRatios
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
 from service.usecases.learning.residuals import read_member
+from service.usecases.learning.running import select_environment_keys
 
 ReadChanged = Callable[[datetime | None], tuple[StoredCalibration, ...]]
 ReadEnvironments = Callable[[], tuple[Environment, ...]]
@@ -49,6 +56,13 @@ class _ResolvedKey:
 
     parts: tuple[KnownCalibration | Pool, ...]
     bounds: tuple[KnownCalibration, ...]
+    speeds: SpeedRatios | None = None
+    """Those of the machine, where anything was timed on it."""
+
+    @property
+    def corrects(self) -> bool:
+        """Whether anything of the question's parts is known, or of its machine."""
+        return bool(self.parts) or self.speeds is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +77,7 @@ class _Snapshot:
 
     by_key: Mapping[_Key, _StoredMember] = field(default_factory=dict)
     pools: Pools = field(default_factory=dict)
+    machines: Machines = field(default_factory=dict)
     environment_keys: Mapping[str, EnvironmentKey] = field(
         default_factory=lambda: {"": Environment().key}
     )
@@ -147,11 +162,13 @@ class CorrectionCache:
             if len(snapshot.resolved) >= MAX_RESOLVED:
                 snapshot.resolved.clear()
             snapshot.resolved[curve, gpu] = resolved
-        if not resolved.parts and not resolved.bounds:
+        if not resolved.corrects and not resolved.bounds:
             return None
         point = get_point(architecture, workload, layout)
         return apply_lower_bound(
-            build_corrections(resolved.parts, point) if resolved.parts else None,
+            build_corrections(resolved.parts, point, speeds=resolved.speeds)
+            if resolved.corrects
+            else None,
             resolved.bounds,
             point,
         )
@@ -190,7 +207,8 @@ class CorrectionCache:
         return _Snapshot(
             by_key=by_key,
             pools=build_pools(members),
-            environment_keys=_select_environment_keys(self._running, members),
+            machines=build_machines(members),
+            environment_keys=select_environment_keys(self._running, members),
             quantities=tuple(dict.fromkeys(quantity for _, quantity in by_key)),
             version=self._snapshot.version + 1,
         )
@@ -220,14 +238,30 @@ def _resolve_key(
         for place in environment_keys
         if place.gpu is not None
     )
+    parts = tuple(entry for entry in candidates if entry is not None)
     return _ResolvedKey(
-        parts=tuple(entry for entry in candidates if entry is not None),
+        parts=parts,
         bounds=tuple(
             KnownCalibration(name=entry.id, calibration=entry.member.calibration)
             for entry in device_bounds
             if entry is not None
         ),
+        speeds=_find_speeds(snapshot, gpu_keys, parts),
     )
+
+
+def _find_speeds(
+    snapshot: _Snapshot,
+    gpu_keys: Sequence[EnvironmentKey],
+    parts: Sequence[KnownCalibration | Pool],
+) -> SpeedRatios | None:
+    """Return the speeds of a GPU's machine for a question."""
+    names = [get_machine_name(place) for place in gpu_keys]
+    machine = next((snapshot.machines[name] for name in names if name in snapshot.machines), None)
+    if machine is None:
+        return None
+    own = [part.calibration.speeds for part in parts if isinstance(part, KnownCalibration)]
+    return combine_speeds(machine, own)
 
 
 def _find_correction(
@@ -260,24 +294,3 @@ def _make_group(
 ) -> Group:
     kind = get_run_kind(workload, layout, quantity)
     return Group(quantity=quantity, kind=kind, environment=place.name, family=architecture.family)
-
-
-def _select_environment_keys(
-    running: Sequence[Environment], members: Sequence[Member]
-) -> dict[str, EnvironmentKey]:
-    """Return the environments that run now.
-
-    They are those of the workers, else those measured last, else the reference releases. A
-    measurement that does not tell its driver says nothing of what runs on a GPU with a known
-    driver.
-    """
-    environment_keys = {"": Environment().key}
-    for member in members:
-        place = make_environment_key(member.group.environment, gpu=member.gpu).without_cudnn
-        current = environment_keys.get(member.gpu or "")
-        if place.has_driver or current is None or not current.has_driver:
-            environment_keys[member.gpu or ""] = place
-    for environment in running:
-        environment_keys[""] = environment.libraries.key
-        environment_keys[environment.gpu or ""] = environment.key
-    return environment_keys

@@ -4,17 +4,20 @@ Slices of a model tell them too: what they reserved beyond their own replay is a
 model's, and the deepest one's time over its own analytic time scales the full model's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from math import log
+from math import inf, log
 from statistics import NormalDist
 
 from service.calibration.apply import ONLY_PART
 from service.calibration.evidence import SEGMENT_BYTES, Evidence, Quantity
 from service.db.records.measurements import StoredResult
 from service.estimator.cache import PlanCache
+from service.estimator.speed.learning import MeasuredTime, correct_rates, read_speed
+from service.estimator.speed.rates import Rates, get_rates
 from service.estimator.speed.throughput import estimate_throughput
-from service.estimator.values.result import Estimate, Interval, Throughput
+from service.estimator.values.corrections import SpeedRatios
+from service.estimator.values.result import Bound, Estimate, Interval, Throughput
 from service.jobs.readings import StepTime
 from service.usecases.learning.analytic_answers import ANY_DEVICE, AnalyticAnswer
 from service.usecases.learning.slices import GpuReading, read_gpu, read_slices
@@ -38,24 +41,58 @@ def collect_gpu_evidence(
     throughput = _estimate_throughput(analytic, plans)
     if throughput is None:
         return
-    readings = [
-        (part.reading, timed)
+    timed = [
+        (part.reading, part.analytic, answer)
         for part in slices
-        if (timed := _estimate_throughput(part.analytic, plans)) is not None
-    ] or [(reading, throughput)]
+        if (answer := _estimate_throughput(part.analytic, plans)) is not None
+    ] or [(reading, analytic, throughput)]
+    readings = [(part, answer) for part, _, answer in timed]
+    deepest, subject, _ = timed[-1]
     yield from _collect_time_evidence(
         Quantity.STEP_TIME,
         [(part.step_time_s, answer.step_time_s) for part, answer in readings],
         throughput.step_time_s,
-        make,
+        partial(make, speeds=_read_speeds(deepest.step_time_s, subject, plans, _get_step_time)),
     )
     if throughput.prefill_time_s is not None:
+        speeds = _read_speeds(deepest.prefill_time_s, subject, plans, _get_prefill_time)
         yield from _collect_time_evidence(
             Quantity.PREFILL_TIME,
             [(part.prefill_time_s, answer.prefill_time_s) for part, answer in readings],
             throughput.prefill_time_s,
-            make,
+            # Of its host the decode step of the same run tells already.
+            partial(make, speeds={side: speeds[side] for side in speeds if side == Bound.GPU}),
         )
+
+
+def _read_speeds(
+    time: StepTime | None,
+    analytic: AnalyticAnswer,
+    plans: PlanCache,
+    get_seconds: Callable[[Throughput], float | None],
+) -> Mapping[str, float]:
+    """Return what a time tells of its machine.
+
+    By side, as a logarithm. Of several GPUs nothing: a rank that runs alone sends nothing.
+    """
+    if time is None or time.median <= 0 or analytic.request.layout.num_gpus > 1:
+        return {}
+    shipped = get_rates(analytic.device.name)
+
+    def predict(speeds: SpeedRatios) -> float:
+        answer = _estimate_throughput(analytic, plans, correct_rates(shipped, speeds))
+        return (None if answer is None else get_seconds(answer)) or inf
+
+    reading = read_speed(MeasuredTime(seconds=time.median, predict=predict))
+    return {} if reading is None else {reading.side.value: log(reading.ratio)}
+
+
+def _get_step_time(throughput: Throughput) -> float:
+    return throughput.step_time_s
+
+
+def _get_prefill_time(throughput: Throughput) -> float | None:
+    return throughput.prefill_time_s
 
 
 def _collect_memory_evidence(
@@ -121,7 +158,9 @@ def _compute_outside_interval(predicted: Estimate) -> Interval:
     return Interval(max(0, device.low - reserved.low), device.high - reserved.high)
 
 
-def _estimate_throughput(analytic: AnalyticAnswer, plans: PlanCache) -> Throughput | None:
+def _estimate_throughput(
+    analytic: AnalyticAnswer, plans: PlanCache, rates: Rates | None = None
+) -> Throughput | None:
     request = analytic.request
     return estimate_throughput(
         analytic.architecture,
@@ -130,4 +169,5 @@ def _estimate_throughput(analytic: AnalyticAnswer, plans: PlanCache) -> Throughp
         analytic.device,
         analytic.estimate,
         plans.works,
+        rates=rates,
     )

@@ -14,12 +14,14 @@ import msgspec
 from service.calibration.apply import KnownCalibration, build_corrections, get_point
 from service.calibration.derive import calibrate
 from service.calibration.evidence import Quantity
+from service.calibration.machines import build_machines, combine_speeds
+from service.calibration.pool import Group, Member
 from service.catalog.prior_measurements import PriorMeasurement
 from service.estimator.estimate import estimate
-from service.estimator.memory.answer.corrections import correct_throughput
-from service.estimator.speed.throughput import estimate_throughput
+from service.estimator.values.corrections import SpeedRatios
 from service.estimator.values.result import Detail, Estimate, Throughput
 from service.jobs.readings import Peaks
+from service.planner.fit.evaluator import make_evaluator
 from service.usecases.learning.shipped_priors import as_evidence
 from tests.accuracy.real.rows import GPU, make_recorded_plans
 from tests.gpu.sweep.case import Case, Header, Row, read_lines
@@ -87,33 +89,46 @@ def answer_case(sweep: Sweep, case: Case, learnt: Sequence[KnownCalibration] = (
     """Return the answer about a case that rests on what was learnt."""
     architecture, workload = load_case_architecture(case), case.task.workload
     point = get_point(architecture, workload, case.layout)
+    corrections = build_corrections(learnt, point, speeds=_find_speeds(learnt)) if learnt else None
     return estimate(
         architecture,
         workload,
         layout=case.layout,
         device=get_device(sweep.header.environment),
-        corrections=build_corrections(learnt, point) if learnt else None,
+        corrections=corrections,
         plans=_PLANS,
         detail=Detail.REPLAYED,
     )
 
 
+def _find_speeds(learnt: Sequence[KnownCalibration]) -> SpeedRatios | None:
+    """Return the machine of one question that was measured on it."""
+    own = [source.calibration for source in learnt if source.calibration.speeds]
+    members = [
+        Member(
+            key=_MACHINE,
+            group=Group(quantity=calibration.quantity, kind="step", environment=_MACHINE),
+            calibration=calibration,
+        )
+        for calibration in own
+    ]
+    machines = build_machines(members)
+    if not machines:
+        return None
+    (machine,) = machines.values()
+    return combine_speeds(machine, [calibration.speeds for calibration in own])
+
+
+_MACHINE = "recorded"
+
+
 def estimate_case(sweep: Sweep, case: Case, answered: Estimate) -> Throughput:
     """Return the time of a case by its answer, with what was learnt."""
     device = get_device(sweep.header.environment)
-    throughput = estimate_throughput(
-        load_case_architecture(case),
-        case.task.workload,
-        case.layout,
-        device,
-        answered,
-        _PLANS.works,
-    )
-    corrected = correct_throughput(
-        throughput, answered.step_time_ratio, prefill_ratio=answered.prefill_time_ratio
-    )
-    assert corrected is not None
-    return corrected
+    evaluator = make_evaluator(load_case_architecture(case), device, plans=_PLANS)
+    throughput = evaluator.get_throughput(case.task.workload, case.layout, answered)
+    assert throughput is not None
+    return throughput
 
 
 def _build_extrapolated(sweep: Sweep, rows: Sequence[Row]) -> dict[str, Any]:

@@ -2,6 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+from tests.accuracy.times.learning import (
+    FAST,
+    OTHER,
+    RIGHT,
+    SAME,
+    SLOW,
+    Lesson,
+    score_lesson,
+)
 from tests.accuracy.times.rows import DECODE, PREFILL, STEP, read_timed_rows
 from tests.accuracy.times.scoring import TimedScore, TimeErrors, score_rows, summarise_errors
 
@@ -14,7 +23,7 @@ _INTRODUCTION = """\
 Steps, prefills and decode steps that `make gpu-sweep` measured on one H100 and one H200 (torch 2.11, transformers 5.23;
 `tests/data/truth/gpu`), the median of three rounds each. Errors are relative to what was measured. The rates of both GPUs (the
 host's seconds for a launch, the shares of the peaks that kernels reach) are fitted to these rows, as few numbers for all of
-them; *models left out* scores each model at rates fitted to the others. Most of these runs wait for the host, and rounds of
+them. Most of these runs wait for the host, and rounds of
 one run differ by a tenth.
 """
 
@@ -51,6 +60,55 @@ def format_text(scores: Sequence[TimedScore] | None = None) -> str:
 
 def format_markdown() -> str:
     """Return a section of ``docs/accuracy.md``."""
-    heading, *rows = list_table(score_rows(read_timed_rows()))
-    table = [heading, ("---", "---", *["---:"] * (len(heading) - 2)), *rows]
-    return f"{_INTRODUCTION}\n" + "\n".join(f"| {' | '.join(row)} |" for row in table) + "\n"
+    times = _format_table(list_table(score_rows(read_timed_rows())))
+    return f"{_INTRODUCTION}\n{times}\n{_LESSONS}\n{_format_table(list_lessons())}"
+
+
+_HOSTS = {
+    RIGHT: "as fast as believed",
+    SLOW: "1.5 times as slow",
+    FAST: "1.5 times as fast",
+}
+_LESSON_HEADINGS: Cells = (
+    "host",
+    "asked about",
+    "times",
+    "before: median",
+    "p90",
+    "after: median",
+    "p90",
+)
+_LESSONS = """\
+What one measurement teaches about all else on its machine: each of these runs at full depth in turn is the one that was
+measured, and all others of that GPU are answered by what it tells. A host that is slower or faster than the shipped rates
+believe is one that nobody recorded. One run differs from the rates of its own machine by a standard deviation of 13.5% where
+the host decides and 5.6% where the GPU does, so that much is not believed; a measured question itself has its own time.
+"""
+
+
+def list_lessons() -> list[Cells]:
+    """Return the table of times after one measurement, headings first."""
+    return [
+        _LESSON_HEADINGS,
+        *(_format_lesson(score_lesson(host, kind)) for kind in (SAME, OTHER) for host in _HOSTS),
+    ]
+
+
+def _format_lesson(lesson: Lesson) -> Cells:
+    shares = (
+        f"{value:.1%}"
+        for errors in (lesson.before, lesson.after)
+        for value in (errors.median, errors.p90)
+    )
+    return (_HOSTS[lesson.host], lesson.kind, str(lesson.after.num), *shares)
+
+
+_WORDS = ("GPU", "quantity", "host", "asked about")
+"""Headings of columns that hold no numbers."""
+
+
+def _format_table(table: Sequence[Cells]) -> str:
+    heading, *rows = table
+    num_words = sum(cell in _WORDS for cell in heading)
+    rule = (*["---"] * num_words, *["---:"] * (len(heading) - num_words))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (heading, rule, *rows)) + "\n"

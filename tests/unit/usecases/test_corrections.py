@@ -1,5 +1,6 @@
 """The in-process book of calibrations: which holds for a question, and what a broken one does."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
@@ -31,6 +32,7 @@ def learnt(
     document: dict[str, object] | None = None,
     workload: TrainWorkload = WORKLOAD,
     on: Environment | None = None,
+    speeds: Mapping[str, float] | None = None,
 ) -> StoredCalibration:
     """Return what one measurement of the tiny model taught."""
     parts = ("forward", "backward") if quantity == "allocated" else (ONLY_PART,)
@@ -40,6 +42,7 @@ def learnt(
         quantity=Quantity(quantity),
         measured=dict.fromkeys(parts, 2_200_000),
         predicted=dict.fromkeys(parts, 2_000_000),
+        speeds=speeds or {},
     )
     calibration = calibrate([evidence])
     assert calibration is not None
@@ -191,3 +194,41 @@ def test_a_gpu_that_ran_cudnns_attention_is_found_by_it() -> None:
         str(cudnn.id),
     ]
     assert both.get_environment_key("H200") == on.key
+
+
+def test_a_time_corrects_other_questions_on_its_machine() -> None:
+    """A slow host is slow for whatever is asked of that GPU, and says nothing of another one, nor
+    of bytes.
+    """
+    place = Environment(gpu="H200", driver="570.1")
+    timed = learnt(quantity="step_time", on=place, speeds={"host": 0.5})
+    book = CorrectionCache(read_changed=FakeStore(timed).read_changed)
+    book.refresh()
+    other = replace(WORKLOAD, optimizer="sgd")
+
+    found = book.find(MODEL, other, LAYOUT, "H200")
+
+    assert found is not None
+    assert found.is_of_time_alone
+    assert 1.5 < found.speeds.host < 1.65
+    assert (found.step_time_ratio, found.bases["step_time"]) == (1.0, "calibrated")
+    assert book.find(MODEL, other, LAYOUT, "H100") is None
+
+
+def test_a_measured_time_is_answered_as_it_was_measured() -> None:
+    """Its own point has its ratio, another batch of the same key has the machine's speeds."""
+    place = Environment(gpu="H200", driver="570.1")
+    timed = learnt(quantity="step_time", on=place, speeds={"host": 0.5})
+    book = CorrectionCache(read_changed=FakeStore(timed).read_changed)
+    book.refresh()
+
+    own, larger = (
+        book.find(MODEL, replace(WORKLOAD, micro_batch_size=size), LAYOUT, "H200")
+        for size in (1, 4)
+    )
+
+    assert own is not None
+    assert larger is not None
+    assert own.speeds.host == 1.0
+    assert own.step_time_ratio == pytest.approx(1.1)
+    assert (larger.speeds.host > 1.5, larger.step_time_ratio) == (True, 1.0)

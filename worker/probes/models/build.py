@@ -28,6 +28,7 @@ from transformers import (
 )
 
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.saved_modules import select_saved_modules
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
 from service.estimator.values.workload import Lora
@@ -49,6 +50,7 @@ _AUTO_CLASSES: Mapping[str, type] = {
     "camembert": _MASKED,
     "clip": AutoModel,
     "distilbert": _MASKED,
+    "electra": _MASKED,
     "gemma3": _IMAGES_AND_TEXT,
     "llava": _IMAGES_AND_TEXT,
     "mbart": _SEQ2SEQ,
@@ -148,18 +150,25 @@ def _set_special_tokens(hf_config: PreTrainedConfig, *names: str) -> None:
             setattr(hf_config, name, 0)
 
 
-def add_adapters(model: PreTrainedModel, lora: Lora) -> nn.Module:
+def add_adapters(model: PreTrainedModel, lora: Lora, head: Head) -> nn.Module:
     """Freeze the model and add plain fp32 adapters as PEFT makes them.
 
-    By default they are on every linear layer but the head.
+    By default they are on every linear layer but the head, which is trained in full where it is
+    that of another task than the family's own.
     """
     targets = "all-linear" if lora.targets is None else list(lora.targets)
     # PEFT asks for the flag where a layer stores its weight transposed, as GPT-2 does, and warns
     # when it must flip it.
     transposed = any(type(module).__name__ == "Conv1D" for module in model.modules())
-    # No task_type: it only says how prompts are generated from, which encoders and vision models
-    # have no code for.
-    config = LoraConfig(r=lora.rank, target_modules=targets, fan_in_fan_out=transposed)
+    # No task_type: it says how prompts are generated from, which encoders and vision models have no
+    # code for, and which modules are trained in full, but too late for all-linear to leave them.
+    modules = (name for name, _ in model.named_modules())
+    config = LoraConfig(
+        r=lora.rank,
+        target_modules=targets,
+        fan_in_fan_out=transposed,
+        modules_to_save=select_saved_modules(head, modules) or None,
+    )
     return get_peft_model(model, config).train()
 
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from service.estimator.rules.obstacles import is_distributed
 from service.estimator.values.workload import TrainWorkload, Workload
 from worker.probes.attention.names import Kernel
-from worker.probes.models.build import add_adapters, build_model, fill_weights
+from worker.probes.models.build import add_adapters, build_model, fill_weights, get_head
 from worker.probes.ranks.group import get_current_layout
 from worker.probes.ranks.materialize import iter_local_weights
 from worker.probes.ranks.parallelize import check_layout, parallelize
@@ -59,13 +59,14 @@ def assemble(
         )
         mark("load")
         return AssembledModel(
-            model=hf_model if lora is None else add_adapters(hf_model, lora), hf_model=hf_model
+            model=hf_model if lora is None else add_adapters(hf_model, lora, get_head(config)),
+            hf_model=hf_model,
         )
     with _disable_current_modes():  # fake tensors come with the storage
         hf_model = build_model(
             config, layers=layers, dtype=dtype, attention=attention, device="meta"
         )
-        full_model = hf_model if lora is None else add_adapters(hf_model, lora)
+        full_model = hf_model if lora is None else add_adapters(hf_model, lora, get_head(config))
     model = parallelize(full_model, layout, workload, device=device)
     fill_weights(iter_local_weights(model))
     mark("load")

@@ -7,6 +7,7 @@ import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any, Self
 
 from torch import nn
 from torch._subclasses.fake_tensor import (
@@ -37,6 +38,14 @@ from worker.probes.trace.ledger import Ledger
 from worker.probes.trace.origins import OriginLedger, track_modules
 from worker.probes.trace.recorder import StorageRecorder, record_storages
 from worker.probes.trace.roles import Roles
+
+
+class _OneFakeMode(FakeTensorMode):  # type: ignore[no-untyped-call]  # torch leaves its metaclass hook untyped
+    """Fake tensors whose deep copies stay in their mode."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the mode itself."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +79,7 @@ def run_traced(
         move_in_place(),
         _disable_gc(),
         _refuse_value_reads(),
-        FakeTensorMode(),
+        _OneFakeMode(),
         record_storages(scratch, ledger=ledger) as recorder,
         nullcontext() if ledger is None else track_modules(ledger),
     ):

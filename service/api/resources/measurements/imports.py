@@ -31,8 +31,8 @@ from service.contract.schemas.imports import (
     ReadingAnswer,
 )
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.fits import prefix_error_field
 from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import prefix_error_field
 from service.contract.to_question.workloads import read_workload
 from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match

@@ -73,6 +73,10 @@ from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
 from .framework import Framework
+from .gguf_answer import GgufAnswer
+from .gguf_answer_by_kind import GgufAnswerByKind
+from .gguf_answer_by_type import GgufAnswerByType
+from .gguf_tensor_answer import GgufTensorAnswer
 from .gpu_answer import GpuAnswer
 from .gpu_answer_aliases import GpuAnswerAliases
 from .gpu_answer_peak_flops import GpuAnswerPeakFlops
@@ -100,7 +104,10 @@ from .import_request import ImportRequest
 from .import_scope import ImportScope
 from .inline_model import InlineModel
 from .inline_model_architecture import InlineModelArchitecture
+from .inline_model_gguf import InlineModelGguf
 from .inline_model_hf_config import InlineModelHfConfig
+from .inline_model_safetensors_header import InlineModelSafetensorsHeader
+from .inline_model_safetensors_index import InlineModelSafetensorsIndex
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
@@ -154,6 +161,7 @@ from .model_page import ModelPage
 from .model_replace import ModelReplace
 from .model_source import ModelSource
 from .model_source_architecture import ModelSourceArchitecture
+from .model_source_gguf import ModelSourceGguf
 from .model_source_hf_config import ModelSourceHfConfig
 from .model_source_safetensors_header import ModelSourceSafetensorsHeader
 from .model_source_safetensors_index import ModelSourceSafetensorsIndex
@@ -329,6 +337,10 @@ __all__ = (
     "FitRequest",
     "Format",
     "Framework",
+    "GgufAnswer",
+    "GgufAnswerByKind",
+    "GgufAnswerByType",
+    "GgufTensorAnswer",
     "GpuAnswer",
     "GpuAnswerAliases",
     "GpuAnswerPeakFlops",
@@ -356,7 +368,10 @@ __all__ = (
     "ImportScope",
     "InlineModel",
     "InlineModelArchitecture",
+    "InlineModelGguf",
     "InlineModelHfConfig",
+    "InlineModelSafetensorsHeader",
+    "InlineModelSafetensorsIndex",
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
@@ -410,6 +425,7 @@ __all__ = (
     "ModelReplace",
     "ModelSource",
     "ModelSourceArchitecture",
+    "ModelSourceGguf",
     "ModelSourceHfConfig",
     "ModelSourceSafetensorsHeader",
     "ModelSourceSafetensorsIndex",

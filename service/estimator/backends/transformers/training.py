@@ -19,6 +19,7 @@ from service.estimator.memory.allocator.replay_cache import find_peak_bytes, mak
 from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
+from service.estimator.memory.head_copies import list_head_warnings
 from service.estimator.memory.intervals.replay_classes import RECORDED_OPTIMIZERS
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
 from service.estimator.memory.optimizers.tensors import TABLE
@@ -265,7 +266,8 @@ def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:
     master_dtype = workload.precision.master_dtype if workload.lora is None else None
     master = master_dtype.bytes_per_element if master_dtype is not None else 0
     return CheckpointBytes(
-        weights=trained.trained * trained.trained_dtype.bytes_per_element,
+        weights=trained.trained * trained.trained_dtype.bytes_per_element
+        + trained.saved_head.num_bytes,
         optimizer=count_saved_state_bytes(trained, setup.optimizer) + trained.trained * master,
         save_total_limit=workload.save_total_limit,
     )
@@ -293,4 +295,4 @@ def _list_warnings(static_memory: StaticMemory) -> tuple[str, ...]:
             "embeddings have 32-bit states, as HF's Trainer registers them: a loop of one's own, "
             "which says keeps_logits, has 8-bit ones"
         )
-    return tuple(warnings)
+    return (*warnings, *list_head_warnings(setup.model, workload))

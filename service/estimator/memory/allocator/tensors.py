@@ -15,6 +15,7 @@ from service.estimator.memory.states import (
     TrainStates,
     count_models,
     group_stepped_tensors,
+    list_head_states,
     list_local_tensors,
 )
 from service.estimator.memory.trained import Shards, TrainedParameters
@@ -43,6 +44,8 @@ def list_training_tensors(
     """
     shards, optimizer = Shards.from_layout(layout), resolve_optimizer(workload)
     width = trained.optimizer_dtype.bytes_per_element
+    head, head_width = trained.saved_head, trained.saved_head.dtype.bytes_per_element
+    of_head = list_head_states(head, optimizer)
     base = _split_local(list_tensors(model.counts.tensors), layout, shards.weights)
     adapters = (
         _split_local(list_tensors(trained.weights), layout, shards.weights)
@@ -54,7 +57,8 @@ def list_training_tensors(
     return JobTensors(
         loaded=(
             *split_bytes(states.weights, _list_numels(base) * count_models(workload)),
-            *split_bytes(states.adapters, _list_numels(adapters)),
+            *split_bytes(states.adapters - head.num_bytes, _list_numels(adapters)),
+            *(weight.numel * head_width for weight, _ in head.weights),
             states.buffers,
             *split_bytes(states.master_weights, stepped),
             *split_bytes(states.persistent_main_gradients, stepped),
@@ -65,7 +69,10 @@ def list_training_tensors(
             ),
         ),
         backward=(buckets.backward,) if buckets.backward else (),
-        states=tuple(_iter_states(optimizer, states.optimizer_states, tensors, width)),
+        states=(
+            *_iter_states(optimizer, states.optimizer_states - sum(of_head), tensors, width),
+            *of_head,
+        ),
         main_gradients=tuple(split_bytes(states.step_main_gradients, stepped)),
         step=_list_step_events(
             optimizer,

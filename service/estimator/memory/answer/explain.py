@@ -100,9 +100,11 @@ class TrainFormulas:
         )
 
     def _adapters(self) -> str:
-        width = self._trained.trained_dtype.bytes_per_element
+        width, head = self._trained.trained_dtype.bytes_per_element, self._trained.saved_head
+        copied = f" + {head.numel} params of the head x {head.dtype.bytes_per_element} B"
         return _format_per_rank(
-            f"{format_count(self._trained.trained)} adapter params x {width} B",
+            f"{format_count(self._trained.trained)} adapter params x {width} B"
+            + copied * bool(head.weights),
             self._shards.weights,
         )
 

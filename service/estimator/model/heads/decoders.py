@@ -9,6 +9,7 @@ from dataclasses import replace
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.heads.config import get_problem
 from service.estimator.model.heads.steps import Step, make_dropout, make_transform
+from service.estimator.model.saved_modules import select_saved_names
 from service.estimator.model.task_head import NO_OUTPUT, Pooling, TaskHead
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.heads import Head
@@ -32,6 +33,13 @@ def put_task_head(plain: Architecture) -> Architecture:
     is_token = kind is Head.TOKEN_CLASSIFICATION
     steps: tuple[Step, ...] = (make_dropout(spec.head_dropout),) if is_token else ()
     name = "classifier" if is_token and spec.family in _CLASSIFIERS else _NAMES.get(kind, "")
+    output = Linear(
+        name=name,
+        kind="other",
+        in_features=plain.head.in_features,
+        out_features=spec.num_labels,
+        bias=kind is not Head.SEQUENCE_CLASSIFICATION,
+    )
     task = TaskHead(
         kind=kind,
         pooling=Pooling.LAST if kind is Head.SEQUENCE_CLASSIFICATION else Pooling.ALL,
@@ -39,14 +47,7 @@ def put_task_head(plain: Architecture) -> Architecture:
         problem=get_problem(spec.problem_type, spec.num_labels),
         transform=make_transform(steps),
         upcasts=is_token and spec.family not in _LINE,
-        saved=frozenset({f"{name}.weight", f"{name}.bias"}),
-    )
-    output = Linear(
-        name=name,
-        kind="other",
-        in_features=plain.head.in_features,
-        out_features=spec.num_labels,
-        bias=kind is not Head.SEQUENCE_CLASSIFICATION,
+        saved=select_saved_names(kind, [weight.name for weight in output.weights()]),
     )
     return replace(
         plain,

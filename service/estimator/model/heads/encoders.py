@@ -1,7 +1,8 @@
-"""Heads of BERT, RoBERTa and DistilBERT.
+"""Heads of BERT, RoBERTa, DistilBERT and ELECTRA.
 
-transformers 5.23 (``models/bert``, ``models/roberta``, ``models/distilbert``). A bare BERT or
-RoBERTa has a pooler, whose output an embedding's loss does not read (``add_pooling_layer``).
+transformers 5.23 (``models/bert``, ``models/roberta``, ``models/distilbert``, ``models/electra``).
+A bare BERT or RoBERTa has a pooler, whose output an embedding's loss does not read
+(``add_pooling_layer``).
 """
 
 from dataclasses import replace
@@ -15,16 +16,13 @@ from service.estimator.model.heads.steps import (
     make_dropout,
     make_transform,
 )
+from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.saved_modules import is_saved_layer, select_saved_names
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.task_head import NO_OUTPUT, Pooling, TaskHead
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.tape.ops.elementwise import activate_saving_output
 from service.estimator.values.heads import Head
-
-_SAVED = ("classifier", "score", "qa_outputs")
-"""Modules that PEFT 0.21 trains beside adapters, by the beginning of their names
-(``peft_model.py``).
-"""
 
 
 def put_encoder_head(backbone: Architecture) -> Architecture:
@@ -49,7 +47,7 @@ def add_task(
     spec, kind = backbone.spec, Head(backbone.spec.head)
     weights = tuple(iterate_step_weights(steps))
     unread = frozenset(weight.name for weight in weights) if kind is Head.NONE else frozenset()
-    names = frozenset(weight.name for weight in (*weights, *output.weights()))
+    names = [weight.name for weight in (*weights, *output.weights())]
     task = TaskHead(
         kind=kind,
         pooling=pooling,
@@ -58,7 +56,7 @@ def add_task(
         transform=make_transform(steps),
         names_input="." not in output.name,
         linears=list_linears(steps),
-        saved=frozenset(name for name in names if name.startswith(_SAVED)),
+        saved=select_saved_names(kind, names),
     )
     return replace(
         backbone,
@@ -66,7 +64,11 @@ def add_task(
         task=task,
         stem=(*backbone.stem, *weights),
         never_trained=backbone.never_trained | unread,
-        outer_linears=task.linears,
+        outer_linears=tuple(
+            layer
+            for layer in (*task.linears, *[output] * (output.out_features > 0))
+            if not is_saved_layer(layer, task.saved)
+        ),
     )
 
 
@@ -80,6 +82,9 @@ def _list_steps(spec: DecoderSpec, kind: Head) -> tuple[Step, ...]:
     if family == "distilbert":
         dense = _build_square(spec, "pre_classifier")
         return () if kind is Head.NONE else (dense, activate_saving_output, dropped)
+    if family == "electra":
+        dense = _build_square(spec, "classifier.dense")
+        return () if kind is Head.NONE else (dropped, dense, ACTIVATIONS["gelu"], dropped)
     if kind is Head.NONE or family == "bert":
         pooler: tuple[Step, ...] = (_build_square(spec, "pooler.dense"), activate_saving_output)
         return pooler if kind is Head.NONE else (*pooler, dropped)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.workload import Lora, Method
 from service.formats.renderings.heads import get_task_type
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.serving import launch_serving
@@ -52,3 +53,14 @@ def test_an_embedding_model_is_called_and_not_generated_from() -> None:
 def test_adapters_know_the_task(name: str, task: str) -> None:
     """PEFT trains a head by the name of the task."""
     assert get_task_type(_job(name).model) == task
+
+
+def test_adapters_leave_the_head_to_be_trained() -> None:
+    """Adapters on all linear layers, and bitsandbytes, would take a head with a bias as well."""
+    job = _job("LlamaForTokenClassification")
+    workload = a_training(precision="bf16", method=Method.QLORA, lora=Lora(rank=4))
+    objects = launch_training(job, workload).objects
+
+    assert objects["LoraConfig"]["modules_to_save"] == ["score"]  # type: ignore[index]  # an object of keywords
+    packed = objects["from_pretrained"]["quantization_config"]  # type: ignore[index]  # an object of keywords
+    assert packed["llm_int8_skip_modules"] == ["score"]

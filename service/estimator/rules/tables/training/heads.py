@@ -2,8 +2,8 @@
 
 from service.estimator.rules.grammar.conditions import (
     all_of,
-    is_absent,
     is_at_most,
+    is_given,
     is_in,
     is_not_in,
 )
@@ -98,14 +98,17 @@ HEADS = (
         when=all_of(
             is_not_in(model.head, "", Head.NONE.value),
             is_not_in(workload.trainer, Trainer.REWARD),
+            is_given(workload.lora),
         ),
-        require=is_absent(workload.lora),
-        field=workload.method.path,
+        require=is_at_most(layout.zero_stage, 0),
         topic=Topic.LABELS,
         refusal=unmodelled(
-            "adapters beside head {model.head}, which PEFT trains in full", "method full"
+            "zero_stage {layout.zero_stage} of adapters beside head {model.head}, which PEFT "
+            "trains in full",
+            "zero_stage 0",
+            "method full",
         ),
-        reason="adapters beside head {model.head}, which PEFT trains in full",
+        reason="sharded adapters beside head {model.head}, which PEFT trains in full",
         source="peft 0.21 peft_model.py, modules_to_save",
     ),
 )
