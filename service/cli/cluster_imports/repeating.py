@@ -1,4 +1,4 @@
-"""A cluster kept up to date by a command that is run again and again."""
+"""A cluster kept up to date by a repeated command."""
 
 import os
 import subprocess
@@ -81,7 +81,7 @@ def repeat(
 
 
 def _import_once(output: str, send: Send, etag: str | None) -> tuple[Document, str | None]:
-    """Apply one output to the version seen last, or to the present one.
+    """Apply one output to the version seen last.
 
     Somebody may have changed the cluster meanwhile: then what changes is looked at anew.
     """
@@ -115,8 +115,8 @@ def run_command(command: Sequence[str], stop: threading.Event) -> str:
         errors.seek(0)
         words = errors.read(_SHOWN_ERROR).decode("utf-8", "replace").strip()
         if reason is not None or process.returncode:
-            said = f": {words}" if words else ""
-            message = f"{command[0]} {reason or f'ended with code {process.returncode}'}{said}"
+            detail = f": {words}" if words else ""
+            message = f"{command[0]} {reason or f'ended with code {process.returncode}'}{detail}"
             raise InvalidRequestError(message)
         output.seek(0)
         return output.read().decode("utf-8", "replace")
@@ -140,7 +140,7 @@ def _await_end(
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT and SIGTERM set, in place of ending the process."""
+    """Yield an event that SIGINT and SIGTERM set."""
     stop = threading.Event()
 
     def on_signal(_number: int, _frame: object) -> None:

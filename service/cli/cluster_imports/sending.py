@@ -1,4 +1,4 @@
-"""Listings of nodes sent to a server, from files, stdin or a command."""
+"""Listings of nodes, sent to a server."""
 
 import argparse
 import json
@@ -98,7 +98,7 @@ def read_contents(names: Sequence[str] | None) -> list[str]:
 def send(
     client: Client, name: str, body: Document, *, etag: str | None = None, applies: bool = False
 ) -> tuple[Document, str | None]:
-    """Send an import; return the answer and the version that is stored then."""
+    """Send an import; return its answer and the stored version."""
     data = json.dumps({**body, "apply": applies})
     if len(data) > MAX_IMPORT_BYTES:
         message = (
@@ -117,7 +117,7 @@ def send(
 
 
 def _load(content: str) -> object:
-    """Return JSON as a value, without what no reader looks at; other text as it is."""
+    """Return JSON without its unread bulk, other text unchanged."""
     if content.lstrip()[:1] not in {"{", "["}:
         return content
     try:

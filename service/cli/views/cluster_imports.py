@@ -1,4 +1,4 @@
-"""What an import changes, as tables and lines."""
+"""Changes of an import, as tables and lines."""
 
 from collections.abc import Iterator
 

@@ -82,7 +82,9 @@ def _refuse_shared_gpus(inventory: ClusterInventory) -> None:
 def build_cluster_answer(
     stored: StoredCluster, *, has_nodes: bool = True, now: datetime | None = None
 ) -> ClusterAnswer:
-    """Return a cluster with what is free on it at ``now``, by default this moment.
+    """Return a cluster with what is free on it.
+
+    Observations are as old as they are at ``now``, by default this moment.
 
     With its single nodes, or only their sums.
     """

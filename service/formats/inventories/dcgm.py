@@ -1,4 +1,4 @@
-"""GPUs from a page of the DCGM exporter, or of several one after the other.
+"""GPUs from pages of the DCGM exporter.
 
 Its ``DCGM_FI_DEV_FB_*`` gauges count MiB.
 """
@@ -78,23 +78,23 @@ def _build_node(host: str, group: Sequence[_Gpu]) -> ObservedNode:
 def _build_gpus(name: str, gpus: Sequence[_Gpu]) -> ObservedGpus:
     cut = [gpu for gpu in gpus if gpu.labels.get("GPU_I_PROFILE")]
     parents = {gpu.labels.get("UUID", gpu.labels.get("gpu", "")) for gpu in cut}
-    whole = [
+    uncut = [
         gpu
         for gpu in gpus
         if gpu not in cut and gpu.labels.get("UUID", gpu.labels.get("gpu", "")) not in parents
     ]
     profiles = [gpu.labels["GPU_I_PROFILE"] for gpu in cut]
     uses: dict[str, int] = {}
-    for gpu in whole:
+    for gpu in uncut:
         if gpu.labels.get("pod"):
             holder = f"{gpu.labels.get('namespace', '')}/{gpu.labels['pod']}"[:120]
             uses[holder] = uses.get(holder, 0) + 1
     return ObservedGpus(
         name=name,
-        count=len(whole),
-        memory_bytes=min((total for gpu in whole if (total := _sum_memory(gpu))), default=None),
+        count=len(uncut),
+        memory_bytes=min((total for gpu in uncut if (total := _sum_memory(gpu))), default=None),
         reserved_bytes=max(
-            (gpu.values["RESERVED"] * MIB for gpu in whole if "RESERVED" in gpu.values),
+            (gpu.values["RESERVED"] * MIB for gpu in uncut if "RESERVED" in gpu.values),
             default=None,
         ),
         used=tuple(ObservedUse(holder=holder, num_gpus=count) for holder, count in uses.items()),
@@ -107,6 +107,6 @@ def _build_gpus(name: str, gpus: Sequence[_Gpu]) -> ObservedGpus:
 
 
 def _sum_memory(gpu: _Gpu) -> int:
-    """Return the card's memory; without a total of its own, that of the parts."""
+    """Return the card's memory: its total, else that of the parts."""
     parts = (gpu.values.get(name, 0) for name in ("FREE", "USED", "RESERVED"))
     return (gpu.values.get("TOTAL") or sum(parts)) * MIB

@@ -54,7 +54,7 @@ def get_text(part: Json, name: str) -> str:
 
 
 def get_texts(part: Json, name: str) -> tuple[str, ...]:
-    """Return the texts of a member that is a list, or of text with commas."""
+    """Return the texts of a list, or of text with commas."""
     value = part.get(name)
     if isinstance(value, str):
         return tuple(item for item in value.split(",") if item)
@@ -90,7 +90,7 @@ def get_mebibytes(part: Json, name: str) -> int | None:
 
 
 def read_timestamp(value: object) -> datetime | None:
-    """Return a moment that is written as RFC 3339 or in Unix seconds."""
+    """Return a moment in RFC 3339 or Unix seconds."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)

@@ -109,7 +109,7 @@ def _read_single(
 def _read_shared(
     shared: Sequence[SharedGpu], labels: Json, pods: Sequence[PodUse]
 ) -> tuple[ObservedGpus, ...]:
-    """Return the GPUs that HAMi registers; a GPU with any pod on it is used."""
+    """Return HAMi's GPUs; one with any pod on it is used."""
     _check_count(len(shared))
     by_name: dict[str, list[SharedGpu]] = {}
     for gpu in shared:
@@ -143,7 +143,7 @@ def _iter_hami_uses(gpus: Sequence[SharedGpu], pods: Sequence[PodUse]) -> Iterat
 def _iter_uses(
     count: int, usable: int, resource: str, pods: Sequence[PodUse], *, is_shared: bool
 ) -> Iterator[ObservedUse]:
-    """Yield who uses GPUs, then those that the kubelet does not give out.
+    """Yield who uses GPUs, then those that the kubelet withholds.
 
     Pods on shared GPUs may each have a part of another one.
     """

@@ -32,7 +32,7 @@ class SharedGpu:
 
 
 def read_register(text: str) -> tuple[SharedGpu, ...]:
-    """Return the GPUs of a node's annotation, none where it cannot be read."""
+    """Return the GPUs of an annotation, none where unreadable."""
     if len(text) > _LONGEST:
         return ()
     if text.lstrip().startswith("["):

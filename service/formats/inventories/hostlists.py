@@ -10,7 +10,7 @@ _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:
-    """Return every name of a list, as many as a cluster may have."""
+    """Return every name of a list, up to a cluster's limit."""
     names: list[str] = []
     for part in _COMMAS.split(text):
         names += _expand_part(part, MAX_NODES - len(names)) if part else []

@@ -56,7 +56,7 @@ class _Cluster:
 
 
 def is_kubernetes(document: Json) -> bool:
-    """Return whether a document is a Kubernetes object or a list of them."""
+    """Return whether a document has Kubernetes objects."""
     kind = get_text(document, "kind")
     return "apiVersion" in document and (kind in KINDS or kind.endswith("List"))
 
@@ -113,7 +113,10 @@ def _build_inventory(items: Sequence[Json], cluster: _Cluster) -> ObservedInvent
 
 
 def _iter_objects(document: Json) -> Iterator[tuple[str, Json]]:
-    """Yield each object with its kind, which items of an API's list leave out."""
+    """Yield each object with its kind.
+
+    Items of an API's list leave theirs out.
+    """
     kind = get_text(document, "kind")
     if not kind.endswith("List"):
         yield kind, document

@@ -12,7 +12,7 @@ _LARGEST = 2**63 - 1
 
 
 def read_quantity(value: object) -> int | None:
-    """Return a quantity as an integer, rounded down; None where it is none."""
+    """Return a quantity rounded down, None where it is none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value if 0 <= value <= _LARGEST else None
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None

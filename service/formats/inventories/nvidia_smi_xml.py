@@ -83,7 +83,7 @@ class _Reader:
 
 
 def read_nvidia_smi(text: str, *, node: str | None) -> ObservedInventory:
-    """Return the GPUs of the node ``node``, which the file does not name."""
+    """Return the GPUs of ``node``, which the file does not name."""
     reader = _Reader()
     reader.read(text)
     if not reader.gpus:
@@ -111,20 +111,20 @@ def read_nvidia_smi(text: str, *, node: str | None) -> ObservedInventory:
 
 def _build(name: str, group: Sequence[tuple[int, _Gpu]]) -> ObservedGpus:
     cut = [gpu for _, gpu in group if gpu.texts.get("gpu/mig_mode/current_mig") == "Enabled"]
-    whole = [(index, gpu) for index, gpu in group if gpu not in cut]
+    uncut = [(index, gpu) for index, gpu in group if gpu not in cut]
     totals = [_read_memory(gpu, "total") for _, gpu in group]
     reserved = [_read_memory(gpu, "reserved") for _, gpu in group]
-    busy = tuple(index for index, gpu in whole if gpu.processes)
+    busy = tuple(index for index, gpu in uncut if gpu.processes)
     return ObservedGpus(
         name=name,
-        count=len(whole),
+        count=len(uncut),
         memory_bytes=min((total for total in totals if total), default=None),
         reserved_bytes=max((part for part in reserved if part is not None), default=None),
         used=(
             ObservedUse(
                 holder="processes",
                 num_gpus=len(busy),
-                gpu_indices=busy if len(whole) == len(group) else None,
+                gpu_indices=busy if len(uncut) == len(group) else None,
             ),
         )
         if busy

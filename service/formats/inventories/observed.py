@@ -33,7 +33,7 @@ PARTIAL = frozenset({InventoryFormat.NVIDIA_SMI, InventoryFormat.DCGM})
 
 
 class InventoryFormatError(InvalidInputError):
-    """A file that is no listing of nodes, or not of the declared tool."""
+    """A file that is no listing of the declared tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What pods have of each node, from ``kubectl get pods -A -o json``."""
+"""Resources of pods, from ``kubectl get pods -A -o json``."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,10 @@ def index_pods(pods: Iterable[Json]) -> Mapping[str, list[PodUse]]:
 
 
 def _sum_resources(spec: Json) -> Mapping[str, int]:
-    """Return a pod's effective requests: its containers' together, or its largest init one's."""
+    """Return a pod's effective requests.
+
+    Those of its containers together, or of its largest init container.
+    """
     total: dict[str, int] = {}
     for container in get_objects(spec, "containers"):
         for name, amount in _read_requests(container).items():

@@ -30,7 +30,7 @@ def is_ray(row: Json) -> bool:
 
 
 def read_ray(rows: Sequence[Json]) -> ObservedInventory:
-    """Return the GPU nodes that are alive; those that ended are left out."""
+    """Return the GPU nodes that are alive."""
     alive = [row for row in rows if row.get("Alive") is True or get_text(row, "state") == "ALIVE"]
     nodes = [_read_node(row) for row in alive]
     ended = len(rows) - len(alive)

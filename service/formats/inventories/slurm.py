@@ -84,7 +84,7 @@ def _iter_rows(document: Json) -> Iterator[Json]:
 
 
 def _read_group(group: Json, num_nodes: int) -> Json:
-    """Return what every node of a group has; of what jobs have, its part."""
+    """Return what every node of a group has."""
     gres, memory = get_object(group, "gres"), get_object(group, "memory")
     return {
         "state": get_texts(get_object(group, "node"), "state"),
@@ -110,7 +110,7 @@ def _read_node(row: Json, jobs: Sequence[tuple[str, Gres]]) -> ObservedNode:
 
 
 def _read_total(row: Json) -> tuple[Gres, ...]:
-    """Return what a node has; counts that are in its TRES alone are taken from there."""
+    """Return a node's GPUs, else those of its TRES."""
     gres = tuple(entry for entry in read_gres(get_text(row, "gres")) if entry.kind == "gpu")
     if gres:
         return gres

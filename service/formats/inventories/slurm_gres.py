@@ -107,7 +107,7 @@ def _list_uses(
     *,
     shows_indices: bool,
 ) -> tuple[ObservedUse, ...]:
-    """Return who uses GPUs; one entry without a name for those of nobody that is known."""
+    """Return who uses GPUs, nobody by name where none is known."""
     entries = [entry for entry in used if entry.kind == "gpu" and entry.type in types]
     total = min(sum(entry.count for entry in entries) + _count_sharded(used, types), count)
     by_holder = [
@@ -136,7 +136,7 @@ def _count(entries: Sequence[Gres], name: str) -> int:
 
 
 def _count_sharded(used: Sequence[Gres], types: Sequence[str]) -> int:
-    """Return the GPUs of which shards are given out, which no job gets whole."""
+    """Return the number of GPUs with shards in use."""
     return sum(
         sum(not part.strip().startswith("0/") for part in entry.detail.split(",") if "/" in part)
         for entry in used

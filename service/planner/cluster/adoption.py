@@ -11,7 +11,7 @@ from service.planner.cluster.inventory import ClusterInventory, Node, Pool
 
 
 class ImportScope(StrEnum):
-    """Which stored nodes an import that lacks them removes."""
+    """Stored nodes that an import removes when it lacks them."""
 
     NAMED = "named"
     """None: the import is about the nodes that it names."""

@@ -11,7 +11,7 @@ from service.planner.cluster.inventory import ClusterInventory, Node, Pool
 
 
 class ChangeKind(StrEnum):
-    """What becomes of a node or a pool."""
+    """Kind of change of a node or a pool."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -29,7 +29,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A pool that changes, or a node of one where ``node`` names it."""
+    """A change of a pool, or of its node ``node``."""
 
     kind: ChangeKind
     pool: str
@@ -60,7 +60,7 @@ _NODE_FIELDS = (
 
 
 def list_changes(before: ClusterInventory | None, after: ClusterInventory) -> tuple[Change, ...]:
-    """Return what becomes of pools, then of nodes; nothing where both are equal."""
+    """Return the changes of pools, then of nodes."""
     old_pools = {} if before is None else {pool.name: pool for pool in before.pools}
     new_pools = {pool.name: pool for pool in after.pools}
     return (
@@ -120,7 +120,10 @@ def _make_node_change(
 
 
 def _index_nodes(pools: Mapping[str, Pool]) -> dict[tuple[str, str], tuple[Pool, Node]]:
-    """Return the named nodes by GPU and name: one may have GPUs of two kinds."""
+    """Return the named nodes by GPU and name.
+
+    One machine may have GPUs of two kinds.
+    """
     return {
         (pool.gpu, node.name): (pool, node) for pool in pools.values() for node in pool.nodes or ()
     }

@@ -47,7 +47,7 @@ class ClusterSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOutcome:
-    """What an import changes.
+    """Changes of an import.
 
     ``etag`` is that of the stored cluster, None where there is none; ``is_new`` where there was
     none before.
@@ -127,7 +127,10 @@ def _make_draft(new: NewImport) -> _Draft:
 
 
 def _adopt(stored: StoredCluster | None, draft: _Draft) -> ClusterInventory:
-    """Return the inventory after the import, or refuse one that is too large or empty."""
+    """Return the inventory after the import.
+
+    Refuses one that is too large or empty.
+    """
     after = adopt_pools(
         None if stored is None else stored.inventory,
         draft.pools.pools,

@@ -16,9 +16,9 @@ TOLERANCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedGpu:
-    """A GPU of the catalogue, or one that it does not have with what can be allocated on it.
+    """A GPU of the catalogue, or an unknown one.
 
-    ``memory_bytes`` is 0 where nobody knows it.
+    ``memory_bytes`` is what can be allocated on an unknown one, 0 where nobody knows it.
     """
 
     name: str
@@ -32,7 +32,10 @@ class NamedGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutGpus:
-    """GPUs that MIG has cut, their slices, and the sizes that no profile has."""
+    """GPUs that MIG has cut, and their slices.
+
+    ``unknown`` are slices of sizes that no profile has.
+    """
 
     num_gpus: int
     slices: tuple[MigSlices, ...]
@@ -59,7 +62,7 @@ def name_gpu(gpus: ObservedGpus, aliases: Mapping[str, NamedGpu]) -> NamedGpu:
 
 
 def cut_gpus(gpus: ObservedGpus, entry: GpuEntry | None) -> CutGpus:
-    """Return the GPUs of a node that are cut, and their slices by profile.
+    """Return a node's cut GPUs and their slices.
 
     Where a tool shows the slices alone, they are as few GPUs as can have them.
     """
@@ -97,7 +100,7 @@ def list_possible_names(gpus: ObservedGpus) -> tuple[str, ...]:
 
 
 def _find_by_slices(gpus: ObservedGpus) -> str | None:
-    """Return the one GPU of a shared name that has all profiles of the slices."""
+    """Return the one GPU of a name with all the profiles."""
     profiles = {part.profile for part in gpus.slices if part.profile}
     if not profiles:
         return None
@@ -110,7 +113,7 @@ def _find_by_slices(gpus: ObservedGpus) -> str | None:
 
 
 def _find_profile(part: ObservedSlices, entry: GpuEntry) -> MigProfile | None:
-    """Return the profile of a slice, by name, else by its memory and processors."""
+    """Return the profile of a slice, by name or size."""
     if part.profile:
         named = part.profile.casefold()
         return next((known for known in entry.mig_profiles if known.name == named), None)
@@ -138,7 +141,7 @@ def _describe(part: ObservedSlices) -> str:
 
 
 def _estimate_usable(gpus: ObservedGpus) -> int:
-    """Return what a process can allocate: the driver's total less what it withholds.
+    """Return what a process can allocate: the driver's total less its reserve.
 
     Where a tool does not say how much that is, the largest share of any card in the catalogue.
     """
@@ -152,7 +155,7 @@ def _estimate_usable(gpus: ObservedGpus) -> int:
 
 @cache
 def _find_largest_reserve() -> tuple[int, int]:
-    """Return the withheld bytes and the total of the card that keeps the largest share."""
+    """Return reserve and total of the card with the largest share."""
     cards = (entry for entry in list_gpus() if not entry.has_unified_memory)
     card = max(cards, key=lambda entry: 1 - entry.usable_bytes / entry.capacity_bytes)
     return card.capacity_bytes - card.usable_bytes, card.capacity_bytes

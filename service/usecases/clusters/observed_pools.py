@@ -30,7 +30,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGpu:
-    """A GPU that the catalogue does not have, or has under several names.
+    """A GPU that the catalogue cannot name.
 
     ``memory_bytes`` is what can be allocated on it, 0 where nobody says; ``candidates`` are the
     names that may be meant.
@@ -79,7 +79,7 @@ class _Notes:
 def build_pools(
     observed: ObservedInventory, *, observed_at: datetime, aliases: Mapping[str, NamedGpu]
 ) -> ObservedPools:
-    """Return the nodes in pools of one GPU, number, NVLink domain and host memory."""
+    """Return the nodes as pools of equal machines."""
     notes = _Notes()
     domains = _count_domains(observed.nodes)
     members: dict[_Kind, list[_Member]] = {}
@@ -153,7 +153,7 @@ def _iter_members(
 
 
 def _iter_allocations(node: ObservedNode, gpus: ObservedGpus) -> Iterator[Allocation]:
-    """Yield who has GPUs of a node, then the host memory that is in use.
+    """Yield who has GPUs, then the used host memory.
 
     No more than there are, and indices only where they are all of the node's own.
     """
@@ -182,7 +182,7 @@ def _iter_allocations(node: ObservedNode, gpus: ObservedGpus) -> Iterator[Alloca
 def _build_kind(
     kind: _Kind, members: Sequence[_Member], level_names: tuple[str, ...]
 ) -> Iterator[Pool]:
-    """Yield a pool for each amount of host memory that is clearly another one.
+    """Yield a pool for each clearly different host memory.
 
     Machines of one type differ by what firmware and kernels keep; a pool has the smallest.
     """

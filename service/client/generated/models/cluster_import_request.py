@@ -32,7 +32,7 @@ class ClusterImportRequest:
             Further output of the same tool and moment: pods, ResourceClaims, `squeue --json`.
         format_ (InventoryFormat | None | Unset): Whose output it is; told from the content when null or left out.
         apply (bool | Unset): Store the result; without it the answer says what would change. Default: False.
-        scope (ImportScope | Unset): Which stored nodes an import that lacks them removes.
+        scope (ImportScope | Unset): Stored nodes that an import removes when it lacks them.
         node (str | Unset): Host of output that is of one node and does not name it: `nvidia-smi`.
         gpus (ClusterImportRequestGpus | Unset): What the tool's names of GPUs mean, where the catalogue has none or
             several: a name of the catalogue, or the memory that can be allocated.

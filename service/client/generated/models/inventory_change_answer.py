@@ -20,7 +20,7 @@ class InventoryChangeAnswer:
     """A pool or a node that comes, goes or changes.
 
     Attributes:
-        kind (ChangeKind): What becomes of a node or a pool.
+        kind (ChangeKind): Kind of change of a node or a pool.
         pool (str): Name of the pool, after the import where it stays.
         gpu (str): Its GPU.
         node (None | str): Host name of the node; null where the pool itself changes.
