@@ -113,9 +113,9 @@ def run_command(command: Sequence[str], stop: threading.Event) -> str:
                 process.kill()
             process.wait()
         errors.seek(0)
-        words = errors.read(_SHOWN_ERROR).decode("utf-8", "replace").strip()
+        message_text = errors.read(_SHOWN_ERROR).decode("utf-8", "replace").strip()
         if reason is not None or process.returncode:
-            detail = f": {words}" if words else ""
+            detail = f": {message_text}" if message_text else ""
             message = f"{command[0]} {reason or f'ended with code {process.returncode}'}{detail}"
             raise InvalidRequestError(message)
         output.seek(0)

@@ -67,10 +67,10 @@ def add_import(group: argparse._ArgumentGroup) -> None:
 
 def build_body(options: argparse.Namespace, contents: Sequence[str]) -> Document:
     """Return the request of an import, without ``apply``."""
-    first, *others = (_load(content) for content in contents)
+    first, *further = (_load(content) for content in contents)
     body: Document = {"content": first}
-    if others:
-        body["also"] = others
+    if further:
+        body["also"] = further
     for name in ("format", "node", "scope"):
         if getattr(options, name):
             body[name] = getattr(options, name)

@@ -132,9 +132,9 @@ def _read_shared(
 def _iter_hami_uses(gpus: Sequence[SharedGpu], pods: Sequence[PodUse]) -> Iterator[ObservedUse]:
     free = {gpu.uuid: index for index, gpu in enumerate(gpus)}
     for use in pods:
-        taken = tuple(sorted(free.pop(uuid) for uuid in use.hami_uuids if uuid in free))
-        if taken:
-            yield ObservedUse(holder=use.holder, num_gpus=len(taken), gpu_indices=taken)
+        indices = tuple(sorted(free.pop(uuid) for uuid in use.hami_uuids if uuid in free))
+        if indices:
+            yield ObservedUse(holder=use.holder, num_gpus=len(indices), gpu_indices=indices)
     sick = tuple(free[gpu.uuid] for gpu in gpus if not gpu.is_healthy and gpu.uuid in free)
     if sick:
         yield ObservedUse(holder=UNHEALTHY, num_gpus=len(sick), gpu_indices=sick)
@@ -149,10 +149,10 @@ def _iter_uses(
     """
     free = count
     for use in pods:
-        taken = min(use.resources.get(resource, 0), free)
-        if taken:
-            free -= taken
-            yield ObservedUse(holder=use.holder, num_gpus=taken)
+        num_gpus = min(use.resources.get(resource, 0), free)
+        if num_gpus:
+            free -= num_gpus
+            yield ObservedUse(holder=use.holder, num_gpus=num_gpus)
     missing = min(max(count - usable, 0), free)
     if missing and not (is_shared and usable):
         yield ObservedUse(holder=UNHEALTHY, num_gpus=missing)

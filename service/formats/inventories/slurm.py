@@ -120,9 +120,9 @@ def _read_total(row: Json) -> tuple[Gres, ...]:
 
 
 def _list_states(row: Json) -> list[str]:
-    words = [*get_texts(row, "state"), *get_texts(row, "state_flags")]
+    states = [*get_texts(row, "state"), *get_texts(row, "state_flags")]
     return [
-        state.strip(_SHORT_STATE).upper() for word in words for state in word.split("+") if state
+        state.strip(_SHORT_STATE).upper() for text in states for state in text.split("+") if state
     ]
 
 

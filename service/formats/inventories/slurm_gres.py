@@ -120,11 +120,11 @@ def _list_uses(
         if entry.kind == "gpu" and entry.count and (entry.type in types or not entry.type)
     ]
     if by_holder and sum(use.num_gpus for use in by_holder) <= total:
-        rest = total - sum(use.num_gpus for use in by_holder)
-        return (*by_holder, *(_name_nobody(rest, None) if rest else ()))
+        unexplained = total - sum(use.num_gpus for use in by_holder)
+        return (*by_holder, *(_name_nobody(unexplained, None) if unexplained else ()))
     indices = tuple(index for entry in entries for index in entry.indices or ())
-    known = shows_indices and len(indices) == total
-    return _name_nobody(total, indices if known else None) if total else ()
+    has_all = shows_indices and len(indices) == total
+    return _name_nobody(total, indices if has_all else None) if total else ()
 
 
 def _name_nobody(num_gpus: int, indices: tuple[int, ...] | None) -> tuple[ObservedUse]:

@@ -29,35 +29,39 @@ def adopt_pools(
     Nodes come to the stored pool of their kind that has most of them already, else to a new one.
     """
     names = {node.name for pool in imported for node in pool.nodes or ()}
-    known = () if stored is None else stored.pools
-    kept = () if scope is ImportScope.CLUSTER else known
+    stored_pools = () if stored is None else stored.pools
+    candidates = () if scope is ImportScope.CLUSTER else stored_pools
     homes: list[Pool | None] = []
-    free = list(known)
+    free = list(stored_pools)
     for pool in imported:
         home = _find_home(pool, free)
         homes.append(home)
         if home is not None:
             free.remove(home)
-    taken = {home.name for home in homes if home is not None} | {
-        pool.name for pool in kept if pool.nodes is None or _list_others(pool, names, tool, scope)
+    used_names = {home.name for home in homes if home is not None} | {
+        pool.name
+        for pool in candidates
+        if pool.nodes is None or _list_others(pool, names, tool, scope)
     }
     adopted: dict[str, Pool] = {}
     for pool, home in zip(imported, homes, strict=True):
         new = (
-            replace(pool, name=_choose_name(pool.name, taken))
+            replace(pool, name=_choose_name(pool.name, used_names))
             if home is None
             else _merge_pool(home, pool)
         )
-        taken.add(new.name)
+        used_names.add(new.name)
         adopted[new.name] = new
     return ClusterInventory(
-        pools=tuple(_iter_pools(known, kept, adopted, names=names, tool=tool, scope=scope))
+        pools=tuple(
+            _iter_pools(stored_pools, candidates, adopted, names=names, tool=tool, scope=scope)
+        )
     )
 
 
 def _iter_pools(
-    known: Sequence[Pool],
-    kept: Sequence[Pool],
+    stored_pools: Sequence[Pool],
+    candidates: Sequence[Pool],
     adopted: dict[str, Pool],
     *,
     names: set[str],
@@ -65,15 +69,15 @@ def _iter_pools(
     scope: ImportScope,
 ) -> Iterator[Pool]:
     """Yield the pools in the stored order, then the new ones."""
-    for pool in known:
-        others = _list_others(pool, names, tool, scope) if pool in kept else ()
+    for pool in stored_pools:
+        remaining = _list_others(pool, names, tool, scope) if pool in candidates else ()
         if pool.name in adopted:
             home = adopted.pop(pool.name)
-            yield replace(home, nodes=(*(home.nodes or ()), *_adapt(others, home)))
-        elif pool in kept and pool.nodes is None:
+            yield replace(home, nodes=(*(home.nodes or ()), *_adapt(remaining, home)))
+        elif pool in candidates and pool.nodes is None:
             yield pool
-        elif others:
-            yield replace(pool, nodes=others)
+        elif remaining:
+            yield replace(pool, nodes=remaining)
     yield from adopted.values()
 
 
@@ -130,10 +134,10 @@ def _merge_pool(home: Pool, pool: Pool) -> Pool:
     )
 
 
-def _choose_name(name: str, taken: set[str]) -> str:
+def _choose_name(name: str, used_names: set[str]) -> str:
     number = 1
     candidate = name
-    while candidate in taken:
+    while candidate in used_names:
         number += 1
         candidate = f"{name[:57]}-{number}"
     return candidate

@@ -190,10 +190,12 @@ def _iter_warnings(
         yield from list_broken_reservations(after, stored.reservations)
     names = {node.name for pool in draft.pools.pools for node in pool.nodes or ()}
     for pool in after.pools:
-        others = sum(node.name not in names for node in pool.nodes or ()) + (pool.num_nodes or 0)
-        if others:
+        num_remaining = sum(node.name not in names for node in pool.nodes or ()) + (
+            pool.num_nodes or 0
+        )
+        if remaining or pool.num_nodes:
             yield (
-                f"{others} nodes of pool {pool.name} stay, which the content does not have; scope "
-                '"cluster" removes them'
+                f"{remaining + (pool.num_nodes or 0)} nodes of pool {pool.name} stay, which the "
+                'content does not have; scope "cluster" removes them'
             )
     yield from list_observation_warnings(after, draft.observed_at)

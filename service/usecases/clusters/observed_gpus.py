@@ -116,7 +116,7 @@ def _find_profile(part: ObservedSlices, entry: GpuEntry) -> MigProfile | None:
     """Return the profile of a slice, by name or size."""
     if part.profile:
         named = part.profile.casefold()
-        return next((known for known in entry.mig_profiles if known.name == named), None)
+        return next((profile for profile in entry.mig_profiles if profile.name == named), None)
     if part.memory_bytes is None:
         return None
     tolerance = entry.capacity_bytes // EIGHTHS // 4

@@ -157,15 +157,15 @@ def _iter_allocations(node: ObservedNode, gpus: ObservedGpus) -> Iterator[Alloca
 
     No more than there are, and indices only where they are all of the node's own.
     """
-    free, taken = gpus.count, set[int]()
+    free, seen = gpus.count, set[int]()
     for use in gpus.used:
         num_gpus = min(use.num_gpus, free)
         indices = use.gpu_indices
         if indices is not None and (
-            num_gpus < use.num_gpus or taken & set(indices) or max(indices) >= gpus.count
+            num_gpus < use.num_gpus or seen & set(indices) or max(indices) >= gpus.count
         ):
             indices = None
-        taken |= set(indices or ())
+        seen |= set(indices or ())
         free -= num_gpus
         if num_gpus:
             yield Allocation(
