@@ -190,9 +190,7 @@ def _iter_warnings(
         yield from list_broken_reservations(after, stored.reservations)
     names = {node.name for pool in draft.pools.pools for node in pool.nodes or ()}
     for pool in after.pools:
-        num_remaining = sum(node.name not in names for node in pool.nodes or ()) + (
-            pool.num_nodes or 0
-        )
+        remaining = sum(node.name not in names for node in pool.nodes or ())
         if remaining or pool.num_nodes:
             yield (
                 f"{remaining + (pool.num_nodes or 0)} nodes of pool {pool.name} stay, which the "
