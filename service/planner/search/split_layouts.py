@@ -66,7 +66,7 @@ class SplitLayouts:
 
     @cached_property
     def _offload_choices(self) -> tuple[tuple[Offload, Quantization | None, Workload], ...]:
-        """What a GPU holds, with the workload that says so."""
+        """Contents of a GPU, each with its workload."""
         moved = list_offloads(self._question, has_nvme=self._base_layout.nvme_bytes is not None)
         return tuple(
             (offload, quantization, self._apply_choice(offload, quantization))
