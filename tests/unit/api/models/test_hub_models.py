@@ -102,8 +102,9 @@ def test_the_token_is_in_no_answer_no_log_and_no_row(caplog: pytest.LogCaptureFi
 def test_a_stored_model_keeps_its_commit() -> None:
     """What is stored is the config, and where it was read."""
     deps = replace(parts(), hub=FakeHub().make())
+    scope: Any = {"headers": []}
 
-    content = read_content(deps, convert(HUB, ModelSource), {"headers": []})  # type: ignore[typeddict-item]  # what is read of it
+    content = read_content(deps, convert(HUB, ModelSource), scope)
 
     assert content.source["hf_config"] == CONFIG
     shown = build_hub(content.source["hub"])
