@@ -36,6 +36,7 @@ _FAMILIES = {
     "deepseek_v2": "moe.deepseek",
     "deepseek_v3": "moe.deepseek",
     "distilbert": "encoders.bert",
+    "electra": "encoders.electra",
     "exaone4": "dense.llama_variants",
     "falcon": "gpt.falcon",
     "falcon_mamba": "ssm.mamba",

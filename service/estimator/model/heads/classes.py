@@ -36,6 +36,7 @@ _FAMILIES: Mapping[str, tuple[str, tuple[Head, ...]]] = {
     "deepseek_v2": ("DeepseekV2", _SEQUENCES),
     "deepseek_v3": ("DeepseekV3", _TOKENS),
     "distilbert": ("DistilBert", _ENCODER),
+    "electra": ("Electra", _ENCODER),
     "exaone4": ("Exaone4", _TEXT),
     "falcon": ("Falcon", _TEXT),
     "falcon_mamba": ("FalconMamba", _DECODER),

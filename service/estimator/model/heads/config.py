@@ -25,7 +25,7 @@ _HIDDEN_DROPOUT = {"bloom": 0.0, "falcon": 0.0, "stablelm": 0.0}
 """Families whose configs have ``hidden_dropout``, with its default."""
 _FIXED_DROPOUT = frozenset({"gpt_neo", "gpt_neox"})
 """Families that read ``classifier_dropout`` alone."""
-_BERTS = frozenset({"bert", "camembert", "roberta", "xlm-roberta"})
+_BERTS = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 _DISTILBERT = {
     Head.SEQUENCE_CLASSIFICATION: ("seq_classif_dropout", 0.2),
     Head.TOKEN_CLASSIFICATION: ("dropout", 0.1),
