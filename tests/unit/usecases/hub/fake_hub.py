@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import pytest
 
+from service.base.errors import ServiceError
 from service.usecases.hub.addresses import GuardedTransport, HubPolicy
 from service.usecases.hub.hub import Hub
+from service.usecases.hub.models import HubReference
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PUBLIC = "8.8.8.8"
 TOKEN = "hf_verysecrettoken"  # noqa: S105 - of a hub that is not there
+MODEL = HubReference(repository="org/name")
+SECRET = HubReference(repository="org/name", token=TOKEN)
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
     "vocab_size": 128,
@@ -112,3 +117,13 @@ def redirect(host: str, *, status: int = 302, scheme: str = "https") -> Any:  # 
         return httpx.Response(status, headers={"location": target})
 
     return respond
+
+
+def read_refusal(fake: FakeHub, reference: HubReference = MODEL) -> ServiceError:
+    """Return what a model is refused with; it never holds the token."""
+    with pytest.raises(ServiceError) as refused:
+        fake.make().fetch(reference)
+    text = f"{refused.value!r} {refused.value.detail} {refused.value.extra}"
+    assert TOKEN not in text
+    assert "secretsignature" not in text
+    return refused.value
