@@ -1,6 +1,7 @@
 """Contains all the data models used in inputs/outputs"""
 
 from .accuracy_answer import AccuracyAnswer
+from .agreement import Agreement
 from .allocation_answer import AllocationAnswer
 from .allocation_request import AllocationRequest
 from .allocator import Allocator
@@ -8,6 +9,7 @@ from .alternative_answer import AlternativeAnswer
 from .artifact_answer import ArtifactAnswer
 from .artifact_name import ArtifactName
 from .attention import Attention
+from .balance_answer import BalanceAnswer
 from .bases_answer import BasesAnswer
 from .basis import Basis
 from .batch_answer import BatchAnswer
@@ -26,6 +28,9 @@ from .calibration_pool_answer_shares import CalibrationPoolAnswerShares
 from .candidate_answer import CandidateAnswer
 from .candidate_answer_layout import CandidateAnswerLayout
 from .candidate_answer_workload import CandidateAnswerWorkload
+from .cause_answer import CauseAnswer
+from .cause_certainty import CauseCertainty
+from .cause_name import CauseName
 from .ceiling_answer import CeilingAnswer
 from .ceiling_answer_layout_type_0 import CeilingAnswerLayoutType0
 from .ceiling_answer_workload_type_0 import CeilingAnswerWorkloadType0
@@ -40,6 +45,7 @@ from .cluster_answer import ClusterAnswer
 from .cluster_create import ClusterCreate
 from .cluster_page import ClusterPage
 from .cluster_replace import ClusterReplace
+from .comparison_answer import ComparisonAnswer
 from .component_answer import ComponentAnswer
 from .constraints import Constraints
 from .constraints_allow_item import ConstraintsAllowItem
@@ -56,6 +62,12 @@ from .engine import Engine
 from .error_answer import ErrorAnswer
 from .event_answer import EventAnswer
 from .event_answer_event import EventAnswerEvent
+from .explain_answer import ExplainAnswer
+from .explain_request import ExplainRequest
+from .failed_memory import FailedMemory
+from .failure_change_answer import FailureChangeAnswer
+from .failure_quantity import FailureQuantity
+from .failure_speaker import FailureSpeaker
 from .family_answer import FamilyAnswer
 from .field_error import FieldError
 from .fit_answer import FitAnswer
@@ -74,6 +86,7 @@ from .gpu_answer_peak_flops import GpuAnswerPeakFlops
 from .gpu_answer_sources import GpuAnswerSources
 from .gpu_by_memory import GpuByMemory
 from .gpu_page import GpuPage
+from .growth_answer import GrowthAnswer
 from .head import Head
 from .health_answer import HealthAnswer
 from .health_answer_status import HealthAnswerStatus
@@ -173,6 +186,7 @@ from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
 from .pipeline_schedule import PipelineSchedule
+from .place_answer import PlaceAnswer
 from .placed_answer import PlacedAnswer
 from .placed_answer_status import PlacedAnswerStatus
 from .placement_request import PlacementRequest
@@ -189,11 +203,14 @@ from .pool_answer import PoolAnswer
 from .pool_page import PoolPage
 from .pool_request import PoolRequest
 from .precision_request import PrecisionRequest
+from .prediction_answer import PredictionAnswer
 from .priority import Priority
 from .probe_device import ProbeDevice
 from .problem import Problem
+from .process_answer import ProcessAnswer
 from .quantization import Quantization
 from .read_accuracy_quantity import ReadAccuracyQuantity
+from .read_number_answer import ReadNumberAnswer
 from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
@@ -227,6 +244,7 @@ from .sharding import Sharding
 from .share_answer import ShareAnswer
 from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
+from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
 from .status import Status
@@ -251,6 +269,7 @@ from .worst_rank_answer import WorstRankAnswer
 
 __all__ = (
     "AccuracyAnswer",
+    "Agreement",
     "AllocationAnswer",
     "AllocationRequest",
     "Allocator",
@@ -258,6 +277,7 @@ __all__ = (
     "ArtifactAnswer",
     "ArtifactName",
     "Attention",
+    "BalanceAnswer",
     "BasesAnswer",
     "Basis",
     "BatchAnswer",
@@ -276,6 +296,9 @@ __all__ = (
     "CandidateAnswer",
     "CandidateAnswerLayout",
     "CandidateAnswerWorkload",
+    "CauseAnswer",
+    "CauseCertainty",
+    "CauseName",
     "CeilingAnswer",
     "CeilingAnswerLayoutType0",
     "CeilingAnswerWorkloadType0",
@@ -290,6 +313,7 @@ __all__ = (
     "ClusterCreate",
     "ClusterPage",
     "ClusterReplace",
+    "ComparisonAnswer",
     "ComponentAnswer",
     "Constraints",
     "ConstraintsAllowItem",
@@ -306,6 +330,12 @@ __all__ = (
     "ErrorAnswer",
     "EventAnswer",
     "EventAnswerEvent",
+    "ExplainAnswer",
+    "ExplainRequest",
+    "FailedMemory",
+    "FailureChangeAnswer",
+    "FailureQuantity",
+    "FailureSpeaker",
     "FamilyAnswer",
     "FieldError",
     "FitAnswer",
@@ -324,6 +354,7 @@ __all__ = (
     "GpuAnswerSources",
     "GpuByMemory",
     "GpuPage",
+    "GrowthAnswer",
     "Head",
     "HealthAnswer",
     "HealthAnswerStatus",
@@ -423,6 +454,7 @@ __all__ = (
     "PeftRequest",
     "PerGpuAnswer",
     "PipelineSchedule",
+    "PlaceAnswer",
     "PlacedAnswer",
     "PlacedAnswerStatus",
     "PlacementRequest",
@@ -439,13 +471,16 @@ __all__ = (
     "PoolPage",
     "PoolRequest",
     "PrecisionRequest",
+    "PredictionAnswer",
     "Priority",
     "ProbeDevice",
     "Problem",
+    "ProcessAnswer",
     "Quantization",
     "ReadAccuracyQuantity",
     "ReadingAnswer",
     "ReadingAnswerPlace",
+    "ReadNumberAnswer",
     "ReadyAnswer",
     "Reference",
     "RefusalAnswer",
@@ -477,6 +512,7 @@ __all__ = (
     "ShareAnswer",
     "ShareRequest",
     "ShippedAnswer",
+    "SpanAnswer",
     "SpeculativeRequest",
     "StageAnswer",
     "Status",
