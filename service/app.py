@@ -55,8 +55,7 @@ from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
 from service.usecases.access.keys import KeyCache
 from service.usecases.access.rate_limits import make_throttle
-from service.usecases.hub.addresses import HubPolicy
-from service.usecases.hub.hub import Hub
+from service.usecases.hub.hub import make_hub
 from service.usecases.jobs.environments import list_running_environments
 from service.usecases.learning import calibrations as stored_calibrations
 from service.usecases.learning.accuracy import read_learning_statistics
@@ -147,7 +146,7 @@ def create_app(settings: Settings) -> ASGIApp:
             throttle=make_rate_throttle(throttle),
             tokens=tokens,
         ),
-        hub=_make_hub(settings),
+        hub=make_hub(settings),
         charge=make_quota_charge(throttle),
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),
@@ -184,19 +183,6 @@ def _make_notifier(
     connection = connect_to_notify(settings.redis_url)
     return BackgroundNotifier(
         Notifier(connection, job_timeout_s=settings.probe_deadline_s + 30, on_failure=on_failure)
-    )
-
-
-def _make_hub(settings: Settings) -> Hub:
-    """Return the reader of a hub, if one is allowed."""
-    if not settings.hub:
-        return Hub(None)
-    return Hub(
-        HubPolicy(
-            endpoint=settings.hub_endpoint,
-            hosts=settings.hub_hosts,
-            private=settings.hub_private,
-        )
     )
 
 

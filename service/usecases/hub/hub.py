@@ -13,6 +13,7 @@ from secrets import token_bytes
 import httpx
 
 from service.base.hub_errors import HubOffError, HubUnavailableError
+from service.runtime.settings import Settings
 from service.usecases.hub.addresses import GuardedTransport, HubPolicy
 from service.usecases.hub.models import HubModel, HubReference, fetch_commit, fetch_model
 from service.usecases.hub.reading import HubReader
@@ -98,3 +99,13 @@ class Hub:
 
     def _digest(self, token: str | None) -> bytes:
         return b"" if token is None else hmac.digest(self._secret, token.encode(), sha256)
+
+
+def make_hub(settings: Settings) -> Hub:
+    """Return the reader of a hub, if one is allowed."""
+    if not settings.hub:
+        return Hub(None)
+    policy = HubPolicy(
+        endpoint=settings.hub_endpoint, hosts=settings.hub_hosts, private=settings.hub_private
+    )
+    return Hub(policy)

@@ -10,10 +10,11 @@ from service.base.hub_errors import (
     HubRefusedError,
     HubUnavailableError,
 )
+from service.runtime.settings import Settings
 from service.usecases.hub import hub as hub_module
 from service.usecases.hub import reading
 from service.usecases.hub.addresses import HubPolicy, is_public
-from service.usecases.hub.hub import Hub
+from service.usecases.hub.hub import Hub, make_hub
 from tests.unit.usecases.hub.fake_hub import (
     COMMIT,
     MODEL,
@@ -233,3 +234,13 @@ def test_few_models_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     leave.set()
     other.join(30)
     assert hub.fetch(MODEL).commit == COMMIT
+
+
+def test_the_operators_word_is_the_settings() -> None:
+    """Off without it, and on to the hosts that it lists."""
+    allowed = make_hub(Settings(hub=True, hub_endpoint="http://127.0.0.1:9", hub_hosts=()))
+
+    with pytest.raises(HubOffError):
+        make_hub(Settings()).fetch(MODEL)
+    with pytest.raises(HubContentError, match="only https"):
+        allowed.fetch(MODEL)
