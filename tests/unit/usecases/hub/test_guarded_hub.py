@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from service.base.hub_errors import (
+    HubContentError,
     HubOffError,
     HubRefusedError,
     HubUnavailableError,
