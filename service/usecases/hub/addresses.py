@@ -27,8 +27,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def resolve_host(host: str, port: int) -> list[str]:
     """Return the addresses of a host by the system's resolver."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +49,12 @@ class HubPolicy:
         Raises HubContentError; only a redirect leads to one.
         """
         host = url.host.lower().rstrip(".")
-        own = (urlsplit(self.endpoint).hostname or "").lower()
+        hub_host = (urlsplit(self.endpoint).hostname or "").lower()
         if url.scheme != "https" and not (self.private and url.scheme == "http"):
             message = f"the hub leads to {host} by {url.scheme}; only https is followed"
         elif url.userinfo:
             message = f"the hub leads to {host} with a user in the address"
-        elif host == own or any(_matches(host, pattern) for pattern in self.hosts):
+        elif host == hub_host or any(_matches(host, pattern) for pattern in self.hosts):
             return
         else:
             message = (

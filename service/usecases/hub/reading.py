@@ -98,9 +98,9 @@ class HubReader:
             self._count(0, url)
             # Once it has left the hub's host a request never has the token again.
             sends_token = sends_token and _get_origin(url) == self._origin
-            own = {"authorization": f"Bearer {self._token}"} if sends_token else {}
+            secret = {"authorization": f"Bearer {self._token}"} if sends_token else {}
             try:
-                answer, body = self._send(url, {**headers, **own}, limit, start)
+                answer, body = self._send(url, {**headers, **secret}, limit, start)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 message = f"{url.host} does not answer: {type(error).__name__}"
                 raise HubUnavailableError(message) from None
