@@ -27,7 +27,6 @@ from service.api.resources import (
     accuracy,
     calibrations,
     ceilings,
-    clusters,
     explain,
     families,
     fit,
@@ -37,9 +36,10 @@ from service.api.resources import (
     models,
     operations,
     plans,
-    reservations,
     workers,
 )
+from service.api.resources.clusters import inventories as clusters
+from service.api.resources.clusters import reservations
 from service.api.resources.measurements import jobs as measurements
 from service.api.resources.measurements import withdrawals
 from service.base.startup_errors import StartupError

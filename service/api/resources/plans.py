@@ -3,6 +3,7 @@
 With the reason why nothing smaller is enough.
 """
 
+from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -25,6 +26,7 @@ from service.contract.schemas.models import HubToken
 from service.contract.schemas.plans import PlanAnswer, PlanRequest
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
+from service.planner.cluster.observations import list_observation_warnings
 from service.planner.cluster.placement import Supply
 from service.telemetry.spans import span
 from service.usecases.clusters import reservations
@@ -113,7 +115,12 @@ def _answer_plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     elapsed_s = perf_counter() - started
     return json_response(
         build_plan_answer(
-            placed.report, question, prices, elapsed_s=elapsed_s, placements=placed.placements
+            placed.report,
+            question,
+            prices,
+            elapsed_s=elapsed_s,
+            placements=placed.placements,
+            warnings=tuple(list_observation_warnings(supply.inventory, datetime.now(UTC))),
         ),
     )
 
