@@ -104,6 +104,7 @@ from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
+from .hub_answer import HubAnswer
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
 from .import_item import ImportItem
@@ -386,6 +387,7 @@ __all__ = (
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",
+    "HubAnswer",
     "ImportAnswer",
     "ImportEnvironment",
     "ImportItem",
