@@ -9,6 +9,7 @@ from functools import cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.transformers.recorded_family import get_recorded_family
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
     find_kernel_buffers,
@@ -20,7 +21,6 @@ from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.head_copies import list_head_warnings
-from service.estimator.memory.intervals.replay_classes import RECORDED_OPTIMIZERS
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
 from service.estimator.memory.optimizers.tensors import TABLE
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
@@ -43,15 +43,9 @@ from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.passes.stored_recordings import load_training
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
-from service.estimator.values.batches import SequencePacking
-from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
 from service.estimator.values.units import format_bytes
-from service.estimator.values.workload import Method, Offload
-
-_RECORDED_LOSSES = frozenset({Loss.FULL_LOGITS, Loss.CHUNKED_NLL})
-"""Losses of the recorded runs: the models' own, and TRL's default."""
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
@@ -128,7 +122,7 @@ class TrainJob:
         self.formulas = TrainFormulas(static_memory)
         self.checkpoint = _count_checkpoint_bytes(setup)
         self.kind = _get_kind(static_memory)
-        self.family = _get_recorded_family(static_memory)
+        self.family = get_recorded_family(static_memory)
         self.num_gpus = setup.layout.num_gpus
         self.ranks_per_node = count_ranks_per_node(setup.layout)
 
@@ -244,27 +238,6 @@ def _get_kind(static_memory: StaticMemory) -> str:
     if static_memory.setup.workload.lora is not None:
         return "adapters"
     return "sharded" if static_memory.gathers else "training"
-
-
-def _get_recorded_family(static_memory: StaticMemory) -> str | None:
-    """Return the family whose recorded runs judge a replay.
-
-    It is empty of steps unlike all of them, and None of older releases.
-    """
-    workload = static_memory.setup.workload
-    if workload.framework_version is not None:
-        return None
-    is_like = (
-        static_memory.setup.layout.num_gpus == 1
-        and workload.kernels is Kernels.TORCH
-        and workload.method in {Method.FULL, Method.LORA}
-        and workload.optimizer in RECORDED_OPTIMIZERS
-        and workload.offload == Offload()
-        and workload.trainer is Trainer.SUPERVISED
-        and workload.packing is SequencePacking.NONE
-        and workload.loss in _RECORDED_LOSSES
-    )
-    return static_memory.model.family if is_like else ""
 
 
 def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:
