@@ -4,7 +4,7 @@ from msgspec import to_builtins
 
 from service.cli.offline.inline import Document, resolve_offline_model
 from service.contract.schemas.imports.launches import LaunchImportRequest
-from service.contract.to_answer.launches import build_launch_answer
+from service.contract.to_answer.imports.launches import build_launch_answer
 from service.contract.to_question.launches import read_launch_request
 from service.contract.to_question.validation_errors import decode
 

@@ -22,5 +22,5 @@ def show_launch(answer: dict[str, Any]) -> None:
 
 
 def _join(names: list[str]) -> str:
-    rest = len(names) - _MAX_SHOWN
-    return ", ".join(names[:_MAX_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    hidden = len(names) - _MAX_SHOWN
+    return ", ".join(names[:_MAX_SHOWN]) + (f" and {hidden} more" if hidden > 0 else "")

@@ -57,13 +57,13 @@ def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> 
     Raises InvalidInputError for a launch that cannot be read, InvalidRequestError for a request
     that says otherwise than the launch.
     """
-    given = get_or_none(request.model)
+    model = get_or_none(request.model)
     imported = read_launch(_read_sources(request, resolve))
     document = _copy(imported.question)
     questions = imported.questions
-    if given is not None:
-        document["model"] = msgspec.to_builtins(given)
-        questions = tuple(one for one in questions if one.field != "model")
+    if model is not None:
+        document["model"] = msgspec.to_builtins(model)
+        questions = tuple(question for question in questions if question.field != "model")
     else:
         questions += _ask_model(document, resolve)
     if not isinstance(request.gpu, UnsetType):
@@ -71,7 +71,7 @@ def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> 
     overrides = _list_overrides(request)
     for field, value in overrides.items():
         _put(document, field, value, imported)
-    questions = tuple(one for one in questions if one.field not in overrides)
+    questions = tuple(question for question in questions if question.field not in overrides)
     missing = _list_missing(document)
     if "gpu" in missing:
         questions += (OpenQuestion(field="gpu", why="no launch says which GPU it runs on"),)
@@ -97,13 +97,13 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
     )
 
 
-def _make_finder(given: ModelReference | UnsetType, resolve: ResolveModel) -> _Find:
+def _make_finder(model: ModelReference | UnsetType, resolve: ResolveModel) -> _Find:
     """Return what tells of a model by a launch's name for it.
 
     The model that the request gives is every name's.
     """
-    if not isinstance(given, UnsetType):
-        checkpoint = _describe_checkpoint(resolve(given))
+    if not isinstance(model, UnsetType):
+        checkpoint = _describe_checkpoint(resolve(model))
         return lambda _name: checkpoint
 
     def find(name: str) -> Checkpoint | None:

@@ -14,7 +14,7 @@ from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation
 from service.api.http.responses import json_response
 from service.api.resources.resolving import resolve_model
 from service.contract.schemas.imports.launches import LaunchImportAnswer, LaunchImportRequest
-from service.contract.to_answer.launches import build_launch_answer
+from service.contract.to_answer.imports.launches import build_launch_answer
 from service.contract.to_question.launches import read_launch_request
 
 EXAMPLE = {
@@ -54,7 +54,7 @@ async def import_launch(request: Request[Any, Any, Any], body: RawBody) -> ASGIA
 def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     deps = get_dependencies(request)
     payload = read_body(request.scope, body, LaunchImportRequest)
-    question = read_launch_request(payload, partial(resolve_model, deps.specs))
+    question = read_launch_request(payload, partial(resolve_model, deps))
     return json_response(build_launch_answer(question))
 
 

@@ -26,22 +26,22 @@ class Grammar:
     positionals: tuple[str, ...] = ()
 
 
-def read_argv(words: Sequence[str], grammar: Grammar | None = None, *, where: str) -> Settings:
+def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: str) -> Settings:
     """Return the settings of options ``--name value``, ``--name=value`` and ``-n value``.
 
     Names have underscores. An option without a value is True, ``--no-name`` is ``name`` False, one
     that comes again wins over the earlier. Words that have no name are ``argument_1``, ….
     """
     grammar = grammar or Grammar()
-    if len(words) > MAX_WORDS:
-        message = f"a command has {MAX_WORDS:,} words at most, not {len(words):,}"
+    if len(tokens) > MAX_WORDS:
+        message = f"a command has {MAX_WORDS:,} words at most, not {len(tokens):,}"
         raise LaunchFormatError(message, where=where, field="command")
     settings: dict[str, Setting] = {}
     positionals = iter([*grammar.positionals])
     unnamed = 0
     index = 0
-    while index < len(words):
-        word = words[index]
+    while index < len(tokens):
+        word = tokens[index]
         index += 1
         if not _is_option(word):
             name = next(positionals, None)
@@ -55,22 +55,22 @@ def read_argv(words: Sequence[str], grammar: Grammar | None = None, *, where: st
         if equals:
             settings[name] = Setting(key=_spell(word), value=value, where=where)
             continue
-        following = _take_values(words[index:], name, grammar)
+        following = _take_values(tokens[index:], name, grammar)
         index += len(following)
         if not following and name.startswith("no_") and name not in grammar.flags:
             settings[name[3:]] = Setting(key=_spell(word), value=False, where=where)
             continue
-        shown: object = True
+        value_shown: object = True
         if following:
-            shown = list(following) if name in grammar.many else following[0]
-        settings[name] = Setting(key=_spell(word), value=shown, where=where)
+            value_shown = list(following) if name in grammar.many else following[0]
+        settings[name] = Setting(key=_spell(word), value=value_shown, where=where)
     return Settings(settings)
 
 
-def _take_values(words: Sequence[str], name: str, grammar: Grammar) -> list[str]:
+def _take_values(tokens: Sequence[str], name: str, grammar: Grammar) -> list[str]:
     """Return the words that belong to an option."""
     values: list[str] = []
-    for word in words:
+    for word in tokens:
         if _is_option(word):
             break
         values.append(word)

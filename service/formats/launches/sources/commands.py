@@ -46,14 +46,14 @@ STARTERS: Mapping[str, Grammar] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program with its words, and what starts it.
+    """A program with its arguments, and what starts it.
 
     ``program`` is the last part of its path, or a module's name; ``starters`` are the settings of
     what starts it (``torchrun``, ``accelerate``, ``deepspeed``, ``srun``) by its name.
     """
 
     program: str
-    words: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     starters: Mapping[str, Settings] = field(default_factory=dict)
 
@@ -67,11 +67,11 @@ def split_command(text: str) -> tuple[str, ...]:
     lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
     lexer.commenters = "#"
-    words: list[str] = []
+    tokens: list[str] = []
     try:
         for word in lexer:
-            words.append(word)
-            if len(words) > MAX_WORDS:
+            tokens.append(word)
+            if len(tokens) > MAX_WORDS:
                 message = f"a command has {MAX_WORDS:,} words at most"
                 raise LaunchFormatError(message, field="command")
     except ValueError as error:
@@ -79,77 +79,77 @@ def split_command(text: str) -> tuple[str, ...]:
             raise
         message = f"the command cannot be cut into words: {error}"
         raise LaunchFormatError(message, field="command") from None
-    return tuple(words)
+    return tuple(tokens)
 
 
-def read_command(words: Sequence[str], *, where: str = "command") -> Command:
+def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     """Return the program that a command starts.
 
     Raises LaunchFormatError where there is none.
     """
     environment: dict[str, str] = {}
     starters: dict[str, Settings] = {}
-    rest = list(words)
-    while rest:
-        word = rest[0]
+    remaining = list(tokens)
+    while remaining:
+        word = remaining[0]
         name = PurePosixPath(word).name
         if _ASSIGNMENT.match(word):
             key, _, value = word.partition("=")
             environment[key] = value
-            rest = rest[1:]
+            remaining = remaining[1:]
         elif name in _BEFORE:
-            rest = rest[1:]
+            remaining = remaining[1:]
         elif _PYTHON.fullmatch(name):
-            rest = _skip_python(rest[1:])
-            name = PurePosixPath(rest[0]).name if rest else ""
+            remaining = _skip_python(remaining[1:])
+            name = PurePosixPath(remaining[0]).name if remaining else ""
             if name not in STARTERS and name != "torch.distributed.run":
                 break
         elif name in STARTERS or name == "torch.distributed.run":
             starter = "torchrun" if name == "torch.distributed.run" else name
-            rest = _read_starter(starter, rest[1:], starters, where)
+            remaining = _read_starter(starter, remaining[1:], starters, where)
         else:
             break
-    if not rest:
+    if not remaining:
         message = "starts no program"
         raise LaunchFormatError(message, where=where, field="command")
     return Command(
-        program=PurePosixPath(rest[0]).name,
-        words=tuple(rest[1:]),
+        program=PurePosixPath(remaining[0]).name,
+        arguments=tuple(remaining[1:]),
         environment=environment,
         starters=starters,
     )
 
 
-def _skip_python(words: list[str]) -> list[str]:
+def _skip_python(tokens: list[str]) -> list[str]:
     """Return the words from the script or module on."""
     index = 0
-    while index < len(words) and words[index].startswith("-"):
-        if words[index] == "-m":
-            return words[index + 1 :]
-        index += 2 if words[index] in {"-W", "-X"} else 1
-    return words[index:]
+    while index < len(tokens) and tokens[index].startswith("-"):
+        if tokens[index] == "-m":
+            return tokens[index + 1 :]
+        index += 2 if tokens[index] in {"-W", "-X"} else 1
+    return tokens[index:]
 
 
 def _read_starter(
-    name: str, words: list[str], starters: dict[str, Settings], where: str
+    name: str, tokens: list[str], starters: dict[str, Settings], where: str
 ) -> list[str]:
     """Keep a starter's settings; return the words of what it starts."""
     grammar = STARTERS[name]
     if name == "accelerate":
-        words = words[1:] if words[:1] == ["launch"] else words
-    options, rest = _cut_options(words, grammar)
+        tokens = tokens[1:] if tokens[:1] == ["launch"] else tokens
+    options, remaining = _cut_options(tokens, grammar)
     starters[name] = read_argv(options, grammar, where=where)
-    if rest[:1] == ["--"]:
-        rest = rest[1:]
-    return rest
+    if remaining[:1] == ["--"]:
+        remaining = remaining[1:]
+    return remaining
 
 
-def _cut_options(words: list[str], grammar: Grammar) -> tuple[list[str], list[str]]:
+def _cut_options(tokens: list[str], grammar: Grammar) -> tuple[list[str], list[str]]:
     """Return the leading options and the rest."""
     index = 0
-    while index < len(words) and words[index].startswith("-") and words[index] != "--":
-        text, equals, _ = words[index].lstrip("-").partition("=")
+    while index < len(tokens) and tokens[index].startswith("-") and tokens[index] != "--":
+        text, equals, _ = tokens[index].lstrip("-").partition("=")
         name = grammar.short.get(text, text.replace("-", "_"))
         takes_value = not equals and name not in grammar.flags
         index += 2 if takes_value else 1
-    return words[:index], words[index:]
+    return tokens[:index], tokens[index:]

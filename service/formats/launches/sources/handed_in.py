@@ -30,11 +30,11 @@ class HandedIn:
 
         Folders are another machine's: the last part of the path is what counts.
         """
-        wanted = PurePosixPath(name).name
+        filename = PurePosixPath(name).name
         matches = [
             settings
             for path, settings in self.documents.items()
-            if PurePosixPath(path).name == wanted
+            if PurePosixPath(path).name == filename
         ]
         return matches[0] if matches else None
 

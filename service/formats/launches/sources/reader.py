@@ -31,6 +31,6 @@ class Reader:
         command = handed_in.command
         program = 0 if command is None else _PROGRAM * (command.program in self.programs)
         settings = (*handed_in.documents.values(), handed_in.arguments)
-        marks = sum(mark in one for one in settings for mark in self.marks)
-        hints = sum(hint in one for one in settings for hint in self.hints)
+        marks = sum(mark in source for source in settings for mark in self.marks)
+        hints = sum(hint in source for source in settings for hint in self.hints)
         return program + _MARK * marks + min(hints, _MARK - 1)

@@ -111,9 +111,11 @@ _UNMODELLED = {
 def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
     targets = setup.adapters.take("target_modules", "lora_target_modules")
     if targets is not None:
-        words = [str(word) for word in targets.as_list()]
-        linear = words in (["all-linear"], ["all"], ["all_linear"])
-        draft.put("workload.lora.target_modules", "all-linear" if linear else words, targets)
+        targets_named = [str(word) for word in targets.as_list()]
+        linear = targets_named in (["all-linear"], ["all"], ["all_linear"])
+        draft.put(
+            "workload.lora.target_modules", "all-linear" if linear else targets_named, targets
+        )
         return
     checkpoint = handed_in.find_checkpoint(setup.model_name)
     defaults = None if checkpoint is None else DEFAULT_TARGETS.get(checkpoint.model_type)

@@ -41,7 +41,7 @@ def read_formats(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Numb
     return NumberFormats(
         weights=weights,
         autocast=autocast,
-        settings=tuple(one for one in (dtype, switch) if one is not None),
+        settings=tuple(setting for setting in (dtype, switch) if setting is not None),
     )
 
 
@@ -72,10 +72,10 @@ def _read_weights(
         source = f"TRL {TRL}, trl/trainer/sft_trainer.py (model_init_kwargs)"
         return "fp32", make_default("dtype", "float32", source)
     checkpoint = handed_in.find_checkpoint(setup.model_name)
-    own = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
-    if own is not None:
+    native = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
+    if native is not None:
         source = f"transformers {TRANSFORMERS}, from_pretrained takes the checkpoint's dtype"
-        return own, dtype or make_default("dtype", _AUTO, source)
+        return native, dtype or make_default("dtype", _AUTO, source)
     why = "the weights are loaded in the checkpoint's own format, and its config says none"
     draft.ask("workload.precision", why, ("bf16", "fp32", "fp16"))
     return "bf16", dtype

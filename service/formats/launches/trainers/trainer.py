@@ -57,7 +57,7 @@ def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     for document in handed_in.documents.values():
         training = training.merge(document)
     if handed_in.command is not None:
-        training = read_argv(handed_in.command.words, _GRAMMAR, where="command").merge(training)
+        training = read_argv(handed_in.command.arguments, _GRAMMAR, where="command").merge(training)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
 
 

@@ -34,7 +34,9 @@ class Draft:
         if field in self._fields and self._fields[field][0] != value:
             raise self._refuse_contradiction(field, value, first)
         self._fields.setdefault(field, (value, first))
-        self._read += [_make_read_key(one, f"{field} = {_format(value)}") for one in settings]
+        self._read += [
+            _make_read_key(setting, f"{field} = {_format(value)}") for setting in settings
+        ]
 
     def get(self, field: str) -> object:
         """Return the value of a field, None where it has none."""
@@ -72,7 +74,7 @@ class Draft:
         """Sort what nobody took of settings, by patterns of names without effect."""
         patterns = tuple(without_effect)
         for name, setting in settings.list_left():
-            is_idle = is_unset(setting) or any(fnmatchcase(name, one) for one in patterns)
+            is_idle = is_unset(setting) or any(fnmatchcase(name, pattern) for pattern in patterns)
             (self._without_effect if is_idle else self._ignored).append(setting.key)
             settings.take(name)
 

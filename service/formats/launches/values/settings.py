@@ -92,9 +92,9 @@ class Setting:
 
     def refuse(self, expected: str) -> LaunchFormatError:
         """Return the refusal of its value."""
-        shown = repr(self.value)
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-        return LaunchFormatError(f"{self.key} is {shown}; expected {expected}", where=self.where)
+        quoted = repr(self.value)
+        quoted = quoted if len(quoted) <= _SHOWN else f"{quoted[:_SHOWN]}…"
+        return LaunchFormatError(f"{self.key} is {quoted}; expected {expected}", where=self.where)
 
 
 def make_default(key: str, value: object, source: str) -> Setting:
@@ -142,9 +142,9 @@ class Settings:
 
     def take(self, *names: str) -> Setting | None:
         """Return the first of these that is set; take all."""
-        taken = [self._settings[name] for name in names if name in self]
+        present = [self._settings[name] for name in names if name in self]
         self._taken |= {name for name in names if name in self._settings}
-        return taken[0] if taken else None
+        return present[0] if present else None
 
     def take_group(self, prefix: str) -> "Settings":
         """Return those below ``prefix.``, without it; they are accounted for there."""
@@ -160,9 +160,9 @@ class Settings:
         """Add a setting under a name that is free."""
         self._settings.setdefault(name, setting)
 
-    def merge(self, others: "Settings") -> "Settings":
+    def merge(self, additional: "Settings") -> "Settings":
         """Return these and others, which are accounted for here; these win."""
-        return Settings({**others.take_all(), **self.take_all()})
+        return Settings({**additional.take_all(), **self.take_all()})
 
     def take_all(self) -> dict[str, Setting]:
         """Return every setting by its name; all are accounted for there."""

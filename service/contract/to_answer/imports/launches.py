@@ -15,14 +15,14 @@ def build_launch_answer(question: LaunchQuestion) -> LaunchImportAnswer:
         launcher=imported.launcher,
         question=dict(question.document),
         read=[
-            ReadKeyAnswer(key=one.key, value=one.value, meaning=one.meaning, where=one.where)
-            for one in imported.read
+            ReadKeyAnswer(key=item.key, value=item.value, meaning=item.meaning, where=item.where)
+            for item in imported.read
         ],
         without_effect=list(imported.without_effect),
         ignored=list(imported.ignored),
         questions=[
-            OpenQuestionAnswer(field=one.field, why=one.why, choices=list(one.choices))
-            for one in question.questions
+            OpenQuestionAnswer(field=item.field, why=item.why, choices=list(item.choices))
+            for item in question.questions
         ],
         missing=list(question.missing),
         refusal=question.refusal,
