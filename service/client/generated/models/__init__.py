@@ -247,6 +247,7 @@ from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
 from .status import Status
+from .tensor_answer import TensorAnswer
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
@@ -514,6 +515,7 @@ __all__ = (
     "SpeculativeRequest",
     "StageAnswer",
     "Status",
+    "TensorAnswer",
     "ThroughputAnswer",
     "TrainCeiling",
     "TrainCeilingPrecisionType0",
