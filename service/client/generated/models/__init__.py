@@ -36,6 +36,7 @@ from .ceiling_answer_layout_type_0 import CeilingAnswerLayoutType0
 from .ceiling_answer_workload_type_0 import CeilingAnswerWorkloadType0
 from .ceiling_request import CeilingRequest
 from .change_answer import ChangeAnswer
+from .change_kind import ChangeKind
 from .change_page import ChangePage
 from .checkpoint_answer import CheckpointAnswer
 from .checkpointing import Checkpointing
@@ -43,6 +44,13 @@ from .class_answer import ClassAnswer
 from .client import Client
 from .cluster_answer import ClusterAnswer
 from .cluster_create import ClusterCreate
+from .cluster_import_answer import ClusterImportAnswer
+from .cluster_import_request import ClusterImportRequest
+from .cluster_import_request_also_item_type_1 import ClusterImportRequestAlsoItemType1
+from .cluster_import_request_also_item_type_2_item import ClusterImportRequestAlsoItemType2Item
+from .cluster_import_request_content_type_1 import ClusterImportRequestContentType1
+from .cluster_import_request_content_type_2_item import ClusterImportRequestContentType2Item
+from .cluster_import_request_gpus import ClusterImportRequestGpus
 from .cluster_page import ClusterPage
 from .cluster_replace import ClusterReplace
 from .comparison_answer import ComparisonAnswer
@@ -69,6 +77,7 @@ from .failure_change_answer import FailureChangeAnswer
 from .failure_quantity import FailureQuantity
 from .failure_speaker import FailureSpeaker
 from .family_answer import FamilyAnswer
+from .field_change_answer import FieldChangeAnswer
 from .field_error import FieldError
 from .fit_answer import FitAnswer
 from .fit_answer_replayed_type_0 import FitAnswerReplayedType0
@@ -95,6 +104,7 @@ from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
+from .hub_answer import HubAnswer
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
 from .import_item import ImportItem
@@ -103,7 +113,9 @@ from .import_item_peaks import ImportItemPeaks
 from .import_item_prediction_type_0 import ImportItemPredictionType0
 from .import_job import ImportJob
 from .import_match import ImportMatch
+from .import_omission import ImportOmission
 from .import_request import ImportRequest
+from .import_scope import ImportScope
 from .inline_model import InlineModel
 from .inline_model_architecture import InlineModelArchitecture
 from .inline_model_gguf import InlineModelGguf
@@ -113,6 +125,9 @@ from .inline_model_safetensors_index import InlineModelSafetensorsIndex
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
+from .inventory_change_answer import InventoryChangeAnswer
+from .inventory_format import InventoryFormat
+from .inventory_sums import InventorySums
 from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
@@ -259,6 +274,7 @@ from .train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsTy
 from .train_request_task import TrainRequestTask
 from .trainer import Trainer
 from .training_answer import TrainingAnswer
+from .unknown_gpu_answer import UnknownGpuAnswer
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
@@ -304,6 +320,7 @@ __all__ = (
     "CeilingAnswerWorkloadType0",
     "CeilingRequest",
     "ChangeAnswer",
+    "ChangeKind",
     "ChangePage",
     "CheckpointAnswer",
     "Checkpointing",
@@ -311,6 +328,13 @@ __all__ = (
     "Client",
     "ClusterAnswer",
     "ClusterCreate",
+    "ClusterImportAnswer",
+    "ClusterImportRequest",
+    "ClusterImportRequestAlsoItemType1",
+    "ClusterImportRequestAlsoItemType2Item",
+    "ClusterImportRequestContentType1",
+    "ClusterImportRequestContentType2Item",
+    "ClusterImportRequestGpus",
     "ClusterPage",
     "ClusterReplace",
     "ComparisonAnswer",
@@ -337,6 +361,7 @@ __all__ = (
     "FailureQuantity",
     "FailureSpeaker",
     "FamilyAnswer",
+    "FieldChangeAnswer",
     "FieldError",
     "FitAnswer",
     "FitAnswerReplayedType0",
@@ -363,6 +388,7 @@ __all__ = (
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",
+    "HubAnswer",
     "ImportAnswer",
     "ImportEnvironment",
     "ImportItem",
@@ -371,7 +397,9 @@ __all__ = (
     "ImportItemPredictionType0",
     "ImportJob",
     "ImportMatch",
+    "ImportOmission",
     "ImportRequest",
+    "ImportScope",
     "InlineModel",
     "InlineModelArchitecture",
     "InlineModelGguf",
@@ -381,6 +409,9 @@ __all__ = (
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
+    "InventoryChangeAnswer",
+    "InventoryFormat",
+    "InventorySums",
     "Kernels",
     "KeyAnswer",
     "KeyPage",
@@ -527,6 +558,7 @@ __all__ = (
     "TrainRequestPrecisionType0",
     "TrainRequestSequenceLengthsType1",
     "TrainRequestTask",
+    "UnknownGpuAnswer",
     "VersionAnswer",
     "WorkerAnswer",
     "WorkerAnswerDevicesItem",

@@ -19,6 +19,7 @@ RESOURCES = {
     "/v1/gpus",
     "/v1/clusters",
     "/v1/clusters/{name}",
+    "/v1/clusters/{name}/import",
     "/v1/clusters/{name}/reservations",
     "/v1/clusters/{name}/reservations/{id}",
     "/v1/fit",
