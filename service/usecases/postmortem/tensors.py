@@ -25,7 +25,7 @@ _MOST = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorMatch:
-    """A tensor of the requested size, with its place if it has one."""
+    """A tensor of the requested size, with its place if any."""
 
     name: str
     formula: str
