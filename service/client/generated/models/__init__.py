@@ -272,6 +272,7 @@ from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
 from .status import Status
+from .tensor_answer import TensorAnswer
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
@@ -565,6 +566,7 @@ __all__ = (
     "SpeculativeRequest",
     "StageAnswer",
     "Status",
+    "TensorAnswer",
     "ThroughputAnswer",
     "TrainCeiling",
     "TrainCeilingPrecisionType0",
