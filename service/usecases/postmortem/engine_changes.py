@@ -1,4 +1,4 @@
-"""Changes that help a serving engine, by the flags of its command line."""
+"""Changes that help a serving engine, by its flags."""
 
 from collections.abc import Iterator
 from math import ceil, floor
