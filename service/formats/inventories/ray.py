@@ -31,6 +31,9 @@ def is_ray(row: Json) -> bool:
 
 def read_ray(rows: Sequence[Json]) -> ObservedInventory:
     """Return the GPU nodes that are alive."""
+    if not any("resources_total" in row or "Resources" in row for row in rows):
+        message = "does not say what nodes have; send `ray list nodes --format json --detail`"
+        raise InventoryFormatError(message)
     alive = [row for row in rows if row.get("Alive") is True or get_text(row, "state") == "ALIVE"]
     nodes = [_read_node(row) for row in alive]
     ended = len(rows) - len(alive)
