@@ -55,6 +55,7 @@ from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
 from service.usecases.access.keys import KeyCache
 from service.usecases.access.rate_limits import make_throttle
+from service.usecases.hub.hub import make_hub
 from service.usecases.jobs.environments import list_running_environments
 from service.usecases.learning import calibrations as stored_calibrations
 from service.usecases.learning.accuracy import read_learning_statistics
@@ -145,6 +146,7 @@ def create_app(settings: Settings) -> ASGIApp:
             throttle=make_rate_throttle(throttle),
             tokens=tokens,
         ),
+        hub=make_hub(settings),
         charge=make_quota_charge(throttle),
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),

@@ -17,6 +17,7 @@ from service.api.resources.resolving import resolve_model
 from service.contract.schemas.explain.answer import ExplainAnswer
 from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 from service.contract.schemas.explain.request import ExplainRequest
+from service.contract.schemas.models import HubToken
 from service.contract.to_answer.explanations import build_explain_answer
 from service.contract.to_question.explanations import read_content, read_explained_question
 from service.contract.to_question.models import prefix_error_field
@@ -46,6 +47,7 @@ EXAMPLE = {
         "Slurm and Kubernetes say of killed processes, and memory snapshots. With a `question` it "
         "says what was predicted, and what would help. Nothing is stored.",
         body=ExplainRequest,
+        headers={"Hub-Token": HubToken},
         example=EXAMPLE,
         replies={
             200: Reply(description="The failure, its causes and changes.", bodies=(ExplainAnswer,))
@@ -63,7 +65,7 @@ def _explain(request: Request[Any, Any, Any], body: bytes) -> ASGIApp:
     payload = read_body(request.scope, body, ExplainRequest)
     with prefix_error_field("content"):
         explanation = explain_data(read_content(payload))
-    question = read_explained_question(payload, partial(resolve_model, deps.specs))
+    question = read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
     prediction = None
     if question is not None:
         with prefix_error_field("question"):

@@ -32,6 +32,7 @@ from service.base.errors import ModelNotFoundError
 from service.catalog.models import ModelEntry, find_model, list_models
 from service.contract.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, get_or_none
 from service.contract.schemas.models import (
+    HubToken,
     ModelAnswer,
     ModelCreate,
     ModelPage,
@@ -105,6 +106,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
         tag=TAG,
         summary="Store a model.",
         body=ModelCreate,
+        headers={"Hub-Token": HubToken},
         example={"name": "my-llama", "source": EXAMPLE_SOURCE},
         replies={
             201: Reply(
@@ -120,7 +122,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Store a model."""
     payload = read_body(request.scope, body, ModelCreate)
     deps = get_dependencies(request)
-    content = read_content(payload.source)
+    content = read_content(deps, payload.source, request.scope)
     stored = models.create(
         deps.sessions, name=payload.name, content=content, in_catalogue=is_in_catalogue
     )
@@ -201,7 +203,7 @@ def read_by_id(request: AnyRequest) -> ASGIApp:
         tag=TAG,
         summary="Store a new revision of a model.",
         path=PATH,
-        headers={"If-Match": IfMatch},
+        headers={"If-Match": IfMatch, "Hub-Token": HubToken},
         body=ModelReplace,
         example={"source": EXAMPLE_SOURCE},
         replies={200: Reply(description="Stored.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
@@ -214,7 +216,8 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     name = _read_name(request)
     require_same_name(name, payload.name)
     deps = get_dependencies(request)
-    content, if_match = read_content(payload.source), read_header(request.scope, b"if-match")
+    content = read_content(deps, payload.source, request.scope)
+    if_match = read_header(request.scope, b"if-match")
     stored = models.replace(
         deps.sessions, name, content=content, if_match=if_match, in_catalogue=is_in_catalogue
     )

@@ -18,6 +18,9 @@ from service.contract.schemas.fields import (
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.models import (
     GgufDocument,
+    HubFile,
+    HubId,
+    HubRevision,
     Origin,
     SafetensorsHeader,
     SafetensorsIndex,
@@ -30,7 +33,7 @@ from service.planner.fit.parts import FitPart
 
 
 class InlineModel(Strict, frozen=True, kw_only=True):
-    """A model that is not stored, or a named one with another head: exactly one of the first five,
+    """A model that is not stored, or a named one with another head: exactly one of the first six,
     its head where the config does not say the right one, and what its files hold, if that is to be
     checked.
     """
@@ -50,6 +53,9 @@ class InlineModel(Strict, frozen=True, kw_only=True):
         Meta(description="Stored or catalogue name, for a model with another `head`."),
     ] = UNSET
     gguf: GgufDocument | UnsetType = UNSET
+    hub: HubId | UnsetType = UNSET
+    revision: HubRevision | UnsetType = UNSET
+    file: HubFile | UnsetType = UNSET
     head: HeadWord | UnsetType = UNSET
     num_labels: NumLabels | UnsetType = UNSET
     safetensors_index: SafetensorsIndex | UnsetType = UNSET

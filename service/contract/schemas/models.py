@@ -33,6 +33,44 @@ GgufDocument = Annotated[
         ],
     ),
 ]
+_HUB_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+HubId = Annotated[
+    str,
+    Meta(
+        pattern=rf"^{_HUB_NAME}(/{_HUB_NAME})?$(?!\n)",
+        description=(
+            "Id of a model on the Hugging Face hub or its mirror, which this server reads where "
+            "its operator allows it. The header `Hub-Token` sends a token of the caller's."
+        ),
+        examples=["org/name"],
+    ),
+]
+HubToken = Annotated[
+    str,
+    Meta(
+        pattern=r"^[!-~]{1,512}$(?!\n)",
+        description=(
+            "The caller's token of the hub, for a `model` on it that is private or gated. It goes "
+            "to the hub's own host and nowhere else, and is neither stored nor logged."
+        ),
+    ),
+]
+HubRevision = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$(?!\n)",
+        description="Branch, tag or commit on the hub; default `main`.",
+        examples=["main"],
+    ),
+]
+HubFile = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._/ -]{0,254}$(?!\n)",
+        description="One of several GGUF files of a repository, the first part of a split one.",
+        examples=["model-Q4_K_M.gguf"],
+    ),
+]
 SafetensorsIndex = Annotated[
     JsonObject,
     Meta(
@@ -62,7 +100,7 @@ Origin = Annotated[
 
 
 class ModelSource(Strict, frozen=True, kw_only=True):
-    """Where a model's structure comes from: exactly one of the first three; what its files hold, if
+    """Where a model's structure comes from: exactly one of the first four; what its files hold, if
     that is to be checked; its head, where the config does not say the right one.
     """
 
@@ -73,6 +111,9 @@ class ModelSource(Strict, frozen=True, kw_only=True):
         JsonObject | UnsetType, Meta(description="Our own spec, as GET shows it.")
     ] = UNSET
     gguf: GgufDocument | UnsetType = UNSET
+    hub: HubId | UnsetType = UNSET
+    revision: HubRevision | UnsetType = UNSET
+    file: HubFile | UnsetType = UNSET
     safetensors_index: SafetensorsIndex | UnsetType = UNSET
     safetensors_header: SafetensorsHeader | UnsetType = UNSET
     head: HeadWord | UnsetType = UNSET
@@ -141,6 +182,14 @@ class GgufAnswer(Answer, frozen=True, kw_only=True):
     tensors: Annotated[list[GgufTensorAnswer], Meta(description="Every tensor, as in the file.")]
 
 
+class HubAnswer(Answer, frozen=True, kw_only=True):
+    """Where on a hub a model was read."""
+
+    id: Annotated[str, Meta(description="Id of the repository.", examples=["org/name"])]
+    commit: Annotated[str, Meta(description="The commit that `revision` was then.")]
+    file: Annotated[str | None, Meta(description="The GGUF file; null for a config.json.")]
+
+
 class ModelAnswer(Answer, frozen=True, kw_only=True):
     """One model at one revision; revisions are never changed."""
 
@@ -162,6 +211,9 @@ class ModelAnswer(Answer, frozen=True, kw_only=True):
     gguf: Annotated[
         GgufAnswer | None,
         Meta(description="What its GGUF file holds; null where it came as something else."),
+    ] = None
+    hub: Annotated[
+        HubAnswer | None, Meta(description="Where on a hub it was read; null for what was sent.")
     ] = None
     warnings: list[str]
 

@@ -6,6 +6,7 @@ from service.catalog.models import find_model
 from service.contract.schemas.models import (
     GgufAnswer,
     GgufTensorAnswer,
+    HubAnswer,
     ModelAnswer,
     ModelItem,
 )
@@ -46,8 +47,16 @@ def build_stored_model(stored: StoredModel) -> ModelAnswer:
         origin="stored",
         created_at=format_timestamp(stored.created_at),
         gguf=build_gguf(stored.content.source.get("gguf")),
+        hub=build_hub(stored.content.source.get("hub")),
         warnings=list_warnings(stored.content),
     )
+
+
+def build_hub(described: object) -> HubAnswer | None:
+    """Return where on a hub a model was read, if it was."""
+    if not isinstance(described, Mapping):
+        return None
+    return HubAnswer(id=described["id"], commit=described["commit"], file=described["file"])
 
 
 def build_gguf(document: object) -> GgufAnswer | None:

@@ -13,13 +13,14 @@ from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel, ModelReference
 from service.contract.schemas.models import ModelSource as StoredSource
 from service.contract.to_question.heads import put_head_in_source
+from service.contract.to_question.hub import FetchModel, expand_inline, read_hub, refuse_hub
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.errors import EstimatorError
 from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
 from service.usecases.stored_specs.model_sources import list_source_warnings, read_source
 
-INLINE = ("hf_config", "architecture", "num_parameters", "name", "gguf")
+INLINE = ("hf_config", "architecture", "num_parameters", "name", "gguf", "hub")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +58,21 @@ def prefix_error_field(prefix: str) -> Iterator[None]:
 
 
 def resolve_reference(
-    reference: ModelReference, find: Callable[[str], ResolvedModel]
+    reference: ModelReference,
+    find: Callable[[str], ResolvedModel],
+    fetch: FetchModel = refuse_hub,
 ) -> ResolvedModel:
     """Return the model of a request, with the head it asks for."""
     if isinstance(reference, str):
         return find(reference)
+    require_one(reference, INLINE, "model")
+    on_hub = read_hub(reference, fetch, "model")
+    if on_hub is not None:
+        model = read_inline(expand_inline(reference, on_hub))
+        return replace(model, checkpoints=(on_hub.repository,))
     named = get_or_none(reference.name)
     if named is None:
         return read_inline(reference)
-    require_one(reference, INLINE, "model")
     model = find(named)
     source = (
         {"architecture": model.architecture.describe()}

@@ -7,7 +7,7 @@ from io import BufferedReader, TextIOWrapper
 from service.base.explain_errors import NothingToExplainError
 from service.formats.failures.accounting import iter_json_failures
 from service.formats.failures.failure import FailureLog, FailureSpeaker
-from service.formats.failures.places import find_place
+from service.formats.failures.places import Place, find_place
 from service.formats.failures.scan import MAX_LINE, scan_lines, split_line
 from service.formats.failures.snapshots import read_snapshot_failures
 from service.formats.measured.containers import load_containers
@@ -80,14 +80,17 @@ def read_failures(data: bytes) -> FailureLog:
     return scan_lines(_iter_text(text))
 
 
-def explain_log(log: FailureLog) -> Explanation:
-    """Return the explanation of what a log tells."""
+def explain_log(log: FailureLog, *, place: Place | None = None) -> Explanation:
+    """Return the explanation of what a log tells.
+
+    ``place`` is where it failed, where the log itself does not tell it.
+    """
     if not log.failures:
         count = f"{log.num_lines:,} {'line' if log.num_lines == 1 else 'lines'}"
         raise _build_refusal(f"no failure is told in {count}")
     failure = choose_failure(log)
     engine = _name_engine(log)
-    place = find_place(failure)
+    place = find_place(failure) or place
     evidence = Evidence(
         failure=failure,
         log=log,

@@ -43,10 +43,13 @@ def read_source(source: Source) -> Architecture:
             raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
 
 
-def make_content(source: Source, *, checkpoint: Checkpoint | None = None) -> ModelContent:
+def make_content(
+    source: Source, *, checkpoint: Checkpoint | None = None, hub: Source | None = None
+) -> ModelContent:
     """Return what is stored of a model.
 
-    It is its source, the sums of its files, and everything that follows from it.
+    It is its source, the sums of its files, where on a hub it was read, and everything that follows
+    from it.
     """
     architecture = read_source(source)
     if "gguf" in source:
@@ -58,7 +61,11 @@ def make_content(source: Source, *, checkpoint: Checkpoint | None = None) -> Mod
         )
         raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
     return ModelContent(
-        source=source if checkpoint is None else {**source, "checkpoint": checkpoint.describe()},
+        source={
+            **source,
+            **({} if checkpoint is None else {"checkpoint": checkpoint.describe()}),
+            **({} if hub is None else {"hub": hub}),
+        },
         architecture=architecture.describe(),
         family=architecture.family,
         fingerprint=architecture.fingerprint(),

@@ -104,6 +104,7 @@ from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
+from .hub_answer import HubAnswer
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
 from .import_item import ImportItem
@@ -261,6 +262,7 @@ from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
 from .status import Status
+from .tensor_answer import TensorAnswer
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
@@ -386,6 +388,7 @@ __all__ = (
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",
+    "HubAnswer",
     "ImportAnswer",
     "ImportEnvironment",
     "ImportItem",
@@ -543,6 +546,7 @@ __all__ = (
     "SpeculativeRequest",
     "StageAnswer",
     "Status",
+    "TensorAnswer",
     "ThroughputAnswer",
     "TrainCeiling",
     "TrainCeilingPrecisionType0",

@@ -21,7 +21,7 @@ T = TypeVar("T", bound="InlineModel")
 
 @_attrs_define
 class InlineModel:
-    """A model that is not stored, or a named one with another head: exactly one of the first five, its head where the
+    """A model that is not stored, or a named one with another head: exactly one of the first six, its head where the
     config does not say the right one, and what its files hold, if that is to be checked.
 
         Attributes:
@@ -32,6 +32,10 @@ class InlineModel:
             gguf (InlineModelGguf | Unset): Header of a GGUF file: `metadata` by key, without the arrays of the tokenizer,
                 and `tensors`, each `{name, type, shape}` with the length of its rows first, as the file has them; of a split
                 file the tensors of all parts. Its bytes are counted tensor by tensor.
+            hub (str | Unset): Id of a model on the Hugging Face hub or its mirror, which this server reads where its
+                operator allows it. The header `Hub-Token` sends a token of the caller's.
+            revision (str | Unset): Branch, tag or commit on the hub; default `main`.
+            file (str | Unset): One of several GGUF files of a repository, the first part of a split one.
             head (Head | Unset): Head of a model, as a request or its ``architectures`` says it.
             num_labels (int | Unset): Labels of a `head` that classifies; default the config's, else 2.
             safetensors_index (InlineModelSafetensorsIndex | Unset): A model.safetensors.index.json: its total_size must be
@@ -46,6 +50,9 @@ class InlineModel:
     num_parameters: int | Unset = UNSET
     name: str | Unset = UNSET
     gguf: InlineModelGguf | Unset = UNSET
+    hub: str | Unset = UNSET
+    revision: str | Unset = UNSET
+    file: str | Unset = UNSET
     head: Head | Unset = UNSET
     num_labels: int | Unset = UNSET
     safetensors_index: InlineModelSafetensorsIndex | Unset = UNSET
@@ -68,6 +75,12 @@ class InlineModel:
         gguf: dict[str, Any] | Unset = UNSET
         if not isinstance(self.gguf, Unset):
             gguf = self.gguf.to_dict()
+
+        hub = self.hub
+
+        revision = self.revision
+
+        file = self.file
 
         head: str | Unset = UNSET
         if not isinstance(self.head, Unset):
@@ -98,6 +111,12 @@ class InlineModel:
             field_dict["name"] = name
         if gguf is not UNSET:
             field_dict["gguf"] = gguf
+        if hub is not UNSET:
+            field_dict["hub"] = hub
+        if revision is not UNSET:
+            field_dict["revision"] = revision
+        if file is not UNSET:
+            field_dict["file"] = file
         if head is not UNSET:
             field_dict["head"] = head
         if num_labels is not UNSET:
@@ -145,6 +164,12 @@ class InlineModel:
         else:
             gguf = InlineModelGguf.from_dict(_gguf)
 
+        hub = d.pop("hub", UNSET)
+
+        revision = d.pop("revision", UNSET)
+
+        file = d.pop("file", UNSET)
+
         _head = d.pop("head", UNSET)
         head: Head | Unset
         if isinstance(_head, Unset):
@@ -176,6 +201,9 @@ class InlineModel:
             num_parameters=num_parameters,
             name=name,
             gguf=gguf,
+            hub=hub,
+            revision=revision,
+            file=file,
             head=head,
             num_labels=num_labels,
             safetensors_index=safetensors_index,

@@ -10,6 +10,7 @@ from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
     from ..models.gguf_answer import GgufAnswer
+    from ..models.hub_answer import HubAnswer
     from ..models.model_answer_architecture import ModelAnswerArchitecture
     from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes
     from ..models.parameters_answer import ParametersAnswer
@@ -35,6 +36,7 @@ class ModelAnswer:
         aliases (list[str] | Unset): Other names of the catalogue's model.
         source (None | str | Unset): Where the catalogue took the config.json from; null for a stored model.
         gguf (GgufAnswer | None | Unset): What its GGUF file holds; null where it came as something else.
+        hub (HubAnswer | None | Unset): Where on a hub it was read; null for what was sent.
     """
 
     name: str
@@ -49,10 +51,12 @@ class ModelAnswer:
     aliases: list[str] | Unset = UNSET
     source: None | str | Unset = UNSET
     gguf: GgufAnswer | None | Unset = UNSET
+    hub: HubAnswer | None | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.gguf_answer import GgufAnswer  # noqa: PLC0415
+        from ..models.hub_answer import HubAnswer  # noqa: PLC0415
 
         name = self.name
 
@@ -91,6 +95,14 @@ class ModelAnswer:
         else:
             gguf = self.gguf
 
+        hub: dict[str, Any] | None | Unset
+        if isinstance(self.hub, Unset):
+            hub = UNSET
+        elif isinstance(self.hub, HubAnswer):
+            hub = self.hub.to_dict()
+        else:
+            hub = self.hub
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -112,12 +124,15 @@ class ModelAnswer:
             field_dict["source"] = source
         if gguf is not UNSET:
             field_dict["gguf"] = gguf
+        if hub is not UNSET:
+            field_dict["hub"] = hub
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.gguf_answer import GgufAnswer  # noqa: PLC0415
+        from ..models.hub_answer import HubAnswer  # noqa: PLC0415
         from ..models.model_answer_architecture import ModelAnswerArchitecture  # noqa: PLC0415
         from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes  # noqa: PLC0415
         from ..models.parameters_answer import ParametersAnswer  # noqa: PLC0415
@@ -174,6 +189,23 @@ class ModelAnswer:
 
         gguf = _parse_gguf(d.pop("gguf", UNSET))
 
+        def _parse_hub(data: object) -> HubAnswer | None | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                hub_type_0 = HubAnswer.from_dict(data)
+
+                return hub_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(HubAnswer | None | Unset, data)
+
+        hub = _parse_hub(d.pop("hub", UNSET))
+
         model_answer = cls(
             name=name,
             revision=revision,
@@ -187,6 +219,7 @@ class ModelAnswer:
             aliases=aliases,
             source=source,
             gguf=gguf,
+            hub=hub,
         )
 
         model_answer.additional_properties = d

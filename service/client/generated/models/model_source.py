@@ -21,7 +21,7 @@ T = TypeVar("T", bound="ModelSource")
 
 @_attrs_define
 class ModelSource:
-    """Where a model's structure comes from: exactly one of the first three; what its files hold, if that is to be checked;
+    """Where a model's structure comes from: exactly one of the first four; what its files hold, if that is to be checked;
     its head, where the config does not say the right one.
 
         Attributes:
@@ -30,6 +30,10 @@ class ModelSource:
             gguf (ModelSourceGguf | Unset): Header of a GGUF file: `metadata` by key, without the arrays of the tokenizer,
                 and `tensors`, each `{name, type, shape}` with the length of its rows first, as the file has them; of a split
                 file the tensors of all parts. Its bytes are counted tensor by tensor.
+            hub (str | Unset): Id of a model on the Hugging Face hub or its mirror, which this server reads where its
+                operator allows it. The header `Hub-Token` sends a token of the caller's.
+            revision (str | Unset): Branch, tag or commit on the hub; default `main`.
+            file (str | Unset): One of several GGUF files of a repository, the first part of a split one.
             safetensors_index (ModelSourceSafetensorsIndex | Unset): A model.safetensors.index.json: its total_size must be
                 the tree's, or a warning says why not.
             safetensors_header (ModelSourceSafetensorsHeader | Unset): The JSON header of a single safetensors file, in
@@ -41,6 +45,9 @@ class ModelSource:
     hf_config: ModelSourceHfConfig | Unset = UNSET
     architecture: ModelSourceArchitecture | Unset = UNSET
     gguf: ModelSourceGguf | Unset = UNSET
+    hub: str | Unset = UNSET
+    revision: str | Unset = UNSET
+    file: str | Unset = UNSET
     safetensors_index: ModelSourceSafetensorsIndex | Unset = UNSET
     safetensors_header: ModelSourceSafetensorsHeader | Unset = UNSET
     head: Head | Unset = UNSET
@@ -58,6 +65,12 @@ class ModelSource:
         gguf: dict[str, Any] | Unset = UNSET
         if not isinstance(self.gguf, Unset):
             gguf = self.gguf.to_dict()
+
+        hub = self.hub
+
+        revision = self.revision
+
+        file = self.file
 
         safetensors_index: dict[str, Any] | Unset = UNSET
         if not isinstance(self.safetensors_index, Unset):
@@ -82,6 +95,12 @@ class ModelSource:
             field_dict["architecture"] = architecture
         if gguf is not UNSET:
             field_dict["gguf"] = gguf
+        if hub is not UNSET:
+            field_dict["hub"] = hub
+        if revision is not UNSET:
+            field_dict["revision"] = revision
+        if file is not UNSET:
+            field_dict["file"] = file
         if safetensors_index is not UNSET:
             field_dict["safetensors_index"] = safetensors_index
         if safetensors_header is not UNSET:
@@ -123,6 +142,12 @@ class ModelSource:
         else:
             gguf = ModelSourceGguf.from_dict(_gguf)
 
+        hub = d.pop("hub", UNSET)
+
+        revision = d.pop("revision", UNSET)
+
+        file = d.pop("file", UNSET)
+
         _safetensors_index = d.pop("safetensors_index", UNSET)
         safetensors_index: ModelSourceSafetensorsIndex | Unset
         if isinstance(_safetensors_index, Unset):
@@ -150,6 +175,9 @@ class ModelSource:
             hf_config=hf_config,
             architecture=architecture,
             gguf=gguf,
+            hub=hub,
+            revision=revision,
+            file=file,
             safetensors_index=safetensors_index,
             safetensors_header=safetensors_header,
             head=head,

@@ -79,8 +79,8 @@ def read_gguf_bytes(described: object, num_layers: int) -> GgufBytes | None:
 
 
 def _read_layer(layer: Sequence[object]) -> LayerBytes:
-    experts, others, largest = layer
-    return LayerBytes(_read_count(experts), _read_count(others), _read_count(largest))
+    experts, dense, largest = layer
+    return LayerBytes(_read_count(experts), _read_count(dense), _read_count(largest))
 
 
 def _read_count(value: object) -> int:

@@ -7,14 +7,18 @@ import httpx
 
 from ...models.explain_answer import ExplainAnswer
 from ...models.explain_request import ExplainRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: ExplainRequest | Mapping[str, Any],
+    hub_token: str | Unset = UNSET,
 ) -> Call[ExplainAnswer]:
     """Say why a run failed for memory, and what would have fitted."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/explain",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )
