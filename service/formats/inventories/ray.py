@@ -24,9 +24,8 @@ _LARGEST = 2.0**53
 
 def is_ray(row: Json) -> bool:
     """Return whether an object is one of Ray's nodes."""
-    return ("resources_total" in row and "node_id" in row) or (
-        "Resources" in row and "Alive" in row
-    )
+    keys = row.keys()
+    return {"node_id", "node_ip", "state"} <= keys or {"Resources", "Alive"} <= keys
 
 
 def read_ray(rows: Sequence[Json]) -> ObservedInventory:
