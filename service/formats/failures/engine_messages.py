@@ -175,6 +175,15 @@ _WORDINGS = (
         subject="activations",
     ),
 )
+_ENGINE_MARKS = (
+    ("sglang", "sglang"),
+    ("SGLang", "sglang"),
+    ("vllm", "vllm"),
+    ("vLLM", "vllm"),
+    ("Vllm", "vllm"),
+    ("ggml_", "llama_cpp"),
+    ("llama_model_load", "llama_cpp"),
+)
 _LONGEST = compile_wording(rf"estimated maximum model length is {COUNT}")
 _DEVICE = compile_wording(r"(?:device (?:cuda:)?+|CUDA|ROCm)([0-9]{1,3}+)")
 _FRACTION = compile_wording(rf"mem_fraction_static={NUMBER}")
@@ -232,10 +241,10 @@ def iter_engine_context(text: str, *, line: int) -> Iterator[Amount]:
 
 def name_engine(text: str) -> str | None:
     """Return the engine that a line is of."""
-    for name, marks in (("sglang", ("sglang", "SGLang")), ("vllm", ("vllm", "vLLM", "Vllm"))):
-        if any(mark in text for mark in marks):
+    for mark, name in _ENGINE_MARKS:
+        if mark in text:
             return name
-    return "llama_cpp" if "ggml_" in text or "llama_model_load" in text else None
+    return None
 
 
 def _iter_groups(wording: _Wording, match: re.Match[str], line: int) -> Iterator[Amount]:
