@@ -14,6 +14,7 @@ _MODULES = {
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.GENERATE: "engines.generate",
+    Launcher.VLLM: "engines.vllm",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 
