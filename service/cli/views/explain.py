@@ -104,6 +104,9 @@ def _iter_changes(changes: Sequence[Document], cause: str) -> Iterator[tuple[str
 
 def _iter_prediction(prediction: Document) -> Iterator[tuple[str, str]]:
     fit = prediction["fit"]
+    for tensor in prediction["tensors"]:
+        size = format_bytes(tensor["bytes"])
+        yield "requested", f"{tensor['name']}: {tensor['formula']} = {size}"
     per_gpu = fit["per_gpu"]
     yield (
         "predicted",

@@ -14,6 +14,7 @@ from service.contract.schemas.explain.answer import (
     ProcessAnswer,
     ReadNumberAnswer,
     SpanAnswer,
+    TensorAnswer,
 )
 from service.contract.to_answer.fits import build_fit_answer
 from service.estimator.values.units import format_bytes
@@ -180,6 +181,12 @@ def _build_prediction(prediction: Prediction | None) -> PredictionAnswer | None:
                 agreement=comparison.agreement,
             )
             for comparison in prediction.comparisons
+        ],
+        tensors=[
+            TensorAnswer(
+                name=tensor.name, formula=tensor.formula, bytes=tensor.num_bytes, term=tensor.term
+            )
+            for tensor in prediction.tensors
         ],
         notes=list(prediction.notes),
     )

@@ -1,5 +1,6 @@
 """Explanation of a log or snapshot by itself; pure."""
 
+import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from io import BufferedReader, TextIOWrapper
@@ -7,7 +8,7 @@ from io import BufferedReader, TextIOWrapper
 from service.base.explain_errors import NothingToExplainError
 from service.formats.failures.accounting import iter_json_failures
 from service.formats.failures.failure import FailureLog, FailureSpeaker
-from service.formats.failures.places import find_place
+from service.formats.failures.places import Place, find_place
 from service.formats.failures.scan import MAX_LINE, scan_lines, split_line
 from service.formats.failures.snapshots import read_snapshot_failures
 from service.formats.measured.containers import load_containers
@@ -21,13 +22,19 @@ from service.usecases.postmortem.choice import choose_failure
 from service.usecases.postmortem.evidence import Evidence
 from service.usecases.postmortem.values import Explanation
 
-_ENGINES = frozenset({FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.LLAMA_CPP})
+_ENGINES = frozenset(
+    {FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.TGI, FailureSpeaker.LLAMA_CPP}
+)
 MAX_DOCUMENT_BYTES = 1 << 30
 """Of a snapshot in a file; a log may have any length."""
-_PEEKED = 64
+_PEEKED = 4096
+_DOCUMENT = re.compile(
+    rb'"(?:segments|device_traces|allocator_settings|external_annotations|jobs|meta)"'
+)
+"""Names of a snapshot's or sacct's members, of which one stands at its beginning."""
 KINDS = (
     "PyTorch's out-of-memory message (1.0 or later; CUDA, ROCm, XPU, MPS) with its traceback",
-    "the refusals of vLLM, SGLang and llama.cpp",
+    "the refusals of vLLM, SGLang, TGI and llama.cpp",
     "NCCL's, cuBLAS's and CUDA's own errors",
     "what the kernel, Slurm and Kubernetes say of a process killed for memory, and sacct's rows",
     "a memory snapshot of torch.cuda.memory._dump_snapshot(), as a pickle or JSON",
@@ -50,7 +57,7 @@ def explain_stream(handle: BufferedReader) -> Explanation:
     A log is read line by line.     Raises as ``explain_data`` does.
     """
     head = handle.peek(_PEEKED)[:_PEEKED]
-    if head[:1] == PICKLE or head.lstrip()[:1] == b"{":
+    if head[:1] == PICKLE or (head.lstrip()[:1] == b"{" and _DOCUMENT.search(head)):
         return explain_data(handle.read(MAX_DOCUMENT_BYTES))
     return explain_log(scan_lines(_iter_stream(handle, _get_encoding(head))))
 
@@ -80,14 +87,17 @@ def read_failures(data: bytes) -> FailureLog:
     return scan_lines(_iter_text(text))
 
 
-def explain_log(log: FailureLog) -> Explanation:
-    """Return the explanation of what a log tells."""
+def explain_log(log: FailureLog, *, place: Place | None = None) -> Explanation:
+    """Return the explanation of what a log tells.
+
+    ``place`` is where it failed, where the log itself does not tell it.
+    """
     if not log.failures:
         count = f"{log.num_lines:,} {'line' if log.num_lines == 1 else 'lines'}"
         raise _build_refusal(f"no failure is told in {count}")
     failure = choose_failure(log)
     engine = _name_engine(log)
-    place = find_place(failure)
+    place = find_place(failure) or place
     evidence = Evidence(
         failure=failure,
         log=log,

@@ -18,6 +18,12 @@ from service.planner.fit.parts import FitPart
 from service.planner.fit.verdict import Verdict
 from service.usecases.postmortem.balance import Balance
 from service.usecases.postmortem.changes import ASK_QUESTION
+from service.usecases.postmortem.explain import explain_log
+from service.usecases.postmortem.tensors import (
+    TensorMatch,
+    find_place_by_size,
+    name_tensors,
+)
 from service.usecases.postmortem.values import Cause, CauseCertainty, CauseName, Explanation
 from service.usecases.questions.fit import FindCorrections, FitQuestion
 from service.usecases.questions.remedies import answer_fit
@@ -66,6 +72,7 @@ class Prediction:
     question: FitQuestion
     comparisons: tuple[Comparison, ...]
     available_bytes: int | None
+    tensors: tuple[TensorMatch, ...]
     notes: tuple[str, ...]
 
 
@@ -81,6 +88,10 @@ def predict(
     The GPU is the question's, with the memory that was really there. Raises EstimatorError for
     what cannot run or has no term.
     """
+    requested = explanation.balance.requested
+    tensors = () if requested is None else name_tensors(question, requested)
+    if explanation.place is None:
+        explanation = explain_log(explanation.log, place=find_place_by_size(tensors))
     available = explanation.balance.available
     device = _restrict(question.device, available)
     restricted = replace(question, device=device)
@@ -92,6 +103,7 @@ def predict(
         question=restricted,
         comparisons=tuple(_iter_comparisons(explanation, report.estimate)),
         available_bytes=None if device is question.device else device.usable_bytes,
+        tensors=tensors,
         notes=tuple(_iter_notes(explanation, report, question.device)),
     )
     return _add_question(explanation, question.device), prediction

@@ -9,6 +9,7 @@ from attrs import field as _attrs_field
 if TYPE_CHECKING:
     from ..models.comparison_answer import ComparisonAnswer
     from ..models.fit_answer import FitAnswer
+    from ..models.tensor_answer import TensorAnswer
 
 
 T = TypeVar("T", bound="PredictionAnswer")
@@ -22,12 +23,15 @@ class PredictionAnswer:
         fit (FitAnswer): The verdict, and everything it rests on.
         available_bytes (int | None): Bytes that the GPU had for this process, where that is not what the question's GPU
             has; else null.
+        tensors (list[TensorAnswer]): Tensors that have the requested size, by its printed digits; where all are of one
+            instant and no traceback tells it, `place` is that.
         comparisons (list[ComparisonAnswer]): Predicted beside read.
         notes (list[str]): What does not agree, in words.
     """
 
     fit: FitAnswer
     available_bytes: int | None
+    tensors: list[TensorAnswer]
     comparisons: list[ComparisonAnswer]
     notes: list[str]
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
@@ -37,6 +41,11 @@ class PredictionAnswer:
 
         available_bytes: int | None
         available_bytes = self.available_bytes
+
+        tensors = []
+        for tensors_item_data in self.tensors:
+            tensors_item = tensors_item_data.to_dict()
+            tensors.append(tensors_item)
 
         comparisons = []
         for comparisons_item_data in self.comparisons:
@@ -51,6 +60,7 @@ class PredictionAnswer:
             {
                 "fit": fit,
                 "available_bytes": available_bytes,
+                "tensors": tensors,
                 "comparisons": comparisons,
                 "notes": notes,
             }
@@ -62,6 +72,7 @@ class PredictionAnswer:
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.comparison_answer import ComparisonAnswer  # noqa: PLC0415
         from ..models.fit_answer import FitAnswer  # noqa: PLC0415
+        from ..models.tensor_answer import TensorAnswer  # noqa: PLC0415
 
         d = dict(src_dict)
         fit = FitAnswer.from_dict(d.pop("fit"))
@@ -72,6 +83,13 @@ class PredictionAnswer:
             return cast(int | None, data)
 
         available_bytes = _parse_available_bytes(d.pop("available_bytes"))
+
+        tensors = []
+        _tensors = d.pop("tensors")
+        for tensors_item_data in _tensors:
+            tensors_item = TensorAnswer.from_dict(tensors_item_data)
+
+            tensors.append(tensors_item)
 
         comparisons = []
         _comparisons = d.pop("comparisons")
@@ -85,6 +103,7 @@ class PredictionAnswer:
         prediction_answer = cls(
             fit=fit,
             available_bytes=available_bytes,
+            tensors=tensors,
             comparisons=comparisons,
             notes=notes,
         )

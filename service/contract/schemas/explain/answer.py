@@ -210,6 +210,15 @@ class ComparisonAnswer(Answer, frozen=True, kw_only=True):
     ]
 
 
+class TensorAnswer(Answer, frozen=True, kw_only=True):
+    """A tensor of the question that has the requested size."""
+
+    name: Annotated[str, Meta(description="The tensor, in words.", examples=["logits"])]
+    formula: Annotated[str, Meta(description="Its size.", examples=["9 x 2,048 x 128,256 x 4 B"])]
+    bytes: Annotated[int, Meta(description="Its bytes.")]
+    term: Annotated[str, Meta(description="Component that it is of, by its name in `per_gpu`.")]
+
+
 class PredictionAnswer(Answer, frozen=True, kw_only=True):
     """What the question predicts, and how far that agrees."""
 
@@ -223,6 +232,15 @@ class PredictionAnswer(Answer, frozen=True, kw_only=True):
             description=(
                 "Bytes that the GPU had for this process, where that is not what the question's "
                 "GPU has; else null."
+            )
+        ),
+    ]
+    tensors: Annotated[
+        list[TensorAnswer],
+        Meta(
+            description=(
+                "Tensors that have the requested size, by its printed digits; where all are of one "
+                "instant and no traceback tells it, `place` is that."
             )
         ),
     ]
