@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# The one module that mypyc compiles, and when it last did; without a C compiler it runs as it is.
-TYPED := service/estimator/memory/allocator/caching_allocator.py
+# The modules that mypyc compiles, and when it last did; without a C compiler they run as they are.
+TYPED := $(addprefix service/,$(shell cat deploy/release/native/compiled.txt))
+COMPILED := $(TYPED:.py=*.so) service/estimator/compiled*.so
 NATIVE := $(VENV)/.native
-BUILDER := deploy/release/native/build_native.py
+BUILDER := deploy/release/native/build_native.py deploy/release/native/compiled.txt
 # One more than there are cores, up to four: tests of processes wait a good deal.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
@@ -26,8 +27,8 @@ $(STAMP): pyproject.toml requirements.lock
 	@touch $@
 
 $(NATIVE): $(BUILDER) $(TYPED) | $(STAMP)
-	rm -f $(TYPED:.py=*.so)
-	-$(BIN)/python $(BUILDER)
+	rm -f $(COMPILED)
+	-$(BIN)/python $(firstword $(BUILDER))
 	@touch $@
 
 # Recordings of models are kept between starts, so that a first answer does not wait for them.
@@ -45,7 +46,7 @@ tested: $(STAMP) $(NATIVE)
 quick: $(STAMP) ## lint, types and the tests that the change since main touches, within 90 seconds
 	$(MAKE) --no-print-directory --jobs 2 --output-sync touched check
 
-touched: $(STAMP)
+touched: $(STAMP) $(NATIVE)
 	$(BIN)/python -m tests.quick $(ARGS)
 
 check: lint types imports ## ruff, mypy --strict, import contracts
@@ -108,5 +109,5 @@ test-gpu: $(STAMP) ## the tests that need a GPU
 	$(BIN)/python -m pytest tests/gpu
 
 clean: ## remove caches and the environment
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info $(TYPED:.py=*.so)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info $(COMPILED)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

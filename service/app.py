@@ -27,7 +27,7 @@ from service.api.resources import (
     accuracy,
     calibrations,
     ceilings,
-    clusters,
+    explain,
     families,
     fit,
     gpus,
@@ -36,9 +36,10 @@ from service.api.resources import (
     models,
     operations,
     plans,
-    reservations,
     workers,
 )
+from service.api.resources.clusters import inventories as clusters
+from service.api.resources.clusters import reservations
 from service.api.resources.measurements import jobs as measurements
 from service.api.resources.measurements import withdrawals
 from service.base.startup_errors import StartupError
@@ -54,6 +55,7 @@ from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
 from service.usecases.access.keys import KeyCache
 from service.usecases.access.rate_limits import make_throttle
+from service.usecases.hub.hub import make_hub
 from service.usecases.jobs.environments import list_running_environments
 from service.usecases.learning import calibrations as stored_calibrations
 from service.usecases.learning.accuracy import read_learning_statistics
@@ -90,6 +92,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     how_many.router,
     plans.router,
     ceilings.router,
+    explain.router,
     measurements.router,
     withdrawals.router,
     workers.router,
@@ -143,6 +146,7 @@ def create_app(settings: Settings) -> ASGIApp:
             throttle=make_rate_throttle(throttle),
             tokens=tokens,
         ),
+        hub=make_hub(settings),
         charge=make_quota_charge(throttle),
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),

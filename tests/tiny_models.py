@@ -76,6 +76,7 @@ TINY: Mapping[str, Config] = {
         "hidden_dim": 256,
         "max_position_embeddings": 512,
     },
+    "electra": LEARNED | {"embedding_size": 64},
     "exaone4": GROUPED
     | {"num_hidden_layers": 4, "sliding_window": 16, "sliding_window_pattern": 2},
     "falcon": {

@@ -73,9 +73,11 @@ def _build_family(name: str) -> FamilyEntry:
 def _load_example(name: str, models: list[ModelEntry]) -> Architecture:
     """Return a model of a family.
 
-    It is capability of the catalogue, else capability of the family's own defaults.
+    It is one of the catalogue, with the family's own head, else one of its own defaults.
     """
-    plain = [entry for entry in models if "quantization_config" not in load_config(entry)]
+    plain = [config for config in map(load_config, models) if "quantization_config" not in config]
     if plain:
-        return architecture_from_config(load_config(plain[0]))
+        return architecture_from_config(
+            {field: value for field, value in plain[0].items() if field != "architectures"}
+        )
     return architecture_from_config({"model_type": name, **_EXAMPLES.get(name, {})})

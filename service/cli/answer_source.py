@@ -13,6 +13,7 @@ from typing import Any
 
 from service.base.errors import InvalidRequestError, ServiceError, UnavailableError
 from service.cli.flags import translate_to_flags
+from service.cli.gc_tuning import collect_rarely
 from service.estimator.values.errors import EstimatorError
 
 _VARIABLE = "HEADROOM_URL"
@@ -68,7 +69,8 @@ def answer_question(question: str, document: dict[str, Any], source: Source) -> 
         f"service.cli.offline.{question}" if source.url is None else "service.cli.remote"
     )
     try:
-        result: dict[str, Any] = getattr(module, question)(document, source.url)
+        with collect_rarely():
+            result: dict[str, Any] = getattr(module, question)(document, source.url)
     except UnavailableError as error:
         hint = "; --offline answers here" if source.named_by == _VARIABLE else ""
         raise UnavailableError(error.detail + hint) from None

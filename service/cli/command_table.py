@@ -18,6 +18,7 @@ COMMANDS = {
     "how-many": "how many GPUs does it need? the same",
     "plan": "which GPUs, how many, in which layout? the same",
     "ceilings": ("how large may a batch, a sequence, a load, an adapter or a model be? the same"),
+    "explain": "why did a run fail for memory, and what would have fitted? the same",
     "gpus": "list and show the GPUs that questions may name",
     "families": "list the families of models, and what is modelled of each",
     "models": "list, show, store and delete models",

@@ -3,11 +3,16 @@
 A refusal names the place of the fault.
 """
 
+import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from service.base.errors import InvalidRequestError
+
+STDIN = "-"
+"""Name of the standard input, where a file is named."""
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -31,6 +36,36 @@ def read_object(path: Path) -> dict[str, Any]:
         message = f"{path} must hold a JSON object, and holds {type(document).__name__}"
         raise InvalidRequestError(message)
     return document
+
+
+def read_bounded_file(name: str, limit: int) -> dict[str, str]:
+    """Return a file or stdin as a request's text or base64."""
+    try:
+        if name == STDIN:
+            data = sys.stdin.buffer.read(limit + 1)
+        else:
+            with Path(name).open("rb") as handle:
+                data = handle.read(limit + 1)
+    except OSError as error:
+        message = f"cannot read {name}: {error.strerror}"
+        raise InvalidRequestError(message) from None
+    content = _encode_content(data)
+    if len(data) > limit or len(next(iter(content.values()))) > limit:
+        message = (
+            f"{name} has more than the {limit:,} bytes that a server reads at once: cut a log to "
+            "its end, or leave the server out"
+        )
+        raise InvalidRequestError(message)
+    return content
+
+
+def _encode_content(data: bytes) -> dict[str, str]:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"content_base64": base64.b64encode(data).decode()}
+    # No JSON of the API holds a NUL, and a log may.
+    return {"content": text.replace("\0", "")}
 
 
 def read_config(path: Path) -> dict[str, Any]:

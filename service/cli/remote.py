@@ -4,8 +4,10 @@ It knows the models that were stored there and what was measured.
 """
 
 from service.base.errors import InvalidRequestError
+from service.cli.files import read_bounded_file
 from service.cli.http import Document, ask, build_path, connect, read
 from service.client.flat import flatten_question
+from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 
 
 def fit(document: Document, server: str) -> Document:
@@ -29,6 +31,15 @@ def ceiling(document: Document, server: str) -> Document:
     """Return the server's answer to a ceilings question."""
     with connect(server) as client:
         answer: Document = ask(client, "POST", build_path("ceilings"), body=document).json()
+    return answer
+
+
+def explain(document: Document, server: str) -> Document:
+    """Return the server's explanation of a file."""
+    body = {name: value for name, value in document.items() if name != "file"}
+    with connect(server) as client:
+        body |= read_bounded_file(document["file"], MAX_EXPLAIN_BYTES)
+        answer: Document = ask(client, "POST", build_path("explain"), body=body).json()
     return answer
 
 

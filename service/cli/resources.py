@@ -4,7 +4,7 @@ Each but the list takes a name.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from httpx import Client
 
@@ -35,13 +35,15 @@ _ACCEPTED = {
 }
 
 
-def add_actions(parser: argparse.ArgumentParser, *, noun: str) -> None:
+def add_actions(
+    parser: argparse.ArgumentParser, *, noun: str, actions: Sequence[str] = ACTIONS
+) -> None:
     """Add the action and the name it applies to."""
     parser.add_argument(
         "action",
         nargs="?",
-        type=make_choice_reader(ACTIONS),
-        metavar=format_choices(ACTIONS),
+        type=make_choice_reader(actions),
+        metavar=format_choices(actions),
         default="list",
         help="what to do (default list)",
     )
@@ -75,12 +77,21 @@ def run_action(
     return 0
 
 
-def require_name(options: argparse.Namespace, collection: str) -> None:
-    """Refuse a missing name, and arguments that would be ignored."""
+def require_name(
+    options: argparse.Namespace, collection: str, *, takes: Sequence[str] | None = None
+) -> None:
+    """Refuse a missing name, and arguments that would be ignored.
+
+    ``takes`` are the arguments of an action that other resources do not have.
+    """
     if options.action != "list" and options.name is None:
         message = f"{options.action} needs a name: headroom {collection} {options.action} NAME"
         raise InvalidRequestError(message)
-    refuse_ignored(options, f"{collection} {options.action}", takes=_ACCEPTED[options.action])
+    refuse_ignored(
+        options,
+        f"{collection} {options.action}",
+        takes=_ACCEPTED[options.action] if takes is None else takes,
+    )
 
 
 def _delete(client: Client, options: argparse.Namespace, collection: str) -> None:

@@ -17,6 +17,7 @@ from service.client.errors import NotOverError, ProblemError
 from service.client.generated.api.calibrations import list_calibrations, read_accuracy
 from service.client.generated.api.ceilings import ceiling
 from service.client.generated.api.clusters import list_clusters, read_cluster
+from service.client.generated.api.explain import explain
 from service.client.generated.api.fit import fit, fit_batch
 from service.client.generated.api.gpus import list_gpus
 from service.client.generated.api.measurements import (
@@ -35,6 +36,8 @@ from service.client.generated.models import (
     CeilingRequest,
     ClusterAnswer,
     DryRunAnswer,
+    ExplainAnswer,
+    ExplainRequest,
     FamilyAnswer,
     FitAnswer,
     FitRequest,
@@ -156,6 +159,10 @@ class AsyncHeadroom:
     async def ceiling(self, request: CeilingRequest | Plain) -> CeilingAnswer:
         """Return the largest batch, sequence, load, rank or model that still fits."""
         return await self.send(ceiling.call(body=to_json(request)))
+
+    async def explain(self, request: ExplainRequest | Plain) -> ExplainAnswer:
+        """Return why a run failed for memory, and what would have fitted."""
+        return await self.send(explain.call(body=to_json(request)))
 
     def gpus(self) -> AsyncIterator[GpuAnswer]:
         """Yield the GPUs of the catalogue."""

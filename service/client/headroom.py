@@ -21,6 +21,7 @@ from service.client.errors import ProblemError, make_problem
 from service.client.flat import flatten_question
 from service.client.generated.api.calibrations import list_calibrations, read_accuracy
 from service.client.generated.api.ceilings import ceiling
+from service.client.generated.api.explain import explain
 from service.client.generated.api.fit import fit, fit_batch
 from service.client.generated.api.gpus import list_gpus
 from service.client.generated.api.how_many import how_many
@@ -40,6 +41,8 @@ from service.client.generated.models import (
     CeilingAnswer,
     CeilingRequest,
     DryRunAnswer,
+    ExplainAnswer,
+    ExplainRequest,
     FamilyAnswer,
     FitAnswer,
     FitRequest,
@@ -189,6 +192,10 @@ class Headroom:
     def ceiling(self, request: CeilingRequest | Plain) -> CeilingAnswer:
         """Return the largest batch, sequence, load, rank or model that still fits."""
         return self._ask(ceiling.call(body=to_json(request)))
+
+    def explain(self, request: ExplainRequest | Plain) -> ExplainAnswer:
+        """Return why a run failed for memory, and what would have fitted."""
+        return self._ask(explain.call(body=to_json(request)))
 
     def gpus(self) -> Iterator[GpuAnswer]:
         """Yield the GPUs of the catalogue."""

@@ -10,7 +10,7 @@ from service.client.flat import flatten_question
 from service.mcp.asking import Call, Document
 
 _PAGE = 200
-_POSTED = {"fit": "/v1/fit", "plan": "/v1/plans"}
+_POSTED = {"fit": "/v1/fit", "plan": "/v1/plans", "explain": "/v1/explain"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def build_request(call: Call, *, cursor: str | None = None) -> HttpRequest:
     """
     document = dict(call.document)
     match call.operation:
-        case "fit" | "plan":
+        case "fit" | "plan" | "explain":
             return HttpRequest(method="POST", path=_POSTED[call.operation], body=document)
         case "how_many":
             return HttpRequest(method="GET", path="/v1/how-many", query=_flatten(document))

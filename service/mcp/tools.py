@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from service.access.keys import Scope
+from service.contract.schemas.explain.request import ExplainRequest
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.how_many import HowManyRequest
 from service.contract.schemas.plans import PlanRequest
@@ -102,6 +103,18 @@ TOOLS: tuple[Tool, ...] = (
         operation="fit",
         show=show_explanation,
         describe=describe_fit,
+    ),
+    Tool(
+        name="post_mortem",
+        title="Why did it run out of memory?",
+        description=(
+            "Explain a failed run by its log or error message: what was requested and free, which "
+            "instant, why (fragmentation, another process, an engine's share, too large a batch, "
+            "host memory, …) and the smallest change that would have fitted."
+        ),
+        arguments=ExplainRequest,
+        operation="explain",
+        describe=lambda answer: f"{answer['summary']}: {answer['causes'][0]['why']}",
     ),
     Tool(
         name="list",

@@ -66,6 +66,13 @@ class Settings:
     """What each word of that claim allows; default ``headroom:read`` and so on."""
     oidc_rate: str | None = None
     oidc_quota: str | None = None
+    hub: bool = False
+    """Whether questions may name models on a hub, which the server then reads."""
+    hub_endpoint: str = "https://huggingface.co"
+    hub_hosts: tuple[str, ...] = ("huggingface.co", ".huggingface.co", ".hf.co")
+    """Names that the hub may redirect to, beside its own; ``.name`` stands for all below it."""
+    hub_private: bool = False
+    """Whether a mirror may have an address that is not public, and plain HTTP."""
     metrics_dir: Path | None = None
     """Where several processes of one server count together; the name of its variable is the
     library's.

@@ -1,6 +1,7 @@
 """Environment variables of the settings, and their parsers."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +16,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("json", "console")
 ACCESS_WORDS = ("local", "keys", "open")
 MAX_PORT = 65_535
+_HOST = re.compile(r"\.?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 def parse_psycopg_url(variable: str, text: str) -> str:
@@ -126,6 +128,28 @@ def _parse_limit(variable: str, text: str) -> str:
     return text
 
 
+def _parse_endpoint(variable: str, text: str) -> str:
+    parsed = urlsplit(text)
+    if (
+        parsed.scheme not in {"http", "https"}
+        or not parsed.hostname
+        or parsed.username
+        or parsed.query
+        or parsed.fragment
+    ):
+        refuse_setting(
+            variable, _redact_password(text), "a URL such as https://huggingface.co, without a user"
+        )
+    return text.rstrip("/")
+
+
+def _parse_hosts(variable: str, text: str) -> tuple[str, ...]:
+    hosts = tuple(part.strip().lower() for part in text.split(","))
+    if not all(_HOST.fullmatch(host) for host in hosts):
+        refuse_setting(variable, text, "names of hosts such as huggingface.co,.hf.co")
+    return hosts
+
+
 def _parse_text(_variable: str, text: str) -> str:
     return text
 
@@ -172,6 +196,10 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "oidc_scopes": ("HEADROOM_OIDC_SCOPES", _parse_scopes),
     "oidc_rate": ("HEADROOM_OIDC_RATE", _parse_limit),
     "oidc_quota": ("HEADROOM_OIDC_QUOTA", _parse_limit),
+    "hub": ("HEADROOM_HUB", _parse_flag),
+    "hub_endpoint": ("HF_ENDPOINT", _parse_endpoint),
+    "hub_hosts": ("HEADROOM_HUB_HOSTS", _parse_hosts),
+    "hub_private": ("HEADROOM_HUB_PRIVATE", _parse_flag),
     "metrics_dir": ("PROMETHEUS_MULTIPROC_DIR", _parse_path),
 }
 """Field → environment variable and its parser; a test holds it against the fields of Settings."""

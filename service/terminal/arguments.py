@@ -39,8 +39,14 @@ class Parser(argparse.ArgumentParser):
         """
         super().__init__(prog=prog, description=description, allow_abbrev=False)
         self._seen_flags: set[str] = set()
+        self._command_dest: str | None = None
         for name in (None, "store"):
             self.register("action", name, _StoreOnce)
+
+    def accept_command(self, dest: str) -> None:
+        """Keep what stands after ``--`` as ``dest``: the words of another command."""
+        self._command_dest = dest
+        self.set_defaults(**{dest: []})
 
     def record_flag(self, action: argparse.Action) -> None:
         """Refuse a flag that was given before.
@@ -65,13 +71,25 @@ class Parser(argparse.ArgumentParser):
         ``provided`` of the result maps what was given to its spelling.
         """
         self._seen_flags.clear()
-        options, extra = self.parse_known_args(args, namespace)
+        own, command = self._split_command(args)
+        options, extra = self.parse_known_args(own, namespace)
+        if command is not None and self._command_dest is not None:
+            setattr(options, self._command_dest, command)
         if extra:
             near = get_close_matches(extra[0].partition("=")[0], self._option_string_actions, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             self.error(f"unknown argument {extra[0]!r}.{hint}")
         options.provided = dict(self._iter_provided(options))
         return options
+
+    def _split_command(
+        self, args: Sequence[str] | None
+    ) -> tuple[Sequence[str] | None, list[str] | None]:
+        """Return the arguments before ``--``, and the other command behind it."""
+        if self._command_dest is None or args is None or "--" not in args:
+            return args, None
+        place = list(args).index("--")
+        return args[:place], list(args[place + 1 :])
 
     def _iter_provided(self, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         """Yield name and spelling of every argument given.

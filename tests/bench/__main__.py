@@ -18,6 +18,7 @@ from rich.table import Table
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
+from service.cli.gc_tuning import shorten_pauses
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.values.layout import Layout, Sharding
@@ -149,6 +150,8 @@ def _measure_wall_ms(command: list[str]) -> float:
 def main() -> None:
     """Print all tables, and with ``--write`` write the benchmarks page."""
     console = Console()
+    # As a server that answers.
+    shorten_pauses()
     tables = []
     for part in (
         time_estimates,

@@ -19,7 +19,7 @@ from service.contract.schemas.how_many import Constraints
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest, WorkloadRequest
-from service.contract.to_question.fits import ResolvedModel
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.plans import read_plan, read_prices
 from service.estimator.cache import PlanCache
 from service.estimator.values.corrections import Corrections, InstantCorrection

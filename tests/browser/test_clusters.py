@@ -3,6 +3,7 @@ inventory.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -245,3 +246,23 @@ def test_a_cluster_that_is_not_there_says_so(visit: Visit) -> None:
     page = visit("/clusters/no-such", tolerated=(404,)).page
 
     expect(page.get_by_role("alert")).to_contain_text("There is no cluster")
+
+
+def test_a_range_shows_what_is_free_then(visit: Visit) -> None:
+    """The four GPUs that are reserved for an hour are free within a day, and the link says so."""
+    page = shown(visit(f"/clusters/{NAME}").page)
+    page.get_by_label("Shown as it is").select_option("24")
+
+    expect(page.locator("#ahead-words")).to_have_text(
+        "Within a day 1 reservation ends, and 4 more GPUs are free unless it is reserved anew."
+    )
+    expect(page.locator("#sum")).not_to_contain_text("reserved")
+    expect(page).to_have_url(re.compile(r"within=24"))
+
+
+def test_the_list_shows_clusters_of_a_range(visit: Visit) -> None:
+    """One that was stored just now was updated in the last hour."""
+    page = visit("/clusters?last=1").page
+
+    expect(page.locator("#range-words")).to_contain_text("updated in the last hour.")
+    expect(page.get_by_role("link", name=NAME)).to_be_visible()

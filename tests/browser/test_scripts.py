@@ -4,6 +4,7 @@ runs them.
 
 import json
 import string
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -190,3 +191,69 @@ def test_a_slow_look_takes_nothing_back(page: Page) -> None:
     }"""
 
     assert page.evaluate(script) == [["away"], ["away", "mended"]]
+
+
+def test_a_time_range_frees_what_ends_in_it(page: Page) -> None:
+    """A reservation that ends gives its GPUs back, those of a drained node stay drained."""
+    pool = {
+        "name": "p",
+        "gpus_per_node": 4,
+        "nodes": [_ready("a", "ready"), _ready("b", "drained")],
+        "free_gpus": 1,
+        "reserved_gpus": 5,
+        "drained_gpus": 2,
+        "total_gpus": 8,
+    }
+    now = 1_760_000_000_000
+    reservations = [
+        _reserved("a", 3, now + 3_600_000),
+        _reserved("b", 2, now + 7_200_000),
+    ]
+
+    def foresee(hours: str) -> tuple[int, ...]:
+        found = called(page, "clusters/range.js", "foresee", [pool], reservations, hours, now)
+        (seen,) = found["pools"]
+        return (len(found["ending"]), *(seen[f"{kind}_gpus"] for kind in _KINDS))
+
+    assert foresee("") == (0, 1, 5, 2)
+    assert foresee("1") == (1, 4, 2, 2)
+    assert foresee("24") == (2, 4, 0, 4)
+
+
+_KINDS = ("free", "reserved", "drained")
+
+
+def _ready(name: str, state: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "state": state,
+        "allocated_gpus": 0,
+        "allocations": [],
+        "mig_gpus": 0,
+        "mig_slices": [],
+    }
+
+
+def _reserved(node: str, num_gpus: int, until_ms: int) -> dict[str, object]:
+    share = {
+        "pool": "p",
+        "node": node,
+        "num_gpus": num_gpus,
+        "gpu_indices": None,
+        "mig_profile": None,
+    }
+    ends = datetime.fromtimestamp(until_ms / 1000, tz=UTC).isoformat()
+    return {"holder": "team", "gpus": [share], "expires_at": ends}
+
+
+def test_clusters_of_a_range_are_those_that_were_updated_in_it(page: Page) -> None:
+    """An inventory that nobody sent for a day is left out of the last hour."""
+    clusters = [{"updated_at": "2026-01-02T00:30:00Z"}, {"updated_at": "2026-01-01T00:00:00Z"}]
+    now = datetime(2026, 1, 2, 1, tzinfo=UTC).timestamp() * 1000
+
+    found = [
+        len(called(page, "clusters/range.js", "updatedIn", clusters, hours, now))
+        for hours in ("", "1", "168")
+    ]
+
+    assert found == [2, 1, 2]

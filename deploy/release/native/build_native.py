@@ -1,12 +1,11 @@
-"""Build backend: setuptools, over a staged tree, with one module compiled by mypyc.
+"""Build backend: setuptools, over a staged tree, with hot modules compiled by mypyc.
 
 A wheel is built of the tree that ``staging`` makes: everything that is installed lies below
 ``headroom``. An editable install has the sources where they are, and the front beside them.
 
-The module runs as it is without, five times slower: where mypyc or a C compiler is missing the
-build goes on and compiles nothing. ``python deploy/release/native/build_native.py`` compiles it
-beside its source, as ``make setup`` does. Everything else about the package stands in
-``pyproject.toml``.
+They run as they are without, slower: where mypyc or a C compiler is missing the build goes on and
+compiles nothing. ``python deploy/release/native/build_native.py`` compiles them beside their
+sources, as ``make setup`` does. Everything else about the package stands in ``pyproject.toml``.
 """
 
 import base64
@@ -29,7 +28,9 @@ from setuptools.build_meta import (
     get_requires_for_build_wheel,
     prepare_metadata_for_build_editable,
 )
+from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
+from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 __all__ = [
     "build_editable",
@@ -47,29 +48,50 @@ from staging import FRONT, PACKAGE, stage
 
 FILES = [
     "deploy/release/native/build_native.py",
+    "deploy/release/native/compiled.txt",
     "deploy/release/native/staging.py",
     *FRONT,
 ]
 """What builds the package, and belongs to none."""
-_ALLOCATOR = "estimator/memory/allocator/caching_allocator.py"
-COMPILED = f"service/{_ALLOCATOR}"
-_STAGED = f"{PACKAGE}/{_ALLOCATOR}"
+COMPILED = Path(__file__).with_name("compiled.txt").read_text(encoding="utf-8").split()
+"""Modules that one library holds, below ``service`` here and below our name in a wheel.
+
+They are the replay of the allocator, and what every operation of a recording goes through.
+"""
 
 Settings = dict[str, Any] | None
 
 
-def list_extensions(module: str = COMPILED) -> list[setuptools.Extension]:
-    """Return the module to compile; it never stops the build that it is part of."""
+def list_extensions(package: str = "service") -> list[setuptools.Extension]:
+    """Return the modules to compile, and the library that holds them."""
+    modules = [f"{package}/{name}" for name in COMPILED]
     try:
         from mypyc.build import mypycify  # noqa: PLC0415 - need not be there
 
-        extensions: list[setuptools.Extension] = mypycify([module], opt_level="3", debug_level="0")
+        extensions: list[setuptools.Extension] = mypycify(
+            modules, opt_level="3", debug_level="0", group_name=f"{package}.estimator.compiled"
+        )
     except (ImportError, SystemExit) as error:
         warnings.warn(f"nothing is compiled: {error}", stacklevel=1)
         return []
-    for extension in extensions:
-        extension.optional = True
     return extensions
+
+
+class BuildAllOrNothing(build_ext):  # type: ignore[misc] # setuptools brings no types
+    """Compilation that never stops the build that it is part of.
+
+    A module without the library that holds its code could not be imported.
+    """
+
+    def run(self) -> None:
+        """Compile all modules, or leave none of them compiled."""
+        try:
+            super().run()
+        except (CCompilerError, ExecError, PlatformError) as error:
+            warnings.warn(f"nothing is compiled: {error}", stacklevel=1)
+            for file in self.get_outputs():
+                Path(file).unlink(missing_ok=True)
+            self.extensions: list[setuptools.Extension] = []
 
 
 class SourceArchive(sdist):  # type: ignore[misc] # setuptools brings no types
@@ -99,7 +121,12 @@ def build_wheel(
     target = str(Path(wheel_directory).absolute())
     with tempfile.TemporaryDirectory(prefix="headroom-build-") as staged:
         stage(Path.cwd(), Path(staged))
-        with chdir(staged), _with_arguments(ext_modules=list_extensions(_STAGED)):
+        with (
+            chdir(staged),
+            _with_arguments(
+                ext_modules=list_extensions(PACKAGE), cmdclass={"build_ext": BuildAllOrNothing}
+            ),
+        ):
             name: str = build_meta.build_wheel(target, config_settings)
     return name
 
@@ -143,5 +170,7 @@ def _write(wheel: Path, members: Sequence[tuple[str, bytes]]) -> None:
 
 if __name__ == "__main__":
     setuptools.setup(
-        ext_modules=list_extensions(), script_args=["--quiet", "build_ext", "--inplace"]
+        ext_modules=list_extensions(),
+        cmdclass={"build_ext": BuildAllOrNothing},
+        script_args=["--quiet", "build_ext", "--inplace"],
     )

@@ -14,6 +14,7 @@ from service.estimator.cache import PlanCache
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
 from service.usecases.access.keys import AuditEvent
+from service.usecases.hub.hub import Hub
 from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
 from service.usecases.operations.metrics_snapshot import NO_READING, MetricsReading
@@ -52,6 +53,10 @@ class Dependencies:
     """Limit of searching remedies where they were searched before. That is ten times as quick as
     the first time, so it never waits behind one.
     """
+    hub: Hub = field(default_factory=lambda: Hub(None))
+    """Reader of models on a hub; without an operator's word it refuses all."""
+    hub_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
+    """Limit of questions that wait for a hub, beside which all others are answered."""
     guard: Guard = field(default_factory=make_open_guard)
     refresh_keys: Callable[[], None] = lambda: None
     charge: Callable[[Principal, int], None] = lambda _principal, _number: None

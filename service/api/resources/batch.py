@@ -29,6 +29,7 @@ from service.contract.schemas.batch import (
     BatchEnvelope,
     BatchRequest,
 )
+from service.contract.schemas.models import HubToken
 
 MAX_BODY_BYTES = 32 * 2**20
 EXAMPLE = {
@@ -64,6 +65,7 @@ SLICE_S = 0.004
         "answer. Equal items are worked "
         f"out once. The body may have {MAX_BODY_BYTES // 2**20} MiB.",
         body=BatchRequest,
+        headers={"Hub-Token": HubToken},
         example=EXAMPLE,
         replies={200: Reply(description="One answer per item, in order.", bodies=(BatchAnswer,))},
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
@@ -75,9 +77,7 @@ async def fit_batch(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     require_json(request.scope)
     envelope = await anyio.to_thread.run_sync(partial(read_envelope, body, BatchEnvelope))
     full = envelope.detail is BatchDetail.FULL
-    items = BatchItems(
-        deps, full=full, path=request.scope["path"], request_id=get_request_id(request)
-    )
+    items = BatchItems(deps, full=full, scope=request.scope, request_id=get_request_id(request))
     return await run_until_disconnect(
         request.receive,
         partial(_answer_items, deps, items, [bytes(item) for item in envelope.items]),

@@ -10,6 +10,7 @@ from itertools import islice
 
 import msgspec
 from anyio.from_thread import check_cancelled
+from litestar.types import Scope
 
 from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
@@ -22,7 +23,8 @@ from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.problems import build_refusal
-from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
+from service.contract.to_question.fits import build_question, read_fit
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.pieces import UNREADABLE, decode_model, decode_pieces
 from service.estimator.values.errors import EstimatorError
 from service.planner.fit.fit import assess_fit
@@ -54,9 +56,10 @@ class BatchItems:
     ``request_id`` is where the log finds faults.
     """
 
-    def __init__(self, deps: Dependencies, *, full: bool, path: str, request_id: str) -> None:
+    def __init__(self, deps: Dependencies, *, full: bool, scope: Scope, request_id: str) -> None:
         """Start with empty caches."""
-        self._deps, self._path, self._request_id = deps, path, request_id
+        self._deps, self._scope, self._request_id = deps, scope, request_id
+        self._path: str = scope["path"]
         self._full = full
         self._answers: dict[bytes, _Fit | dict[str, object]] = {}
         self._models: dict[bytes, ResolvedModel] = {}
@@ -156,12 +159,12 @@ class BatchItems:
             return build_question(pieces, model), model
         except UNREADABLE:
             request = read_json(item, FitRequest)
-            model = resolve_model(self._deps.specs, request.model)
+            model = resolve_model(self._deps, request.model, self._scope)
             return read_fit(request, model), model
 
     def _get_model(self, raw_model: bytes) -> ResolvedModel:
         model = self._models.get(raw_model)
         if model is None:
-            model = resolve_model(self._deps.specs, decode_model(raw_model))
+            model = resolve_model(self._deps, decode_model(raw_model), self._scope)
             self._models[raw_model] = model
         return model

@@ -17,6 +17,7 @@ from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation
 from service.api.http.responses import json_response
 from service.api.resources.resolving import resolve_model
 from service.contract.schemas.ceilings import CeilingAnswer, CeilingRequest
+from service.contract.schemas.models import HubToken
 from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_question.ceilings import read_ceiling
 from service.estimator.cache import PlanCache
@@ -44,6 +45,7 @@ EXAMPLE = {
         "are searched where the "
         "request says nothing; without `num_gpus` the GPUs are those of the `layout`.",
         body=CeilingRequest,
+        headers={"Hub-Token": HubToken},
         example=EXAMPLE,
         replies={
             200: Reply(description="The ceiling, proved from both sides.", bodies=(CeilingAnswer,))
@@ -59,7 +61,7 @@ async def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 def _answer_ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     deps = get_dependencies(request)
     payload = read_body(request.scope, body, CeilingRequest)
-    question = read_ceiling(payload, partial(resolve_model, deps.specs))
+    question = read_ceiling(payload, partial(resolve_model, deps, scope=request.scope))
     with span("ceiling.search", maximized=payload.maximize.value):
         report = answer_ceiling(
             question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections.find)

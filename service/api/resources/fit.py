@@ -13,6 +13,7 @@ from service.api.resources.batch import fit_batch
 from service.api.resources.fit_answers import respond
 from service.contract.schemas.fields import IfNoneMatch
 from service.contract.schemas.fit import FitAnswer, FitRequest
+from service.contract.schemas.models import HubToken
 
 _ETAG = "Version of the answer, for `If-None-Match`: equal bytes have the same on every server."
 _SEEN = "The reader has this very answer: `If-None-Match` names it."
@@ -43,7 +44,7 @@ OPERATION = Operation(
         "would be the same is 304 without a body."
     ),
     body=FitRequest,
-    headers={"If-None-Match": IfNoneMatch},
+    headers={"If-None-Match": IfNoneMatch, "Hub-Token": HubToken},
     example=EXAMPLE,
     replies={
         200: Reply(

@@ -15,6 +15,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from anyio.from_thread import check_cancelled
 from litestar.types import ASGIApp, HTTPScope, Receive
+from msgspec import UnsetType
 
 from service.api.http.decoding import read_json, require_json
 from service.api.http.dependencies import Dependencies
@@ -27,7 +28,8 @@ from service.api.resources.resolving import resolve_model
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer
-from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
+from service.contract.to_question.fits import build_question, read_fit
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.pieces import (
     UNREADABLE,
     brings_model,
@@ -61,7 +63,7 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         deps.metrics.count_fit(answer.verdict)
         deps.metrics.count_cached_fit()
         return _respond(scope, answer)
-    question, model = await _read_question(deps, body)
+    question, model = await _read_question(deps, scope, body)
     job = _Job(
         deps=deps,
         scope=scope,
@@ -158,7 +160,9 @@ def _respond(scope: HTTPScope, answer: FinishedAnswer) -> ASGIApp:
     return bytes_response(answer.body, JSON, headers)
 
 
-async def _read_question(deps: Dependencies, body: bytes) -> tuple[FitQuestion, ResolvedModel]:
+async def _read_question(
+    deps: Dependencies, scope: HTTPScope, body: bytes
+) -> tuple[FitQuestion, ResolvedModel]:
     """Return the question of a request, and its model.
 
     It is read piece by piece where that is enough, and in full where something is to be refused.
@@ -170,15 +174,20 @@ async def _read_question(deps: Dependencies, body: bytes) -> tuple[FitQuestion, 
         except UNREADABLE:
             pass
         else:
-            model = await _resolve_model(deps, reference)
+            model = await _resolve_model(deps, scope, reference)
             return build_question(pieces, model), model
     request = read_json(body, FitRequest)
-    model = await _resolve_model(deps, request.model)
+    model = await _resolve_model(deps, scope, request.model)
     return read_fit(request, model), model
 
 
-async def _resolve_model(deps: Dependencies, reference: ModelReference) -> ResolvedModel:
+async def _resolve_model(
+    deps: Dependencies, scope: HTTPScope, reference: ModelReference
+) -> ResolvedModel:
+    resolve = partial(resolve_model, deps, reference, scope)
+    if not isinstance(reference, str) and not isinstance(reference.hub, UnsetType):
+        return await anyio.to_thread.run_sync(resolve, limiter=deps.hub_limiter)
     name = reference if isinstance(reference, str) else get_or_none(reference.name)
     if name is not None and deps.specs.get_cached(name) is None:
-        return await anyio.to_thread.run_sync(partial(resolve_model, deps.specs, reference))
-    return resolve_model(deps.specs, reference)
+        return await anyio.to_thread.run_sync(resolve)
+    return resolve()

@@ -76,7 +76,7 @@ def _count_gpus(request: Request[Any, Any, Any]) -> ASGIApp:
     deps = get_dependencies(request)
     payload = build_request(_read_parameters(request.scope))
     with translate_error_field():
-        question = read_how_many(payload, resolve_model(deps.specs, payload.model))
+        question = read_how_many(payload, resolve_model(deps, payload.model))
         plans = answer_how_many(
             question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections.find)
         )

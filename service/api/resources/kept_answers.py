@@ -1,7 +1,7 @@
 """Encoded answers to fit questions, kept for whoever asks again."""
 
 from service.api.http.dependencies import Dependencies
-from service.contract.to_question.fits import ResolvedModel
+from service.contract.to_question.models import ResolvedModel
 from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
 
 

@@ -32,6 +32,7 @@ from service.base.errors import ModelNotFoundError
 from service.catalog.models import ModelEntry, find_model, list_models
 from service.contract.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, get_or_none
 from service.contract.schemas.models import (
+    HubToken,
     ModelAnswer,
     ModelCreate,
     ModelPage,
@@ -44,6 +45,8 @@ from service.contract.to_answer.models import build_model_item, build_stored_mod
 from service.usecases.stored_specs import models
 
 TAG = "models"
+MAX_BODY_BYTES = 16 * 2**20
+"""An index of 91,000 tensors, as DeepSeek-V3 has, is some 9 MB."""
 PATH = {"name": Name}
 EXAMPLE_SOURCE = {
     "hf_config": {
@@ -95,6 +98,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
     "/",
     sync_to_thread=True,
     status_code=200,
+    request_max_body_size=MAX_BODY_BYTES,
     operation=Operation(
         id="createModel",
         scope=Scope.ADMIN,
@@ -102,6 +106,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
         tag=TAG,
         summary="Store a model.",
         body=ModelCreate,
+        headers={"Hub-Token": HubToken},
         example={"name": "my-llama", "source": EXAMPLE_SOURCE},
         replies={
             201: Reply(
@@ -117,7 +122,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Store a model."""
     payload = read_body(request.scope, body, ModelCreate)
     deps = get_dependencies(request)
-    content = read_content(payload.source)
+    content = read_content(deps, payload.source, request.scope)
     stored = models.create(
         deps.sessions, name=payload.name, content=content, in_catalogue=is_in_catalogue
     )
@@ -190,6 +195,7 @@ def read_by_id(request: AnyRequest) -> ASGIApp:
 @put(
     "/{name:str}",
     sync_to_thread=True,
+    request_max_body_size=MAX_BODY_BYTES,
     operation=Operation(
         id="replaceModel",
         scope=Scope.ADMIN,
@@ -197,7 +203,7 @@ def read_by_id(request: AnyRequest) -> ASGIApp:
         tag=TAG,
         summary="Store a new revision of a model.",
         path=PATH,
-        headers={"If-Match": IfMatch},
+        headers={"If-Match": IfMatch, "Hub-Token": HubToken},
         body=ModelReplace,
         example={"source": EXAMPLE_SOURCE},
         replies={200: Reply(description="Stored.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
@@ -210,7 +216,8 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     name = _read_name(request)
     require_same_name(name, payload.name)
     deps = get_dependencies(request)
-    content, if_match = read_content(payload.source), read_header(request.scope, b"if-match")
+    content = read_content(deps, payload.source, request.scope)
+    if_match = read_header(request.scope, b"if-match")
     stored = models.replace(
         deps.sessions, name, content=content, if_match=if_match, in_catalogue=is_in_catalogue
     )

@@ -3,6 +3,7 @@
 With the reason why nothing smaller is enough.
 """
 
+from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -21,9 +22,11 @@ from service.api.http.responses import json_response
 from service.api.resources.resolving import resolve_model
 from service.base.errors import ClusterNotFoundError, InvalidRequestError
 from service.catalog.gpus import resolve_device
+from service.contract.schemas.models import HubToken
 from service.contract.schemas.plans import PlanAnswer, PlanRequest
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
+from service.planner.cluster.observations import list_observation_warnings
 from service.planner.cluster.placement import Supply
 from service.telemetry.spans import span
 from service.usecases.clusters import reservations
@@ -69,6 +72,7 @@ EXAMPLE = {
         "says who is in the way of the best plan for the empty cluster. What was placed can be "
         "reserved as it is.",
         body=PlanRequest,
+        headers={"Hub-Token": HubToken},
         example=EXAMPLE,
         replies={
             200: Reply(
@@ -90,7 +94,7 @@ def _answer_plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     payload = read_body(request.scope, body, PlanRequest)
     prices = read_prices(payload)
     cluster = read_cluster(payload)
-    question = read_plan(payload, resolve_model(deps.specs, payload.model), prices)
+    question = read_plan(payload, resolve_model(deps, payload.model, request.scope), prices)
     plans = deps.plans.with_cancellation(check_cancelled)
     answer = partial(
         answer_plans, plans=plans, find_corrections=make_cancellable(deps.corrections.find)
@@ -111,7 +115,12 @@ def _answer_plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     elapsed_s = perf_counter() - started
     return json_response(
         build_plan_answer(
-            placed.report, question, prices, elapsed_s=elapsed_s, placements=placed.placements
+            placed.report,
+            question,
+            prices,
+            elapsed_s=elapsed_s,
+            placements=placed.placements,
+            warnings=tuple(list_observation_warnings(supply.inventory, datetime.now(UTC))),
         ),
     )
 

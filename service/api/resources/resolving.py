@@ -3,9 +3,13 @@
 What a request means in this process, with its database behind it.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+
+from litestar.types import Scope
 
 from service.api.http.dependencies import Dependencies
+from service.api.http.etags import read_header
 from service.api.http.names import is_storable_name
 from service.base.errors import InvalidRequestError
 from service.calibration.key import build_calibration_key
@@ -15,23 +19,28 @@ from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.measurements import MeasurementRequest
 from service.contract.schemas.models import ModelSource as StoredSource
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.fits import (
+from service.contract.to_question.heads import put_head_in_source
+from service.contract.to_question.hub import FetchModel, expand_source, read_hub
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import (
     ResolvedModel,
     prefix_error_field,
+    read_files,
     read_spelled,
     require_one,
     resolve_reference,
 )
-from service.contract.to_question.heads import put_head_in_source
-from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
 from service.jobs.contract import MeasureRequest, ModelSource, make_task
+from service.usecases.hub.models import HubModel, HubReference
 from service.usecases.jobs.measurable import check_plannable
 from service.usecases.jobs.waiting import choose_probe_device
 from service.usecases.stored import ModelContent
-from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
 from service.usecases.stored_specs.model_sources import make_content
 from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache
+
+_SOURCES = ("hf_config", "architecture", "gguf", "hub")
+_TOKEN = re.compile(r"[!-~]{1,512}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +51,37 @@ class MeasurementQuestion:
     key: str
 
 
-def resolve_model(specs: SpecCache, reference: ModelReference) -> ResolvedModel:
-    """Return the model that a request names or brings along."""
-    return resolve_reference(reference, lambda name: _find_model(specs, name))
+def resolve_model(
+    deps: Dependencies, reference: ModelReference, scope: Scope | None = None
+) -> ResolvedModel:
+    """Return the model that a request names or brings along.
+
+    ``scope`` is the request's, whose token a hub is asked with.
+    """
+    return resolve_reference(
+        reference, lambda name: _find_model(deps.specs, name), _make_fetch(deps, scope)
+    )
+
+
+def _make_fetch(deps: Dependencies, scope: Scope | None) -> FetchModel:
+    """Return the reader of a hub, for the caller of a request."""
+
+    def fetch(reference: HubReference) -> HubModel:
+        return deps.hub.fetch(replace(reference, token=_read_token(scope)))
+
+    return fetch
+
+
+def _read_token(scope: Scope | None) -> str | None:
+    """Return the token of a request for the hub.
+
+    No refusal repeats it.
+    """
+    token = None if scope is None else read_header(scope, b"hub-token")
+    if token is not None and not _TOKEN.fullmatch(token):
+        message = "Hub-Token must be 1 to 512 visible ASCII characters without spaces"
+        raise InvalidRequestError(message, errors=[{"field": "Hub-Token", "message": message}])
+    return token
 
 
 def _find_model(specs: SpecCache, name: str) -> ResolvedModel:
@@ -65,12 +102,14 @@ def _show(spec: NamedModel) -> ResolvedModel:
     )
 
 
-def read_measurement(deps: Dependencies, request: MeasurementRequest) -> MeasurementQuestion:
+def read_measurement(
+    deps: Dependencies, request: MeasurementRequest, scope: Scope
+) -> MeasurementQuestion:
     """Return the resolved question of a measurement request.
 
     A later change of the model does not reach the job.
     """
-    model = resolve_model(deps.specs, request.model)
+    model = resolve_model(deps, request.model, scope)
     workload, _ = read_workload(request.workload)
     layout, _ = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
     check_plannable(model.architecture, workload, layout)
@@ -99,30 +138,17 @@ def read_measurement(deps: Dependencies, request: MeasurementRequest) -> Measure
     )
 
 
-def read_content(sent: StoredSource) -> ModelContent:
+def read_content(deps: Dependencies, sent: StoredSource, scope: Scope) -> ModelContent:
     """Return the model content that is to be stored."""
-    sources = require_one(sent, ("hf_config", "architecture"), "source")
-    checkpoint = _read_files(sent)
+    require_one(sent, _SOURCES, "source")
+    on_hub = read_hub(sent, _make_fetch(deps, scope), "source")
+    hub = None
+    if on_hub is not None:
+        sent = expand_source(sent, on_hub)
+        hub = {"id": on_hub.repository, "commit": on_hub.commit, "file": on_hub.file}
+    sources = require_one(sent, _SOURCES, "source")
+    checkpoint = read_files(sent, "source")
     with prefix_error_field("source"):
         source = put_head_in_source(sources, sent.head, sent.num_labels)
     with prefix_error_field(f"source.{next(iter(source))}"):
-        return make_content(source, checkpoint=checkpoint)
-
-
-def _read_files(sent: StoredSource) -> Checkpoint | None:
-    """Return what the checkpoint's files hold.
-
-    They are described once, by an index or by a header.
-    """
-    index, header = get_or_none(sent.safetensors_index), get_or_none(sent.safetensors_header)
-    if index is not None and header is not None:
-        message = (
-            "source has a safetensors_index and a safetensors_header; give the one that the "
-            "checkpoint has"
-        )
-        raise InvalidRequestError(
-            message, errors=[{"field": "source.safetensors_header", "message": message}]
-        )
-    if index is not None:
-        return read_index(index)
-    return None if header is None else read_header(header)
+        return make_content(source, checkpoint=checkpoint, hub=hub)

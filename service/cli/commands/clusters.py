@@ -1,4 +1,4 @@
-"""List, show, store and delete the cluster inventories of a server."""
+"""List, show, store, import, watch and delete the cluster inventories of a server."""
 
 import argparse
 from collections import Counter
@@ -8,10 +8,15 @@ from pathlib import Path
 from rich.table import Table
 
 from service.base.errors import InvalidRequestError
+from service.cli.cluster_imports.repeating import Rounds, repeat, run_command, stop_on_signals
+from service.cli.cluster_imports.sending import FIELDS, add_import, build_body, read_contents, send
 from service.cli.files import read_object
-from service.cli.http import Document
-from service.cli.resources import add_actions, run_action
+from service.cli.http import Document, connect
+from service.cli.printing import print_json
+from service.cli.resources import ACTIONS, add_actions, require_name, run_action
+from service.cli.views.cluster_imports import show_import
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
+from service.terminal.arguments import Parser, parse_positive
 
 _SHOWN_NODES = 16
 _UNAVAILABLE = {"drained_gpus": "drained", "mig_gpus": "in slices"}
@@ -19,7 +24,14 @@ _UNAVAILABLE = {"drained_gpus": "drained", "mig_gpus": "in slices"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, the cluster and its file."""
-    add_actions(parser, noun="cluster")
+    parser.usage = (
+        "%(prog)s [list]\n"
+        "       %(prog)s show|delete NAME [--end-reservations]\n"
+        "       %(prog)s add|replace NAME --file FILE\n"
+        "       %(prog)s import NAME --from FILE|- [--gpu NAME=GPU …] [--apply]\n"
+        "       %(prog)s watch NAME [--every SECONDS] [--rounds N] -- COMMAND …"
+    )
+    add_actions(parser, noun="cluster", actions=(*ACTIONS, "import", "watch"))
     parser.add_argument(
         "--file", type=Path, metavar="FILE", help='a JSON object with "pools", for add and replace'
     )
@@ -28,10 +40,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with delete: end what is reserved on it as well",
     )
+    group = parser.add_argument_group("import and watch")
+    add_import(group)
+    group.add_argument(
+        "--apply", action="store_true", help="store it; without, what would change is shown"
+    )
+    group.add_argument(
+        "--every",
+        type=parse_positive,
+        default=60,
+        metavar="SECONDS",
+        help="with watch: how often the command behind -- is run (default 60)",
+    )
+    group.add_argument(
+        "--rounds",
+        type=parse_positive,
+        metavar="N",
+        help="with watch: how often in all (default: until Ctrl-C)",
+    )
+    if isinstance(parser, Parser):
+        parser.accept_command("command")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the action and print its result."""
+    if options.command and options.action != "watch":
+        message = f"`headroom clusters {options.action}` takes no command behind --; watch does"
+        raise InvalidRequestError(message)
+    if options.action in ("import", "watch"):
+        return _import(options) if options.action == "import" else _watch(options)
     return run_action(
         options,
         "clusters",
@@ -39,6 +76,47 @@ def run(options: argparse.Namespace) -> int:
         show_list=_show_list,
         show_one=show_cluster,
     )
+
+
+def _import(options: argparse.Namespace) -> int:
+    """Show what a tool's output changes, and store it with ``--apply``."""
+    require_name(options, "clusters", takes=("name", *FIELDS))
+    body = build_body(options, read_contents(options.from_files))
+    with connect(options.server) as client:
+        answer, etag = send(client, options.name, body)
+        if options.apply:
+            answer, _ = send(client, options.name, body, etag=etag, applies=True)
+    print_json(answer) if options.json else show_import(answer)
+    if not options.apply and answer["num_changes"] and not options.json:
+        make_console().print("nothing is stored; --apply stores it", markup=False)
+    return 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    """Import what a command prints, again and again."""
+    require_name(options, "clusters", takes=("name", "every", "rounds", *FIELDS[1:-1]))
+    if not options.command:
+        message = (
+            "which command? it stands behind --: headroom clusters watch "
+            f"{options.name} -- kubectl get nodes,pods -A -o json"
+        )
+        raise InvalidRequestError(message)
+    with stop_on_signals() as stop:
+
+        def send_output(
+            output: str, *, etag: str | None = None, applies: bool = False
+        ) -> tuple[Document, str | None]:
+            with connect(options.server) as client:
+                body = build_body(options, [output])
+                return send(client, options.name, body, etag=etag, applies=applies)
+
+        return repeat(
+            lambda: run_command(options.command, stop),
+            send_output,
+            print_json if options.json else show_import,
+            Rounds(interval_s=options.every, limit=options.rounds or 0),
+            stop.wait,
+        )
 
 
 def _read_body(options: argparse.Namespace) -> Document:

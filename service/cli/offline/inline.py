@@ -13,7 +13,7 @@ from service.catalog.models import (
     resolve_model,
 )
 from service.contract.schemas.fit import ModelReference
-from service.contract.to_question.fits import ResolvedModel, read_spelled, resolve_reference
+from service.contract.to_question.models import ResolvedModel, read_spelled, resolve_reference
 from service.estimator.cache import PlanCache
 from service.runtime.recording_files import make_recording_store
 

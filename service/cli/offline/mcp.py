@@ -25,7 +25,12 @@ from service.estimator.values.errors import EstimatorError
 from service.mcp.asking import Call, Reply
 from service.mcp.server import make_server
 
-_PATHS = {"fit": "/v1/fit", "how_many": "/v1/how-many", "plan": "/v1/plans"}
+_PATHS = {
+    "fit": "/v1/fit",
+    "how_many": "/v1/how-many",
+    "plan": "/v1/plans",
+    "explain": "/v1/explain",
+}
 _LISTS: Mapping[str, Callable[[], list[object]]] = {
     "models": lambda: [build_catalogue_item(entry) for entry in list_models()],
     "gpus": lambda: [build_gpu(entry) for entry in list_gpus()],

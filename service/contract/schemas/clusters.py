@@ -1,5 +1,6 @@
 """Requests and answers of /v1/clusters."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -19,6 +20,12 @@ from service.contract.schemas.fields import (
 
 NodeStateName = Literal["ready", "drained"]
 GpuCount = Annotated[int, Meta(ge=0, le=256)]
+MAX_LEVELS = 8
+PRINTABLE = r"^[!-~]([ -~]{0,254}[!-~])?$(?!\n)"
+LevelName = Annotated[
+    str,
+    Meta(pattern=PRINTABLE, description="A level of the network, or a place in it."),
+]
 
 
 GpuIndices = Annotated[
@@ -70,6 +77,22 @@ class NodeRequest(Strict, frozen=True, kw_only=True):
         GpuCount, Meta(description="GPUs that MIG has cut into slices; they serve as those alone.")
     ] = 0
     mig_slices: Annotated[list[MigSlicesRequest], Meta(max_length=64)] | UnsetType = UNSET
+    levels: Annotated[
+        Annotated[list[LevelName], Meta(max_length=MAX_LEVELS)] | UnsetType,
+        Meta(description="Its places in the network, one for each of the pool's `level_names`."),
+    ] = UNSET
+    source: Annotated[
+        Annotated[str, Meta(pattern=PRINTABLE)] | UnsetType,
+        Meta(description="The tool that showed it, as an import wrote it."),
+    ] = UNSET
+    observed_at: Annotated[
+        Annotated[datetime, Meta(tz=True)] | UnsetType,
+        Meta(description="RFC 3339: when it was seen as it is here."),
+    ] = UNSET
+    unavailable: Annotated[
+        Annotated[str, Meta(pattern=PRINTABLE)] | UnsetType,
+        Meta(description="Why it takes no work."),
+    ] = UNSET
 
 
 class PoolRequest(Strict, frozen=True, kw_only=True):
@@ -102,6 +125,23 @@ class PoolRequest(Strict, frozen=True, kw_only=True):
     price_per_gpu_hour: Annotated[
         Annotated[float, Meta(ge=0, le=1e6)] | UnsetType,
         Meta(description="USD of one GPU for one hour."),
+    ] = UNSET
+    gpu_memory_bytes: Annotated[
+        Memory | UnsetType,
+        Meta(
+            description=(
+                "Of a GPU that the catalogue does not have: bytes that a process can allocate on "
+                "it, 0 where nobody knows. Then `gpu` is any name."
+            )
+        ),
+    ] = UNSET
+    gpu_replicas: Annotated[
+        Annotated[int, Meta(ge=2, le=10_000)] | UnsetType,
+        Meta(description="Pods that share each GPU in time, without parts of its memory."),
+    ] = UNSET
+    level_names: Annotated[
+        Annotated[list[LevelName], Meta(max_length=MAX_LEVELS)] | UnsetType,
+        Meta(description="Levels of the network that its nodes are in, outermost first."),
     ] = UNSET
     nodes: Annotated[list[NodeRequest], Meta(max_length=10_000)] | UnsetType = UNSET
     num_nodes: Annotated[
@@ -189,6 +229,12 @@ class NodeAnswer(Answer, frozen=True, kw_only=True):
     allocations: list[AllocationAnswer]
     mig_gpus: int
     mig_slices: list[MigSlicesAnswer]
+    levels: list[str]
+    source: str | None
+    observed_at: Annotated[
+        str | None, Meta(description="RFC 3339, UTC: when it was last seen; null where typed.")
+    ]
+    unavailable: str | None
 
 
 class PoolAnswer(Answer, frozen=True, kw_only=True):
@@ -202,6 +248,9 @@ class PoolAnswer(Answer, frozen=True, kw_only=True):
     nvme_bytes: int | None
     network_bytes_per_second: int | None
     price_per_gpu_hour: float | None
+    gpu_memory_bytes: int | None
+    gpu_replicas: int | None
+    level_names: list[str]
     nodes: Annotated[
         list[NodeAnswer] | None,
         Meta(description="Null where they are only counted, or were not asked for."),
@@ -227,7 +276,13 @@ class ClusterAnswer(Answer, frozen=True, kw_only=True):
     updated_at: Annotated[str, Meta(description="RFC 3339, UTC.")]
     pools: list[PoolAnswer]
     warnings: Annotated[
-        list[str], Meta(description="Live reservations that this inventory cannot keep.")
+        list[str],
+        Meta(
+            description=(
+                "Live reservations that this inventory cannot keep, nodes that nobody has seen for "
+                "an hour, and GPUs of unknown memory."
+            )
+        ),
     ] = field(default_factory=list)
 
 

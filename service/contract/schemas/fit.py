@@ -16,6 +16,15 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.models import (
+    GgufDocument,
+    HubFile,
+    HubId,
+    HubRevision,
+    Origin,
+    SafetensorsHeader,
+    SafetensorsIndex,
+)
 from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.contract.schemas.serving import ServingAnswer
 from service.contract.schemas.workload import WorkloadRequest
@@ -24,8 +33,9 @@ from service.planner.fit.parts import FitPart
 
 
 class InlineModel(Strict, frozen=True, kw_only=True):
-    """A model that is not stored, or a named one with another head: exactly one of the first four,
-    and its head where the config does not say the right one.
+    """A model that is not stored, or a named one with another head: exactly one of the first six,
+    its head where the config does not say the right one, and what its files hold, if that is to be
+    checked.
     """
 
     hf_config: Annotated[
@@ -42,8 +52,15 @@ class InlineModel(Strict, frozen=True, kw_only=True):
         ModelText | UnsetType,
         Meta(description="Stored or catalogue name, for a model with another `head`."),
     ] = UNSET
+    gguf: GgufDocument | UnsetType = UNSET
+    hub: HubId | UnsetType = UNSET
+    revision: HubRevision | UnsetType = UNSET
+    file: HubFile | UnsetType = UNSET
     head: HeadWord | UnsetType = UNSET
     num_labels: NumLabels | UnsetType = UNSET
+    safetensors_index: SafetensorsIndex | UnsetType = UNSET
+    safetensors_header: SafetensorsHeader | UnsetType = UNSET
+    origin: Origin | UnsetType = UNSET
 
 
 CUSTOM_GPU = "custom"

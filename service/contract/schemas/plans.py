@@ -206,3 +206,12 @@ class PlanAnswer(Answer, frozen=True, kw_only=True):
     assumptions: Annotated[
         list[str], Meta(description="Every default that was used and not searched.")
     ]
+    warnings: Annotated[
+        list[str],
+        Meta(
+            description=(
+                "On a cluster: nodes that nobody has seen for an hour, and GPUs that are shared or "
+                "of unknown memory."
+            )
+        ),
+    ]

@@ -65,6 +65,8 @@ class PlacementRequest(Strict, frozen=True, kw_only=True):
     gpus_per_node: Annotated[int, Meta(ge=1, le=256)] | UnsetType | None = UNSET
     cost_per_hour: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
     notes: Annotated[list[str], Meta(max_length=100)] | UnsetType = UNSET
+    fits_now: bool | UnsetType = UNSET
+    fits_at_all: bool | UnsetType = UNSET
 
 
 class ReservationRequest(Strict, frozen=True, kw_only=True):
@@ -131,6 +133,8 @@ class SeatAnswer(ShareAnswer, frozen=True, kw_only=True):
 class PlacedAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag="placed"):
     """Where the job runs; as `placement` of a reservation it is promised."""
 
+    fits_now: bool
+    fits_at_all: bool
     num_gpus: int
     gpus_per_node: Annotated[
         int | None,
@@ -163,6 +167,8 @@ class HeldAnswer(Answer, frozen=True, kw_only=True):
 class NotTodayAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag="not_today"):
     """The cluster is large enough, but others are on it."""
 
+    fits_now: bool
+    fits_at_all: bool
     reason: str
     num_gpus: Annotated[int, Meta(description="GPUs that are needed.")]
     free_gpus: int
@@ -176,6 +182,8 @@ class NotTodayAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag=
 class NeverAnswer(Answer, frozen=True, kw_only=True, tag_field="status", tag="never"):
     """Even the empty cluster could not hold it."""
 
+    fits_now: bool
+    fits_at_all: bool
     reason: str
     num_gpus: Annotated[int, Meta(description="GPUs that are needed.")]
     total_gpus: int

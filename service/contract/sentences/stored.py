@@ -23,6 +23,10 @@ STORED: Mapping[str, Mapping[str, str]] = {
         "allocations": "Who holds GPUs of it, as far as it is known.",
         "mig_gpus": "GPUs that MIG has cut into slices.",
         "mig_slices": "The slices, by profile.",
+        "levels": "Its places in the network, one for each of the pool's `level_names`; empty "
+        "where they are not known.",
+        "source": "The tool that showed it, with its version; null where somebody typed it.",
+        "unavailable": "Why it takes no work, as its source says it; null where nobody says.",
     },
     "PoolRequest": {"nodes": "Its nodes by name, in place of `num_nodes`."},
     "PoolAnswer": {
@@ -35,9 +39,61 @@ STORED: Mapping[str, Mapping[str, str]] = {
         "network_bytes_per_second": "Bytes per second of one node's network; null where it was "
         "not said.",
         "price_per_gpu_hour": "USD of one GPU for one hour; null where it was not said.",
+        "gpu_memory_bytes": "Bytes that a process can allocate on a GPU that the catalogue does "
+        "not have, 0 where nobody knows; null for a GPU of the catalogue.",
+        "gpu_replicas": "Pods that share each GPU in time, without parts of its memory; null "
+        "where each has one user.",
+        "level_names": "Levels of the network that its nodes are in, outermost first.",
         "total_gpus": "GPUs of all nodes, drained ones too.",
     },
     "ClusterAnswer": {"name": "Name of the cluster.", "pools": "Its pools, as they were sent."},
+    "FieldChangeAnswer": {
+        "name": "Field of the node or pool; `pool` where a node changes its pool.",
+        "before": "Its value in the stored cluster.",
+        "after": "Its value after the import.",
+    },
+    "InventoryChangeAnswer": {
+        "kind": "`added`, `removed` or `changed`.",
+        "pool": "Name of the pool, after the import where it stays.",
+        "gpu": "Its GPU.",
+        "node": "Host name of the node; null where the pool itself changes.",
+        "fields": "What changes of it; empty where it comes or goes.",
+    },
+    "InventorySums": {
+        "nodes": "Nodes with and without names.",
+        "gpus": "GPUs of all nodes, drained ones too: what there is.",
+        "free_gpus": "Whole GPUs that can be given out now, beside live reservations.",
+    },
+    "UnknownGpuAnswer": {
+        "name": "Name of the GPU as the tool spells it.",
+        "num_nodes": "Nodes that have it.",
+        "num_gpus": "GPUs of these nodes.",
+        "memory_bytes": "Bytes that a process can allocate on it by what the tool says; null where "
+        "it says nothing: then nothing is planned there.",
+        "candidates": "GPUs of the catalogue that may be meant; `gpus` of the request says which.",
+    },
+    "ImportOmission": {
+        "what": "Names of nodes, pools or devices.",
+        "reason": "Why they are no part of the cluster.",
+    },
+    "ClusterImportAnswer": {
+        "cluster": "Name of the cluster.",
+        "applied": "Whether it is stored; false of a dry run.",
+        "created": "Whether there was, or would be, no such cluster before.",
+        "format": "The tool whose output it is.",
+        "source": "The tool with its version, as nodes keep it.",
+        "before": "The stored cluster.",
+        "after": "The cluster after the import.",
+        "num_added": "Nodes that come.",
+        "num_removed": "Nodes that go.",
+        "num_changed": "Nodes that change.",
+        "num_changes": "All changes, of pools too; 0 where the cluster is as the content has it.",
+        "changes": "The first 1,000 of them: pools, then nodes.",
+        "unknown_gpus": "GPUs that are kept without an entry of the catalogue.",
+        "left_out": "What became no part of the cluster.",
+        "warnings": "Reservations that it cannot keep, nodes that stay although the content lacks "
+        "them, and what the content does not say.",
+    },
     "ReservationAnswer": {
         "id": "Id of the reservation.",
         "cluster": "Name of the cluster.",
@@ -73,6 +129,8 @@ STORED: Mapping[str, Mapping[str, str]] = {
         "active": "Those that one token uses: of a mixture of experts fewer than all.",
         "by_module": "Their number by kind of module; `frozen` takes these names.",
     },
+    "GgufTensorAnswer": {"name": "Its name in the file.", "bytes": "Its bytes."},
+    "GgufAnswer": {"total_bytes": "Bytes of all tensors."},
     "ModelAnswer": {
         "name": "Name of the model.",
         "revision": "Number of the revision, counted from 1.",

@@ -63,7 +63,9 @@ def _count_packed_bytes(architecture: Architecture) -> dict[str, int]:
 
     Codes, scales, and what stays in 16 bit.
     """
-    scheme = architecture.quantization
+    scheme, file = architecture.quantization, architecture.gguf
+    if file is not None:
+        return {"gguf": sum(size for _, size in file.types)}
     return (
         {}
         if scheme is None

@@ -1,9 +1,11 @@
 """Cluster inventories between the contract and the planner."""
 
+from datetime import UTC, datetime
+
 from msgspec import UnsetType
 
 from service.catalog.gpu_entries import GpuEntry
-from service.catalog.gpus import resolve_device, resolve_gpu
+from service.catalog.gpus import find_gpus, resolve_device, resolve_gpu
 from service.contract.schemas.clusters import (
     AllocationAnswer,
     AllocationRequest,
@@ -15,9 +17,9 @@ from service.contract.schemas.clusters import (
     PoolRequest,
 )
 from service.contract.schemas.fields import Memory, get_or_none
-from service.contract.to_answer.sliced_pools import cut_pool
-from service.contract.to_answer.timestamps import format_timestamp
-from service.contract.to_question.fits import prefix_error_field
+from service.contract.to_answer.sliced_pools import check_slices, cut_pool
+from service.contract.to_answer.timestamps import format_optional_timestamp, format_timestamp
+from service.contract.to_question.models import prefix_error_field
 from service.estimator.values.device import parse_slice
 from service.estimator.values.errors import InvalidInputError
 from service.formats.quantities import parse_bytes
@@ -31,14 +33,13 @@ from service.planner.cluster.inventory import (
     Pool,
 )
 from service.planner.cluster.node_supply import NodeSupply
+from service.planner.cluster.observations import list_observation_warnings
 from service.planner.cluster.placement import build_supply
 from service.planner.cluster.supply import PoolSupply
 from service.usecases.stored import StoredCluster
 
 MAX_NODES = 10_000
 """Of one cluster. Plans look at every node: 640,000 took 23 s of a core each, and 16 s to store."""
-EIGHTHS = 8
-"""MIG divides the memory of a GPU into eighths."""
 
 
 def read_inventory(pools: list[PoolRequest]) -> ClusterInventory:
@@ -78,24 +79,36 @@ def _refuse_shared_gpus(inventory: ClusterInventory) -> None:
                 raise InvalidInputError(message, field=f"pools[{index}].nodes")
 
 
-def build_cluster_answer(stored: StoredCluster, *, has_nodes: bool = True) -> ClusterAnswer:
+def build_cluster_answer(
+    stored: StoredCluster, *, has_nodes: bool = True, now: datetime | None = None
+) -> ClusterAnswer:
     """Return a cluster with what is free on it.
+
+    Observations are as old as they are at ``now``, by default this moment.
 
     With its single nodes, or only their sums.
     """
+    moment = datetime.now(UTC) if now is None else now
     supply = build_supply(stored.inventory, stored.reservations)
     return ClusterAnswer(
         name=stored.name,
         created_at=format_timestamp(stored.created_at),
         updated_at=format_timestamp(stored.updated_at),
         pools=[_build_pool_answer(pool, has_nodes=has_nodes) for pool in supply.pools],
-        warnings=list(list_broken_reservations(stored.inventory, stored.reservations)),
+        warnings=[
+            *list_broken_reservations(stored.inventory, stored.reservations),
+            *list_observation_warnings(stored.inventory, moment),
+        ],
     )
 
 
 def _read_pool(pool: PoolRequest, field: str) -> Pool:
     parts = parse_slice(pool.gpu)
     if parts is None:
+        unknown_bytes = _parse_unknown_bytes(pool)
+        if unknown_bytes is not None:
+            with prefix_error_field(field):
+                return _build_pool(pool, None, gpu_memory_bytes=unknown_bytes)
         entry = resolve_gpu(pool.gpu, field=f"{field}.gpu")
         with prefix_error_field(field):
             return _build_pool(pool, entry)
@@ -105,11 +118,33 @@ def _read_pool(pool: PoolRequest, field: str) -> Pool:
         return cut_pool(_build_pool(pool, entry), device.mig_profile or "", entry)
 
 
-def _build_pool(pool: PoolRequest, entry: GpuEntry) -> Pool:
+def _parse_unknown_bytes(pool: PoolRequest) -> int | None:
+    """Return the memory of a GPU that the catalogue does not have.
+
+    Refuses it for one that the catalogue has, which would have two.
+    """
+    memory = get_or_none(pool.gpu_memory_bytes)
+    if memory is None:
+        return None
+    if len(find_gpus(pool.gpu)) == 1:
+        message = (
+            f"gpu_memory_bytes is for GPUs that the catalogue does not have, and it has "
+            f"{pool.gpu!r}; leave it out"
+        )
+        raise InvalidInputError(message, field="pools.gpu_memory_bytes")
+    return parse_bytes(memory, field="gpu_memory_bytes")
+
+
+def _build_pool(
+    pool: PoolRequest, entry: GpuEntry | None, *, gpu_memory_bytes: int | None = None
+) -> Pool:
     nodes = get_or_none(pool.nodes)
     return Pool(
         name=pool.name,
-        gpu=entry.name,
+        gpu=pool.gpu if entry is None else entry.name,
+        gpu_memory_bytes=gpu_memory_bytes,
+        gpu_replicas=get_or_none(pool.gpu_replicas),
+        level_names=tuple(get_or_none(pool.level_names) or ()),
         gpus_per_node=pool.gpus_per_node,
         nvlink_island_size=get_or_none(pool.nvlink_island_size),
         host_memory_bytes=_parse_optional_bytes(pool.host_memory_bytes, "host_memory_bytes"),
@@ -127,7 +162,7 @@ def _parse_optional_bytes(value: Memory | UnsetType, field: str) -> int | None:
     return None if isinstance(value, UnsetType) else parse_bytes(value, field=field)
 
 
-def _read_node(node: NodeRequest, entry: GpuEntry, field: str) -> Node:
+def _read_node(node: NodeRequest, entry: GpuEntry | None, field: str) -> Node:
     with prefix_error_field(field):
         allocations = tuple(
             _read_allocation(allocation) for allocation in get_or_none(node.allocations) or ()
@@ -145,8 +180,13 @@ def _read_node(node: NodeRequest, entry: GpuEntry, field: str) -> Node:
                 MigSlices(profile=slices.profile, total=slices.total, allocated=slices.allocated)
                 for slices in get_or_none(node.mig_slices) or ()
             ),
+            levels=tuple(get_or_none(node.levels) or ()),
+            source=get_or_none(node.source),
+            observed_at=get_or_none(node.observed_at),
+            unavailable=get_or_none(node.unavailable),
         )
-        _check_slices(parsed, entry)
+        if entry is not None:
+            check_slices(parsed, entry)
         return parsed
 
 
@@ -162,37 +202,6 @@ def _read_allocation(request: AllocationRequest) -> Allocation:
     )
 
 
-def _check_slices(node: Node, entry: GpuEntry) -> None:
-    """Refuse MIG profiles and slices that the GPU cannot have.
-
-    See the NVIDIA MIG user guide.
-    """
-    profiles = {profile.name: profile for profile in entry.mig_profiles}
-    eighths = 0
-    for slices in node.mig_slices:
-        profile = profiles.get(slices.profile)
-        if profile is None:
-            profile_names = ", ".join(profiles) or "none"
-            _refuse(f"{entry.name} has no MIG profile {slices.profile!r}; it has {profile_names}")
-        elif slices.total > profile.max_instances * node.mig_gpus:
-            limit = f"{profile.max_instances} slices {slices.profile!r}"
-            _refuse(
-                f"a {entry.name} has at most {limit}, and {node.mig_gpus} GPUs cannot have "
-                f"{slices.total}"
-            )
-        else:
-            eighths += slices.total * profile.memory_eighths
-    if eighths > EIGHTHS * node.mig_gpus:
-        _refuse(
-            f"the slices take {eighths} eighths of the memory of {node.mig_gpus} GPUs, which have "
-            f"{EIGHTHS} each"
-        )
-
-
-def _refuse(message: str) -> None:
-    raise InvalidInputError(message, field="mig_slices")
-
-
 def _build_pool_answer(supply: PoolSupply, *, has_nodes: bool) -> PoolAnswer:
     pool = supply.pool
     node_supplies = None if pool.nodes is None else zip(pool.nodes, supply.nodes, strict=True)
@@ -206,6 +215,9 @@ def _build_pool_answer(supply: PoolSupply, *, has_nodes: bool) -> PoolAnswer:
         nvme_bytes=pool.nvme_bytes,
         network_bytes_per_second=pool.network_bytes_per_second,
         price_per_gpu_hour=pool.price_per_gpu_hour,
+        gpu_memory_bytes=pool.gpu_memory_bytes,
+        gpu_replicas=pool.gpu_replicas,
+        level_names=list(pool.level_names),
         nodes=[_build_node_answer(*pair) for pair in node_supplies]
         if node_supplies is not None and has_nodes
         else None,
@@ -247,4 +259,8 @@ def _build_node_answer(node: Node, supply: NodeSupply) -> NodeAnswer:
             )
             for slices in node.mig_slices
         ],
+        levels=list(node.levels),
+        source=node.source,
+        observed_at=format_optional_timestamp(node.observed_at),
+        unavailable=node.unavailable,
     )

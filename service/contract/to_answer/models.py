@@ -1,9 +1,19 @@
 """Stored and catalogue models as answers of /v1/models."""
 
+from collections.abc import Mapping
+
 from service.catalog.models import find_model
-from service.contract.schemas.models import ModelAnswer, ModelItem
+from service.contract.schemas.models import (
+    GgufAnswer,
+    GgufTensorAnswer,
+    HubAnswer,
+    ModelAnswer,
+    ModelItem,
+)
 from service.contract.to_answer.catalogue_models import build_catalogue_item, build_model_answer
 from service.contract.to_answer.timestamps import format_timestamp
+from service.formats.checkpoints.gguf_document import GgufModel
+from service.formats.checkpoints.gguf_sums import sum_tensors
 from service.usecases.stored import StoredModel
 from service.usecases.stored_specs.model_sources import list_warnings, load_stored_architecture
 
@@ -36,5 +46,38 @@ def build_stored_model(stored: StoredModel) -> ModelAnswer:
         revision=stored.revision,
         origin="stored",
         created_at=format_timestamp(stored.created_at),
+        gguf=build_gguf(stored.content.source.get("gguf")),
+        hub=build_hub(stored.content.source.get("hub")),
         warnings=list_warnings(stored.content),
+    )
+
+
+def build_hub(described: object) -> HubAnswer | None:
+    """Return where on a hub a model was read, if it was."""
+    if not isinstance(described, Mapping):
+        return None
+    return HubAnswer(id=described["id"], commit=described["commit"], file=described["file"])
+
+
+def build_gguf(document: object) -> GgufAnswer | None:
+    """Return what a GGUF file holds, if the model came as one."""
+    if not isinstance(document, Mapping):
+        return None
+    model = GgufModel.parse(document)
+    sums = sum_tensors(model)
+    return GgufAnswer(
+        total_bytes=sums.total_bytes,
+        num_elements=sums.num_elements,
+        by_type=sums.by_type,
+        by_kind=sums.by_kind,
+        by_layer=list(sums.by_layer),
+        tensors=[
+            GgufTensorAnswer(
+                name=tensor.name,
+                type=tensor.type.value,
+                shape=list(tensor.shape),
+                bytes=tensor.bytes,
+            )
+            for tensor in model.tensors
+        ],
     )

@@ -26,6 +26,8 @@ def build_placement_answer(
     match placement:
         case Placement():
             return PlacedAnswer(
+                fits_now=True,
+                fits_at_all=True,
                 num_gpus=placement.num_gpus,
                 gpus_per_node=placement.gpus_per_node,
                 cost_per_hour=placement.cost_per_hour,
@@ -36,6 +38,8 @@ def build_placement_answer(
             return _build_blocked(placement)
         case Impossible():
             return NeverAnswer(
+                fits_now=False,
+                fits_at_all=False,
                 reason=placement.reason,
                 num_gpus=placement.num_gpus,
                 total_gpus=placement.total_gpus,
@@ -69,6 +73,8 @@ def _build_seat(seat: Assignment) -> SeatAnswer:
 
 def _build_blocked(blocked: Blocked) -> NotTodayAnswer:
     return NotTodayAnswer(
+        fits_now=False,
+        fits_at_all=True,
         reason=blocked.reason,
         num_gpus=blocked.num_gpus,
         free_gpus=blocked.free_gpus,

@@ -36,10 +36,11 @@ def build_plan_answer(
     *,
     elapsed_s: float,
     placements: Sequence[PlacementResult] = (),
+    warnings: Sequence[str] = (),
 ) -> PlanAnswer:
     """Return a report as the contract's answer.
 
-    On a cluster each candidate has its placement.
+    On a cluster each candidate has its placement, and ``warnings`` are about the cluster.
     """
     best = report.plans.best
     nearest = report.plans.nearest if best is None else None
@@ -68,6 +69,7 @@ def build_plan_answer(
         if nearest is None or nearest.plan.smallest_change is None
         else build_remedy_answer(nearest.plan.smallest_change),
         assumptions=list(question.assumptions),
+        warnings=list(warnings),
     )
 
 

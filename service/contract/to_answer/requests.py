@@ -6,9 +6,8 @@ Sent back to /v1/fit they give the same bytes.
 from dataclasses import fields
 
 from service.contract.schemas.fields import JsonObject
-from service.contract.schemas.fit import CUSTOM_GPU
 from service.contract.schemas.how_many import MemoryAnswer
-from service.estimator.values.device import Device
+from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import Offload, Quantization, ServeWorkload, Workload
@@ -50,7 +49,9 @@ def render_gpu(device: Device) -> str | MemoryAnswer:
     Its name, or the memory of one that is in no catalogue.
     """
     return (
-        MemoryAnswer(memory_bytes=device.usable_bytes) if device.name == CUSTOM_GPU else device.name
+        MemoryAnswer(memory_bytes=device.usable_bytes)
+        if device.vendor == UNKNOWN_VENDOR
+        else device.name
     )
 
 

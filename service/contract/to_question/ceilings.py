@@ -13,13 +13,9 @@ from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import WorkloadRequest
-from service.contract.to_question.fits import (
-    ResolvedModel,
-    list_set_fields,
-    read_device,
-    restate_defaults,
-)
+from service.contract.to_question.fits import list_set_fields, read_device, restate_defaults
 from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.searches import CLIENT_FIELDS, list_search_notes
 from service.contract.to_question.validation_errors import explain
 from service.contract.to_question.workloads import read_workload

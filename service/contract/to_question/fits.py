@@ -3,35 +3,21 @@
 Names are resolved and defaults filled; nothing is guessed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from msgspec import Struct, UnsetType
 
-from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
-from service.catalog.spellings import read_spelling
-from service.contract.schemas.fields import get_or_none
-from service.contract.schemas.fit import (
-    CUSTOM_GPU,
-    FitRequest,
-    GpuByMemory,
-    GpuReference,
-    InlineModel,
-    ModelReference,
-)
+from service.contract.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference
 from service.contract.schemas.workload import WorkloadRequest
-from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.workloads import read_workload
-from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
 from service.estimator.values.device import UNKNOWN_VENDOR, Device
-from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
@@ -39,31 +25,8 @@ from service.planner.fit.confidence import check_confidence, list_confidence_not
 from service.planner.fit.hardware import lacks_bf16, select_format
 from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.usecases.questions.fit import FitQuestion
-from service.usecases.stored_specs.model_sources import read_source
 
-INLINE = ("hf_config", "architecture", "num_parameters", "name")
 _REMEDIES = frozenset({FitPart.REMEDIES})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedModel:
-    """Model that a request named or brought along.
-
-    ``name`` and ``revision`` are ``None`` when it came inline. ``checkpoints`` are ids on the
-    Hugging Face hub of weights of this shape, none where only the caller knows them.
-    """
-
-    architecture: Architecture
-    name: str | None = None
-    revision: int | None = None
-    hf_config: Mapping[str, object] | None = None
-    checkpoints: tuple[str, ...] = ()
-    version: str | None = None
-    """Id of the revision, by which caches tell that the model has changed."""
-    has_other_head: bool = False
-    """Whether a request gave the named model another head: its files are not those of the name."""
-    notes: tuple[str, ...] = ()
-    """How the request's text was read, where it is no name of a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,95 +159,3 @@ def read_device(reference: GpuReference) -> Device:
 @lru_cache(512)
 def _get_catalogue_device(name: str) -> Device:
     return resolve_device(name)
-
-
-@contextmanager
-def prefix_error_field(prefix: str) -> Iterator[None]:
-    """Prefix the field of a refusal with its section.
-
-    The section is the part of the request that the refusal is about.
-    """
-    try:
-        yield
-    except EstimatorError as error:
-        error.field = f"{prefix}.{error.field}" if error.field else prefix
-        raise
-
-
-def resolve_reference(
-    reference: ModelReference, find: Callable[[str], ResolvedModel]
-) -> ResolvedModel:
-    """Return the model of a request, with the head it asks for."""
-    if isinstance(reference, str):
-        return find(reference)
-    named = get_or_none(reference.name)
-    if named is None:
-        return read_inline(reference)
-    require_one(reference, INLINE, "model")
-    model = find(named)
-    source = (
-        {"architecture": model.architecture.describe()}
-        if model.hf_config is None
-        else {"hf_config": model.hf_config}
-    )
-    with prefix_error_field("model"):
-        changed = put_head_in_source(source, reference.head, reference.num_labels)
-        if changed is source:
-            return model
-        architecture = read_source(changed)
-    return replace(
-        model,
-        architecture=architecture,
-        hf_config=changed.get("hf_config"),
-        checkpoints=(),
-        has_other_head=True,
-    )
-
-
-def read_inline(reference: InlineModel) -> ResolvedModel:
-    """Return the model that a request brings along."""
-    with prefix_error_field("model"):
-        sent = put_head_in_source(
-            require_one(reference, INLINE, "model"), reference.head, reference.num_labels
-        )
-    ((kind, value),) = sent.items()
-    if kind == "num_parameters":
-        return ResolvedModel(architecture=build_synthetic_architecture(value), hf_config=None)
-    with prefix_error_field(f"model.{kind}"):
-        architecture = read_source(sent)
-    return ResolvedModel(
-        architecture=architecture, hf_config=value if kind == "hf_config" else None
-    )
-
-
-def read_spelled(
-    text: str, find: Callable[[str], ResolvedModel], *, field: str = "model"
-) -> ResolvedModel:
-    """Return the model that a text means which is no name.
-
-    ``find`` resolves a name of the catalogue. Raises UnknownModelError with what would be right.
-    """
-    spelling = read_spelling(text, field=field)
-    if spelling.entry is not None:
-        return replace(find(spelling.entry.name), notes=(spelling.note,))
-    assert spelling.num_parameters is not None  # noqa: S101 - a spelling is one or the other
-    return ResolvedModel(
-        architecture=build_synthetic_architecture(spelling.num_parameters), notes=(spelling.note,)
-    )
-
-
-def require_one(sent: object, names: tuple[str, ...], field: str) -> dict[str, Any]:
-    """Return the one field out of ``names`` that is set.
-
-    Refuses none and several.
-    """
-    values = {
-        name: value for name in names if not isinstance(value := getattr(sent, name), UnsetType)
-    }
-    if len(values) != 1:
-        message = (
-            f"{field} has {', '.join(values) or 'nothing'}; it must have exactly one of "
-            f"{', '.join(names)}"
-        )
-        raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
-    return values

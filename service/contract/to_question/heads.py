@@ -24,11 +24,14 @@ def put_head_in_source(
         if labels is None:
             return source
         message = (
-            f"num_labels is {labels} without a head: say head sequence_classification or "
-            "token_classification, or put num_labels into the config"
+            f"num_labels is {labels} without a head: say head sequence_classification, "
+            "token_classification or image_classification, or put num_labels into the config"
         )
         raise InvalidInputError(message, field="num_labels")
     ((kind, value),) = source.items()
+    if kind == "gguf":
+        message = "a GGUF file has the head that it was written with: leave head out"
+        raise InvalidInputError(message, field="head")
     if kind == "hf_config":
         return {kind: put_head_in_config(value, head, labels)}
     spec = value if kind == "architecture" else build_synthetic_architecture(value).describe()

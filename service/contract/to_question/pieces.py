@@ -42,7 +42,7 @@ MAX_PIECES = 1024
 MAX_PIECE_BYTES = 1024
 """Longer ones are read each time, so that what is kept is bounded by bytes as well."""
 _MEMBERS = (b'"model"', b'"workload"', b'"gpu"', b'"layout"')
-_FREE_MEMBERS = (b'"hf_config"', b'"architecture"')
+_FREE_MEMBERS = (b'"hf_config"', b'"architecture"', b'"gguf"', b'"safetensors_')
 _ENVELOPE: "msgspec.json.Decoder[FitEnvelope]" = get_decoder(FitEnvelope)
 _MODEL: "msgspec.json.Decoder[ModelReference]" = get_decoder(ModelReference)
 _WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = get_decoder(WorkloadRequest)

@@ -10,7 +10,7 @@ from service.catalog.gpus import resolve_device
 from service.catalog.prices import Price, list_prices
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.plans import PlanRequest
-from service.contract.to_question.fits import ResolvedModel
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.searches import adopt_cache, read_devices, read_search
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device

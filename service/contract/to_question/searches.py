@@ -15,13 +15,9 @@ from service.contract.schemas.how_many import Constraints, HowManyRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.fits import (
-    ResolvedModel,
-    list_set_fields,
-    read_device,
-    restate_defaults,
-)
+from service.contract.to_question.fits import list_set_fields, read_device, restate_defaults
 from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
 from service.estimator.values.device import Device

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,19 @@ from service.planner.cluster.inventory import (
 )
 
 LIST = "clusters"
-NodeColumns = Row[UUID, str, int, str, list[dict[str, Any]], int, list[dict[str, Any]]]
+NodeColumns = Row[
+    UUID,
+    str,
+    int,
+    str,
+    list[dict[str, Any]],
+    int,
+    list[dict[str, Any]],
+    str | None,
+    datetime | None,
+    str | None,
+    list[str],
+]
 
 
 def create_cluster(session: Session, name: str, inventory: ClusterInventory) -> bool:
@@ -60,6 +73,21 @@ def replace_inventory(session: Session, cluster_id: UUID, inventory: ClusterInve
     _insert_pools(session, cluster_id, inventory)
     change = {ClusterRow.version: ClusterRow.version + 1, ClusterRow.updated_at: func.now()}
     session.execute(update(ClusterRow).where(ClusterRow.id == cluster_id).values(change))
+
+
+def touch_nodes(
+    session: Session, cluster_id: UUID, names: Sequence[str], *, source: str, moment: datetime
+) -> None:
+    """Record that nodes were seen again as they are.
+
+    It is no replacement: the version stays, so that nobody's If-Match is lost to it.
+    """
+    pools = select(ClusterPoolRow.id).where(ClusterPoolRow.cluster_id == cluster_id)
+    session.execute(
+        update(ClusterNodeRow)
+        .where(ClusterNodeRow.pool_id.in_(pools), ClusterNodeRow.name.in_(names))
+        .values(source=source, observed_at=moment)
+    )
 
 
 def delete_cluster(session: Session, cluster_id: UUID) -> None:
@@ -116,6 +144,9 @@ def _make_pool_row(cluster_id: UUID, position: int, pool: Pool) -> ClusterPoolRo
         network_bytes_per_second=pool.network_bytes_per_second,
         price_per_gpu_hour=pool.price_per_gpu_hour,
         num_nodes=pool.num_nodes,
+        gpu_memory_bytes=pool.gpu_memory_bytes,
+        gpu_replicas=pool.gpu_replicas,
+        level_names=list(pool.level_names),
         nodes=[_make_node_row(number, node) for number, node in enumerate(pool.nodes or ())],
     )
 
@@ -129,6 +160,10 @@ def _make_node_row(position: int, node: Node) -> ClusterNodeRow:
         allocations=[asdict(allocation) for allocation in node.allocations],
         mig_gpus=node.mig_gpus,
         mig_slices=[asdict(slices) for slices in node.mig_slices],
+        source=node.source,
+        observed_at=node.observed_at,
+        unavailable=node.unavailable,
+        levels=list(node.levels),
     )
 
 
@@ -165,6 +200,10 @@ def _load_nodes(session: Session, pool_ids: Sequence[UUID]) -> dict[UUID, list[N
         ClusterNodeRow.allocations,
         ClusterNodeRow.mig_gpus,
         ClusterNodeRow.mig_slices,
+        ClusterNodeRow.source,
+        ClusterNodeRow.observed_at,
+        ClusterNodeRow.unavailable,
+        ClusterNodeRow.levels,
     ).where(ClusterNodeRow.pool_id.in_(pool_ids))
     by_pool: dict[UUID, list[Node]] = {}
     for row in session.execute(statement.order_by(ClusterNodeRow.pool_id, ClusterNodeRow.position)):
@@ -184,6 +223,9 @@ def _to_pool(row: ClusterPoolRow, nodes: Sequence[Node]) -> Pool:
         nvme_bytes=row.nvme_bytes,
         network_bytes_per_second=row.network_bytes_per_second,
         price_per_gpu_hour=row.price_per_gpu_hour,
+        gpu_memory_bytes=row.gpu_memory_bytes,
+        gpu_replicas=row.gpu_replicas,
+        level_names=tuple(row.level_names),
     )
 
 
@@ -195,6 +237,10 @@ def _to_node(row: NodeColumns) -> Node:
         allocations=tuple(_to_allocation(raw) for raw in row.allocations),
         mig_gpus=row.mig_gpus,
         mig_slices=tuple(MigSlices(**raw) for raw in row.mig_slices),
+        source=row.source,
+        observed_at=row.observed_at,
+        unavailable=row.unavailable,
+        levels=tuple(row.levels),
     )
 
 

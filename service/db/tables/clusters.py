@@ -45,6 +45,8 @@ class ClusterPoolRow(Base):
         CheckConstraint("network_bytes_per_second >= 0", name="network_bytes_per_second"),
         CheckConstraint("nvme_bytes >= 0", name="nvme_bytes"),
         CheckConstraint("price_per_gpu_hour >= 0", name="price_per_gpu_hour"),
+        CheckConstraint("gpu_memory_bytes >= 0", name="gpu_memory_bytes"),
+        CheckConstraint("gpu_replicas >= 2", name="gpu_replicas"),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -59,6 +61,10 @@ class ClusterPoolRow(Base):
     network_bytes_per_second: Mapped[int | None]
     price_per_gpu_hour: Mapped[float | None]
     num_nodes: Mapped[int | None] = mapped_column(Integer)
+    gpu_memory_bytes: Mapped[int | None]
+    """Of a GPU that the catalogue does not have; 0 where nobody knows it."""
+    gpu_replicas: Mapped[int | None] = mapped_column(Integer)
+    level_names: Mapped[list[str]] = mapped_column(default=list, server_default=text("'[]'"))
     nodes: Mapped[list["ClusterNodeRow"]] = relationship(
         lazy="raise",
         order_by="ClusterNodeRow.position",
@@ -91,6 +97,11 @@ class ClusterNodeRow(Base):
     """Who holds GPUs, as far as it is known."""
     mig_gpus: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
     mig_slices: Mapped[list[Json]] = mapped_column(default=list, server_default=text("'[]'"))
+    source: Mapped[str | None]
+    """The tool that showed it, and its version; null where somebody typed it."""
+    observed_at: Mapped[datetime | None]
+    unavailable: Mapped[str | None]
+    levels: Mapped[list[str]] = mapped_column(default=list, server_default=text("'[]'"))
 
 
 class ReservationRow(Base):

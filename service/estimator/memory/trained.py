@@ -119,7 +119,8 @@ def _exclude_idle(
         if pair[0].name not in idle and pair[0].kind not in workload.frozen
     )
     trained = sum(weight.numel * count for weight, count in stepped)
-    unread = [pair for pair in model.counts.tensors if pair[0].name in idle - model.never_trained]
+    never_read = idle - model.never_trained
+    unread = [pair for pair in model.counts.tensors if pair[0].name in never_read]
     return TrainedParameters(
         frozen=model.counts.total - trained,
         idle=sum(

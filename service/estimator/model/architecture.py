@@ -15,6 +15,7 @@ from service.estimator.model.layer_periods import split_periods
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.task_head import TaskHead
+from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
@@ -142,6 +143,8 @@ class Architecture:
     """
     unpacked: str | None = None
     """Warning to give where a library unpacked them while it loaded them."""
+    gguf: GgufBytes | None = None
+    """Bytes of the tensors of the GGUF file that it came as."""
     counts: ParameterCounts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -231,10 +234,8 @@ class Architecture:
 
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""
-        quantization = (
-            {"quantization": self.quantization.describe()} if self.quantization is not None else {}
-        )
-        return asdict(self.spec) | quantization
+        stored = {"quantization": self.quantization, "gguf": self.gguf}
+        return asdict(self.spec) | {name: part.describe() for name, part in stored.items() if part}
 
     def with_layers(self, num_layers: int) -> "Architecture":
         """Return the model cut to its first layers."""
@@ -258,6 +259,7 @@ class Architecture:
             buffer_elements=self.buffer_elements
             - self.layer_buffer_elements * (self.num_hidden_layers - num_layers),
             layer_buffer_bytes=self.layer_buffer_bytes[: len(kept_blocks)],
+            gguf=self.gguf and self.gguf.with_layers(num_layers),
         )
 
     def runs(self) -> tuple[tuple[tuple[tuple[BlockModule, int], ...], int], ...]:
@@ -293,6 +295,6 @@ class Architecture:
             name: value for name, value in self.describe().items() if value != defaults.get(name)
         }
         if not depth:
-            for name in ("num_hidden_layers", "num_encoder_layers"):
+            for name in ("num_hidden_layers", "num_encoder_layers", "gguf"):
                 described.pop(name, None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()

@@ -12,9 +12,8 @@ from service.estimator.tape import sizes
 from service.estimator.tape.event_log import NullLedger
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Backward, Hook, Node, Segment, Value, count_bytes
+from service.estimator.tape.nodes import Backward, Hook, Node, Segment, Value, Work, count_bytes
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 ATTENTION_BACKWARD_KERNELS = 3

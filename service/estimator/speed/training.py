@@ -20,6 +20,7 @@ from service.estimator.speed.stretches import BACKWARD_PRODUCTS, time_passes
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import Memo
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Throughput
 from service.estimator.values.workload import Framework, Method, TrainWorkload
@@ -27,6 +28,8 @@ from service.estimator.values.workload import Framework, Method, TrainWorkload
 SECONDS_PER_HOUR = 3600
 MAX_PASSES = 4096
 """Passes that one clock remembers: a search asks for hundreds, and a service lives long."""
+MAX_THROUGHPUTS = 256
+"""Steps that one clock remembers: whoever asks again asks for another level of confidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class StepTimer:
     """Rates of this GPU and its host; None is those of its kind."""
     _machines: dict[object, Machine | None] = field(default_factory=dict)
     _passes: dict[object, PassTimes] = field(default_factory=dict)
+    _throughputs: Memo[Throughput] = field(default_factory=lambda: Memo(MAX_THROUGHPUTS))
 
     def get_machine(self, workload: TrainWorkload, layout: Layout) -> Machine | None:
         """Return one GPU of a layout; None for unknown rates."""
@@ -103,6 +107,17 @@ class StepTimer:
             gpu_s=passes.gpu_s * steps + update.gpu_s,
         )
 
+    def get_throughput(
+        self, workload: TrainWorkload, layout: Layout, state_bytes: int | None
+    ) -> Throughput | None:
+        """Return the throughput of one optimizer step, worked out once."""
+        key = (workload, layout, state_bytes)
+        known = self._throughputs.get(key)
+        if known is not None:
+            return known
+        throughput = _count_throughput(self, workload, layout, state_bytes)
+        return throughput and self._throughputs.store(key, throughput)
+
     def _get_pass_times(
         self, workload: TrainWorkload, layout: Layout, machine: Machine
     ) -> PassTimes:
@@ -134,6 +149,12 @@ def estimate_training_throughput(
 
     It is None for a GPU of unknown rates.
     """
+    return timer.get_throughput(workload, layout, state_bytes)
+
+
+def _count_throughput(
+    timer: StepTimer, workload: TrainWorkload, layout: Layout, state_bytes: int | None
+) -> Throughput | None:
     machine = timer.get_machine(workload, layout)
     times = timer.time_step(workload, layout, state_bytes=state_bytes)
     if machine is None or times is None:

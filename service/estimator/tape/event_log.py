@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from service.estimator.tape import sizes
+from service.estimator.tape.compiling import mypyc_attr
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
@@ -47,6 +48,7 @@ def group_buffers(
     return tuple((buffer, tuple(indices)) for buffer, indices in groups.items())
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LoggingTape(Tape):
     """A tape that logs events instead of counting bytes."""
 
@@ -208,6 +210,7 @@ class LoggingTape(Tape):
         return index
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NullLedger(Ledger):
     """A ledger that counts nothing."""
 

@@ -1,12 +1,14 @@
 """Gradients of a recorded pass, on their way to nodes and parameters."""
 
 from service.estimator.tape import sizes
+from service.estimator.tape.compiling import mypyc_attr
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Parameter, Value, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.storages import StorageCounter
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GradientReceiver(StorageCounter):
     """Storages of a pass, with the gradients that wait among them.
 

@@ -10,12 +10,12 @@ first is a view or shared.
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
+from service.estimator.tape.compiling import mypyc_attr
 from service.estimator.tape.first_pass import FirstPass
 from service.estimator.tape.gradients import GradientReceiver
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Backward, Hook, Node, Segment, Value, count_bytes
+from service.estimator.tape.nodes import Backward, Hook, Node, Segment, Value, Work, count_bytes
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 
@@ -34,6 +34,7 @@ class Mode(Enum):
     """
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Tape(GradientReceiver):
     """Recorder of a pass: storages, operations and their graph.
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from operator import itemgetter
 
 from service.estimator.tape import sizes
+from service.estimator.tape.compiling import mypyc_attr
 from service.estimator.tape.sizes import Size
 
 
@@ -117,6 +118,7 @@ def find_highest_point(
 Live = dict[Category, Size]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ledger:
     """Counter of live bytes.
 

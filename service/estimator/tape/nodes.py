@@ -1,6 +1,7 @@
-"""Parameters, values and graph nodes that a tape records."""
+"""Parameters, values, graph nodes and kinds of operations on a tape."""
 
 from collections.abc import Callable
+from enum import Enum, auto
 
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Storage
@@ -8,6 +9,24 @@ from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 Backward = Callable[[Storage], object]
+
+
+class Work(Enum):
+    """Kernels behind one operation.
+
+    A recording of bytes does not look at them; a count of launches does.
+    """
+
+    MOVE = auto()
+    """one kernel for each tensor that is made, as long as what it reads and writes"""
+    FUSED = auto()
+    """one kernel with all its outputs; so is its backward, whatever is held inside"""
+    PRODUCT = auto()
+    """a matrix product"""
+    BATCHED = auto()
+    """matrix products of a batch, as those of attention without a fused kernel"""
+    ATTENTION = auto()
+    """a fused attention kernel"""
 
 
 class Parameter:

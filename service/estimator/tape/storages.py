@@ -1,12 +1,14 @@
 """Storages of a recorded pass, counted by reference."""
 
 from service.estimator.tape import sizes
+from service.estimator.tape.compiling import mypyc_attr
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StorageCounter:
     """Storages of a pass with their references."""
 

@@ -1,6 +1,7 @@
 """Bounded caches of values that are made once."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -31,8 +32,10 @@ class Memo(Generic[V]):
 
     def store(self, key: object, value: V) -> V:
         """Keep a value and return it."""
-        # A list of the keys, because another thread may store one meanwhile.
-        for oldest in list(self._values)[: len(self._values) - self._capacity + 1]:
-            self._values.pop(oldest, None)
+        excess = len(self._values) - self._capacity + 1
+        if excess > 0:
+            # A list of the keys, because another thread may store one meanwhile.
+            for oldest in list(islice(self._values, excess)):
+                self._values.pop(oldest, None)
         self._values[key] = value
         return value

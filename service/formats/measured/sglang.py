@@ -27,7 +27,7 @@ from service.formats.measured.reading import (
 )
 
 _RANK = re.compile(r"^\[[0-9: -]{10,23} ((?:[A-Z]{2}[0-9]+ ?)+)\]|\[(gpu(?:_id)?=[0-9]+)\]")
-_NUMBER = r"(-?[0-9.]+) GB"
+_NUMBER = r"(-?+[0-9.]{1,20}+) GB"
 _WEIGHTS = re.compile(rf"Load weight end\..{{0,400}}?mem usage={_NUMBER}")
 _POOL = re.compile(
     rf"KV Cache is allocated\..{{0,80}}?#tokens: ([0-9]{{1,15}}), (?:K size: {_NUMBER}, V size: {_NUMBER}|KV size: {_NUMBER})"  # noqa: E501

@@ -33,8 +33,9 @@ DEFAULT_BLOCK_TOKENS = 16
 _RANK = re.compile(
     r"\(((?:RayWorkerWrapper|VllmWorkerProcess|VllmWorker|Worker[A-Za-z0-9_]{0,40}|EngineCore[A-Za-z0-9_]{0,40})[^()]{0,40})\)"
 )
-_NUMBER = r"(-?[0-9.]+) ?Gi?B"
-_WORDINGS = tuple(
+_NUMBER = r"(-?+[0-9.]{1,20}+) ?+Gi?+B"
+"""Bounded and possessive: a line of digits would else be read again from each of them."""
+WORDINGS = tuple(
     Wording(quantity=quantity, pattern=re.compile(pattern))
     for quantity, pattern in (
         (Quantity.WEIGHTS, rf"(?:Loading model weights|Model loading) took {_NUMBER}"),
@@ -58,7 +59,7 @@ _WORDINGS = tuple(
 )
 _BLOCKS = re.compile(r"# (?:GPU|CUDA) blocks: ([0-9]{1,12})")
 _CONCURRENCY = re.compile(
-    r"Maximum concurrency for ([0-9][0-9,]{0,18}) tokens per request: ([0-9.]+)x"
+    r"Maximum concurrency for ([0-9][0-9,]{0,18}) tokens per request: ([0-9.]{1,20}+)x"
 )
 _VERSION = re.compile(
     r"(?:vLLM API server version|Initializing an? (?:V[01] )?LLM engine) \(?v?([0-9][0-9A-Za-z.+]{0,40})\)?"  # noqa: E501
@@ -97,7 +98,7 @@ _COUNTS = (
 def parse_vllm(text: str) -> Parsed:
     """Return the readings of every rank of one start of vLLM."""
     lines = list(iter_ranked_lines(text, _RANK))
-    parts = [part for line in lines for part in read_wordings(line, _WORDINGS)]
+    parts = [part for line in lines for part in read_wordings(line, WORDINGS)]
     readings = [part for part in parts if isinstance(part, Reading)]
     settings = _read_settings(lines)
     version = next((match[1] for line in lines if (match := _VERSION.search(line.text))), None)

@@ -5,6 +5,7 @@ Allocations are what others already hold.
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from service.estimator.values.errors import InvalidInputError
@@ -73,6 +74,9 @@ class Node:
     Others hold ``allocated_gpus`` of its GPUs, and ``allocations`` says who, as far as it is known.
 
     ``mig_gpus`` of its GPUs are cut into ``mig_slices`` and serve as those alone.
+
+    ``levels`` are its places in the network under the names of its pool, outermost first, or none.
+    ``source`` is the tool that showed it at ``observed_at``, None where somebody typed it.
     """
 
     name: str
@@ -81,6 +85,11 @@ class Node:
     allocations: tuple[Allocation, ...] = ()
     mig_gpus: int = 0
     mig_slices: tuple[MigSlices, ...] = ()
+    levels: tuple[str, ...] = ()
+    source: str | None = None
+    observed_at: datetime | None = None
+    unavailable: str | None = None
+    """Why it takes no work, as its source says it."""
 
     def __post_init__(self) -> None:
         """Refuse inconsistent numbers.
@@ -122,6 +131,11 @@ class Pool:
     ``nvlink_island_size`` is how many GPUs reach each other over NVLink: those of one node when it
     is absent, more where a rack is one island; such islands are made of nodes that follow each
     other. Counted nodes are called ``<pool>-1``, ``<pool>-2`` and so on.
+
+    ``gpu_memory_bytes`` is what a process can allocate on a GPU that the catalogue does not have, 0
+    where nobody knows it, and None for a GPU of the catalogue. ``gpu_replicas`` pods share each GPU
+    in time, and nothing keeps them out of each other's memory. ``level_names`` are the network's
+    levels, outermost first.
     """
 
     name: str
@@ -134,6 +148,9 @@ class Pool:
     nvme_bytes: int | None = None
     network_bytes_per_second: int | None = None
     price_per_gpu_hour: float | None = None
+    gpu_memory_bytes: int | None = None
+    gpu_replicas: int | None = None
+    level_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse invalid numbers and missing or doubled nodes.
@@ -148,6 +165,7 @@ class Pool:
             "nvme_bytes",
             "network_bytes_per_second",
             "price_per_gpu_hour",
+            "gpu_memory_bytes",
         ):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
@@ -214,6 +232,9 @@ class Pool:
             self._check_node(node)
 
     def _check_node(self, node: Node) -> None:
+        if node.levels and len(node.levels) != len(self.level_names):
+            reason = f"has the levels {list(self.level_names)}, but {node.name!r} has"
+            self._refuse("nodes", f"{reason} {list(node.levels)}")
         has = f"has {self.gpus_per_node} GPUs per node, but"
         if node.allocated_gpus > self.gpus_per_node:
             self._refuse("nodes", f"{has} {node.allocated_gpus} are allocated on {node.name!r}")

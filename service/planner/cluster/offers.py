@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from service.estimator.values.device import Device, format_slice
+from service.estimator.values.device import UNKNOWN_VENDOR, Device, format_slice
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import Workload
@@ -41,7 +41,7 @@ def list_current_offers(
             counts=_find_even_counts(supply, kind) if together else None,
         )
         for kind in supply.list_kinds()
-        if kind.free_gpus
+        if kind.free_gpus and kind.gpu_memory_bytes != 0
     )
     return full_gpu_offers + _list_slice_offers(supply, get_device, get_price, free=True)
 
@@ -56,7 +56,7 @@ def list_empty_offers(
     full_gpu_offers = tuple(
         _make_offer(supply, kind, get_device, get_price, kind.total_gpus)
         for kind in supply.list_kinds()
-        if kind.total_gpus
+        if kind.total_gpus and kind.gpu_memory_bytes != 0
     )
     return full_gpu_offers + _list_slice_offers(supply, get_device, get_price, free=False)
 
@@ -93,6 +93,7 @@ def _list_slice_offers(
             number,
         )
         for kind in supply.list_kinds()
+        if kind.gpu_memory_bytes is None
         for profile, number in (kind.free_slices if free else kind.total_slices).items()
         if number
     )
@@ -120,7 +121,16 @@ def _make_offer(
     get_price: PriceLookup,
     max_gpus: int,
 ) -> Offer:
-    device = get_device(kind.gpu)
+    device = (
+        get_device(kind.gpu)
+        if kind.gpu_memory_bytes is None
+        else Device(
+            name=kind.gpu,
+            vendor=UNKNOWN_VENDOR,
+            capacity_bytes=kind.gpu_memory_bytes,
+            usable_bytes=kind.gpu_memory_bytes,
+        )
+    )
     first = next(pool.pool for pool in supply.pools if pool.pool.name == kind.pools[0])
     return Offer(
         device=device,

@@ -58,6 +58,8 @@ class KindSupply:
     free_slices: Mapping[str, int]
     """Slices by MIG profile that are free now."""
     total_slices: Mapping[str, int]
+    gpu_memory_bytes: int | None = None
+    """Of a GPU that the catalogue does not have; 0 where nobody knows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,7 @@ def clear_supply(supply: Supply) -> Supply:
 
 
 def _get_kind(pool: Pool) -> Pool:
-    return replace(pool, name="", nodes=None, num_nodes=0)
+    return replace(pool, name="", nodes=None, num_nodes=0, level_names=())
 
 
 def _build_kind_supply(pools: Sequence[PoolSupply]) -> KindSupply:
@@ -157,6 +159,7 @@ def _build_kind_supply(pools: Sequence[PoolSupply]) -> KindSupply:
             for pool in pools
             for node in pool.pool.nodes or ()
         ),
+        gpu_memory_bytes=first.gpu_memory_bytes,
     )
 
 

@@ -6,6 +6,7 @@ may have more of; it counts against a failure.
 """
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Method, TrainWorkload, Workload
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.replays import get_shard_group
@@ -32,14 +33,14 @@ class FailedShards:
         )
         self._model = model
         self._most: dict[object, int] = {}
-        self._filled: dict[int, int] = {}
+        self._filled: dict[tuple[int, int, int], int] = {}
 
     def record(self, option: LayoutOption, batch: Batch, short_bytes: int) -> None:
         """Record a batch that lacks so many bytes on the GPU itself."""
         layout = option.layout
         if not self._is_known or layout.shards == 1 or short_bytes <= 0:
             return
-        if short_bytes <= self._bound_filled_bytes(layout.shards * layout.tensor_parallel):
+        if short_bytes <= self._bound_filled_bytes(layout):
             return
         group = get_shard_group(option, batch)
         self._most[group] = max(self._most.get(group, 0), layout.shards)
@@ -51,13 +52,26 @@ class FailedShards:
             get_shard_group(option, batch), 0
         )
 
-    def _bound_filled_bytes(self, ranks: int) -> int:
+    def _bound_filled_bytes(self, layout: Layout) -> int:
         """Return more bytes than tensors are filled up with."""
-        filled = self._filled.get(ranks)
+        degrees = layout.shards, layout.tensor_parallel, layout.expert_parallel
+        filled = self._filled.get(degrees)
         if filled is None:
-            filled = self._filled[ranks] = sum(
-                ranks * (weight.numel // weight.shape[0]) * _FILLED_BYTES * min(count, _LIVE)
+            filled = self._filled[degrees] = sum(
+                _bound_filled_rows(weight.shape[0], *degrees)
+                * (weight.numel // weight.shape[0])
+                * _FILLED_BYTES
+                * min(count, _LIVE)
                 for weight, count in self._model.counts.tensors
-                if weight.shape[0] % ranks
             )
         return filled
+
+
+def _bound_filled_rows(rows: int, shards: int, tensor: int, expert: int) -> int:
+    """Return a bound of the rows that fill a tensor up.
+
+    It is exact where nothing but shards splits it.
+    """
+    if not rows % (shards * tensor):
+        return 0
+    return -rows % shards if tensor == expert == 1 else shards * tensor

@@ -9,7 +9,7 @@ from typing import Any
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.workload import Offload, Quantization, ServeWorkload, TrainWorkload
+from service.estimator.values.workload import Offload, Quantization, TrainWorkload, Workload
 from service.planner.search.layout_options import LayoutOption
 from service.planner.search.search_space import Question
 from service.planner.search.splits import DEGREES, Split, Splits
@@ -58,30 +58,33 @@ class SplitLayouts:
                 layout = Layout(**values)
             except InvalidInputError:
                 continue  # experts that do not regroup so many ranks
-            for offload, quantization in self._offload_choices:
-                option = LayoutOption(
-                    strategy=strategy, layout=layout, offload=offload, quantization=quantization
-                )
-                if self._is_legal(option):
-                    yield option
+            for offload, quantization, workload in self._offload_choices:
+                if self._is_legal(strategy, workload, layout):
+                    yield LayoutOption(
+                        strategy=strategy, layout=layout, offload=offload, quantization=quantization
+                    )
 
     @cached_property
-    def _offload_choices(self) -> tuple[tuple[Offload, Quantization | None], ...]:
+    def _offload_choices(self) -> tuple[tuple[Offload, Quantization | None, Workload], ...]:
+        """Contents of a GPU, each with its workload."""
         moved = list_offloads(self._question, has_nvme=self._base_layout.nvme_bytes is not None)
-        return tuple(product(moved, list_quantizations(self._model, self._question)))
+        return tuple(
+            (offload, quantization, self._apply_choice(offload, quantization))
+            for offload, quantization in product(
+                moved, list_quantizations(self._model, self._question)
+            )
+        )
 
-    def _is_legal(self, option: LayoutOption) -> bool:
+    def _apply_choice(self, offload: Offload, quantization: Quantization | None) -> Workload:
         workload = self._question.workload
-        if isinstance(workload, TrainWorkload) and workload.offload != option.offload:
-            workload = replace(workload, offload=option.offload)
-        elif isinstance(workload, ServeWorkload) and option.quantization not in {
-            None,
-            workload.quantization,
-        }:
-            workload = replace(workload, quantization=option.quantization or workload.quantization)
-        allowed = self._splits.get_rules(option.strategy).allows_layout(workload, option.layout)
+        if isinstance(workload, TrainWorkload):
+            return replace(workload, offload=offload)
+        return replace(workload, quantization=quantization or workload.quantization)
+
+    def _is_legal(self, strategy: Strategy, workload: Workload, layout: Layout) -> bool:
+        allowed = self._splits.get_rules(strategy).allows_layout(workload, layout)
         if not allowed:
-            self._splits.record_refusal(workload, option.layout)
+            self._splits.record_refusal(workload, layout)
         return allowed
 
     def _list_stages(self, strategy: Strategy, shards: int) -> tuple[int, ...]:

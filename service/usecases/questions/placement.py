@@ -58,7 +58,15 @@ def place_plans(
         return placed
     empty = list_empty_offers(supply, device_of, price_of)
     if not empty:
-        message = "the cluster has no whole GPU"
+        unknown = dict.fromkeys(
+            pool.gpu for pool in supply.inventory.pools if pool.gpu_memory_bytes == 0
+        )
+        message = (
+            f"nobody knows the memory of the cluster's {', '.join(unknown)}: say which GPU it is, "
+            "or its gpu_memory_bytes"
+            if unknown
+            else "the cluster has no whole GPU"
+        )
         raise InvalidRequestError(message, errors=[{"field": "cluster", "message": message}])
     return _place_candidates(supply, answer(replace(request, offers=empty)))
 

@@ -44,7 +44,7 @@ class Checkpoint:
         return {"total_bytes": self.total_bytes, "num_tensors": self.num_tensors}
 
 
-def read_index(index: Mapping[str, object]) -> Checkpoint:
+def read_index(index: Mapping[str, object], *, field: str = "source") -> Checkpoint:
     """Return the sums of a ``model.safetensors.index.json``.
 
     Its ``total_size`` counts the bytes of all tensors.
@@ -53,7 +53,7 @@ def read_index(index: Mapping[str, object]) -> Checkpoint:
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     if not _is_count(total):
         raise _make_refusal(
-            "safetensors_index.metadata.total_size",
+            f"{field}.safetensors_index.metadata.total_size",
             f"total_size is {total!r}; it must be a number of bytes",
         )
     return Checkpoint(
@@ -61,13 +61,16 @@ def read_index(index: Mapping[str, object]) -> Checkpoint:
     )
 
 
-def read_header(header: Mapping[str, object]) -> Checkpoint:
+def read_header(header: Mapping[str, object], *, field: str = "source") -> Checkpoint:
     """Return the sums of a safetensors file's JSON header.
 
     It has each tensor's format and shape.
     """
     tensors = {name: tensor for name, tensor in header.items() if name != _METADATA}
-    total = sum(_tensor_bytes(name, tensor) for name, tensor in tensors.items())
+    total = sum(
+        _tensor_bytes(name, tensor, f"{field}.safetensors_header.{name}")
+        for name, tensor in tensors.items()
+    )
     return Checkpoint(total_bytes=total, num_tensors=len(tensors))
 
 
@@ -141,8 +144,7 @@ def _read_stated_dtype(config: Mapping[str, object]) -> DType | None:
     return _DTYPES.get(stated) if isinstance(stated, str) else None
 
 
-def _tensor_bytes(name: str, tensor: object) -> int:
-    field = f"safetensors_header.{name}"
+def _tensor_bytes(name: str, tensor: object, field: str) -> int:
     if not isinstance(tensor, Mapping):
         raise _make_refusal(
             field, f"{name} is {tensor!r}; it must be an object with dtype and shape"
@@ -162,4 +164,4 @@ def _is_count(value: object) -> bool:
 
 
 def _make_refusal(field: str, message: str) -> InvalidRequestError:
-    return InvalidRequestError(message, errors=[{"field": f"source.{field}", "message": message}])
+    return InvalidRequestError(message, errors=[{"field": field, "message": message}])

@@ -9,6 +9,8 @@ from service.estimator.model.families.registry import (
     architecture_from_config,
     architecture_from_spec,
 )
+from service.formats.checkpoints.gguf_document import GgufModel
+from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
 from service.usecases.stored_specs.checkpoints import (
     Checkpoint,
     find_disagreements,
@@ -16,7 +18,9 @@ from service.usecases.stored_specs.checkpoints import (
 )
 
 Source = Mapping[str, object]
-"""``{"hf_config": {…config.json…}}`` or ``{"architecture": {…our own spec…}}``."""
+"""``{"hf_config": {…config.json…}}``, ``{"architecture": {…our own spec…}}`` or ``{"gguf": {…the
+header of a file…}}``.
+"""
 
 MAX_PARAMETERS = 2**63 - 1
 """Largest value of a signed 64-bit column."""
@@ -39,12 +43,17 @@ def read_source(source: Source) -> Architecture:
             raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
 
 
-def make_content(source: Source, *, checkpoint: Checkpoint | None = None) -> ModelContent:
+def make_content(
+    source: Source, *, checkpoint: Checkpoint | None = None, hub: Source | None = None
+) -> ModelContent:
     """Return what is stored of a model.
 
-    It is its source, the sums of its files, and everything that follows from it.
+    It is its source, the sums of its files, where on a hub it was read, and everything that follows
+    from it.
     """
     architecture = read_source(source)
+    if "gguf" in source:
+        source = {"gguf": GgufModel.parse(source["gguf"]).describe()}  # type: ignore[arg-type]  # read_source took it
     counts = architecture.parameter_counts()
     if counts.total > MAX_PARAMETERS:
         message = (
@@ -52,7 +61,11 @@ def make_content(source: Source, *, checkpoint: Checkpoint | None = None) -> Mod
         )
         raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
     return ModelContent(
-        source=source if checkpoint is None else {**source, "checkpoint": checkpoint.describe()},
+        source={
+            **source,
+            **({} if checkpoint is None else {"checkpoint": checkpoint.describe()}),
+            **({} if hub is None else {"hub": hub}),
+        },
         architecture=architecture.describe(),
         family=architecture.family,
         fingerprint=architecture.fingerprint(),
@@ -76,22 +89,26 @@ def list_warnings(content: ModelContent) -> list[str]:
 
     They say where its files hold other bytes than its tree.
     """
-    checkpoint, config = (
-        read_checkpoint(content.source.get("checkpoint")),
-        content.source.get("hf_config"),
-    )
+    source, model = content.source, load_stored_architecture(content)
+    return list_source_warnings(source, model, read_checkpoint(source.get("checkpoint")))
+
+
+def list_source_warnings(
+    source: Source, model: Architecture, checkpoint: Checkpoint | None
+) -> list[str]:
+    """Return differences of bytes between files and tree."""
+    gguf, config = source.get("gguf"), source.get("hf_config")
+    if isinstance(gguf, Mapping):
+        return list(list_gguf_differences(GgufModel.parse(gguf), model))
     if checkpoint is None:
         return []
     return list(
-        find_disagreements(
-            load_stored_architecture(content),
-            checkpoint,
-            config if isinstance(config, Mapping) else {},
-        ),
+        find_disagreements(model, checkpoint, config if isinstance(config, Mapping) else {})
     )
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, object]], Architecture]] = {
     "hf_config": architecture_from_config,
     "architecture": architecture_from_spec,
+    "gguf": build_gguf_architecture,
 }

@@ -6,7 +6,8 @@ import msgspec
 
 from service.catalog.models import load_config, resolve_model
 from service.contract.schemas.fit import FitRequest, InlineModel
-from service.contract.to_question.fits import ResolvedModel, read_fit, read_inline
+from service.contract.to_question.fits import read_fit
+from service.contract.to_question.models import ResolvedModel, read_inline
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config

@@ -15,6 +15,7 @@ PAGES = (
     "docs/howto/how-many-gpus.md",
     "docs/howto/largest-batch.md",
     "docs/howto/plan-on-a-cluster.md",
+    "docs/howto/explain-oom.md",
     "docs/howto/keys.md",
     "docs/howto/mcp.md",
     "docs/howto/measure.md",
@@ -23,7 +24,8 @@ PAGES = (
 """In the order in which they run on one server: measurements change answers, so they come last."""
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 NOT_RUN = ("make ", "export ")
-QUESTIONS = tuple(f"headroom {name} " for name in ("fit", "how-many", "plan", "ceilings"))
+_QUESTIONS = ("fit", "how-many", "plan", "ceilings", "explain")
+QUESTIONS = tuple(f"headroom {name} " for name in _QUESTIONS)
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<id>"),
     (re.compile(r"\d{4}-\d{2}-\d{2}T[0-9:.]+Z"), "<moment>"),

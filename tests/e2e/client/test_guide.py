@@ -32,6 +32,9 @@ TOLD_IN_WORDS = {
     *(
         "import-refused",
         "not-modelled",
+        "hub-refused",
+        "hub-content",
+        "hub-unavailable",
         "too-many-requests",
         "internal-error",
         "not-migrated",

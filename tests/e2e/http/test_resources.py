@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from service.catalog.models import list_models
+from tests.unit.formats.checkpoints.files import read_expected, read_model
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 TINY = {
@@ -102,6 +103,23 @@ def test_a_fit_follows_the_stored_model(client: httpx.Client) -> None:
 
     assert after > before
     assert slug(client.post("/v1/fit", json=question), 422) == "unknown-model"
+
+
+def test_a_stored_file_tells_its_tensors(client: httpx.Client) -> None:
+    """A GGUF header is stored without its tokenizer, and every question finds its bytes by name."""
+    document = read_model("qwen3").describe()
+    document["metadata"]["tokenizer.ggml.model"] = "gpt2"  # type: ignore[index]  # an object
+    expected = read_expected()["qwen3"]["bytes"]
+
+    created = client.post("/v1/models", json={"name": "file", "source": {"gguf": document}})
+    serve = {"task": "serve", "engine": "llama_cpp", "num_sequences": 1, "prompt_tokens": 64}
+    asked = {"model": "file", "workload": serve, "gpu": "L4"}
+    answer = client.post("/v1/fit", json=asked).json()
+    client.delete("/v1/models/file", headers={"if-match": "*"})
+
+    assert created.json()["gguf"]["total_bytes"] == expected
+    weights = next(p for p in answer["per_gpu"]["components"] if p["name"] == "weights")
+    assert 0 < weights["bytes"] <= expected
 
 
 def test_models_are_paged_newest_first_then_the_catalogue(client: httpx.Client) -> None:

@@ -1,7 +1,14 @@
 """A process that answers holds everything that stays out of the garbage collector's sight."""
 
+import gc
 import subprocess
 import sys
+
+import pytest
+
+from service.cli.answer_source import Source, answer_question
+from service.cli.gc_tuning import THRESHOLDS
+from service.cli.offline import fit
 
 PROGRAM = """
 import gc, sys
@@ -21,3 +28,19 @@ def test_what_is_loaded_is_not_looked_at_again() -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_offline_answer_is_seldom_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As rarely as a server's; afterwards the process collects as it did."""
+    before, during = gc.get_threshold(), list[tuple[int, int, int]]()
+
+    def answer(_document: object, _server: None) -> dict[str, object]:
+        during.append(gc.get_threshold())
+        return {}
+
+    monkeypatch.setattr(fit, "fit", answer)
+
+    answer_question("fit", {}, Source())
+
+    assert during == [THRESHOLDS]
+    assert gc.get_threshold() == before

@@ -63,7 +63,17 @@ def run(use: Callable[[AsyncHeadroom], Awaitable[None]], *answers: Answer) -> Sc
 
 def test_it_asks_what_the_other_client_asks() -> None:
     """Every question, by the same name and with the same arguments."""
-    questions = ("fit", "fit_many", "how_many", "plan", "ceiling", "dry_run", "accuracy", "version")
+    questions = (
+        "fit",
+        "fit_many",
+        "how_many",
+        "plan",
+        "ceiling",
+        "explain",
+        "dry_run",
+        "accuracy",
+        "version",
+    )
 
     for name in questions:
         own, other = getattr(AsyncHeadroom, name), getattr(Headroom, name)

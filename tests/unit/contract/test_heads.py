@@ -7,7 +7,7 @@ from msgspec import convert
 
 from service.cli.offline.inline import resolve_offline_model
 from service.contract.schemas.fit import InlineModel
-from service.contract.to_question.fits import ResolvedModel
+from service.contract.to_question.models import ResolvedModel
 from service.estimator.values.errors import EstimatorError
 from tests.builders import a_config
 

@@ -8,7 +8,8 @@ import pytest
 
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question import pieces
-from service.contract.to_question.fits import ResolvedModel, build_question, read_fit
+from service.contract.to_question.fits import build_question, read_fit
+from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.pieces import (
     MAX_PIECE_BYTES,
     UNREADABLE,

@@ -77,7 +77,7 @@ def test_a_question_is_answered_with_the_key_of_the_caller() -> None:
         names = [tool.name for tool in (await client.list_tools()).tools]
         result = await client.call_tool("fit", FIT)
         refused = await client.call_tool("fit", changed("model", "lama-2-7b"))
-        assert names == ["fit", "how_many", "plan", "explain", "list"]
+        assert names == ["fit", "how_many", "plan", "explain", "post_mortem", "list"]
         assert result.structured_content["verdict"] == "does_not_fit"
         assert refused.is_error
         assert refused.structured_content["instance"] == "/v1/fit"

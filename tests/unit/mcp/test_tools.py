@@ -76,8 +76,8 @@ def list_names(*scopes: Scope) -> list[str]:
 
 def test_a_reader_sees_tools_that_change_nothing() -> None:
     """Who may plan may reserve as well; the hints say which tools change something."""
-    assert list_names(*READ) == ["fit", "how_many", "plan", "explain", "list"]
-    assert list_names(Scope.READ, Scope.PLAN)[5:] == ["reserve", "release"]
+    assert list_names(*READ) == ["fit", "how_many", "plan", "explain", "post_mortem", "list"]
+    assert list_names(Scope.READ, Scope.PLAN)[6:] == ["reserve", "release"]
     assert [tool.name for tool in TOOLS if not tool.is_read_only] == ["reserve", "release"]
 
 
@@ -86,8 +86,9 @@ def test_a_tool_that_a_key_may_not_call_is_not_there() -> None:
     result = call("reserve", {"cluster": "a", "holder": "me"})
 
     assert result.is_error
-    assert "there is no tool 'reserve' here: fit, how_many, plan, explain, list" in read_text(
-        result
+    assert (
+        "there is no tool 'reserve' here: fit, how_many, plan, explain, post_mortem"
+        in read_text(result)
     )
 
 

@@ -80,6 +80,10 @@ def test_every_variable_is_read() -> None:
         "HEADROOM_OIDC_SCOPES": "gpu-admins=admin, gpu-users=plan",
         "HEADROOM_OIDC_RATE": "600/minute",
         "HEADROOM_OIDC_QUOTA": "100/day",
+        "HEADROOM_HUB": "true",
+        "HF_ENDPOINT": "https://hub.example/",
+        "HEADROOM_HUB_HOSTS": "cdn.example, .Files.example",
+        "HEADROOM_HUB_PRIVATE": "1",
         "PROMETHEUS_MULTIPROC_DIR": "/var/lib/metrics",
     }
 
@@ -113,6 +117,10 @@ def test_every_variable_is_read() -> None:
         oidc_scopes={"gpu-admins": Scope.ADMIN, "gpu-users": Scope.PLAN},
         oidc_rate="600/minute",
         oidc_quota="100/day",
+        hub=True,
+        hub_endpoint="https://hub.example",
+        hub_hosts=("cdn.example", ".files.example"),
+        hub_private=True,
         metrics_dir=Path("/var/lib/metrics"),
     )
 
@@ -142,6 +150,10 @@ def test_every_variable_is_read() -> None:
         ("HEADROOM_OIDC_SCOPES", "gpu-users", "pairs such as"),
         ("HEADROOM_OIDC_SCOPES", "gpu-users=fly", "read, plan, measure, admin"),
         ("HEADROOM_OIDC_RATE", "often", "600/minute"),
+        ("HEADROOM_HUB", "yes", "true or false"),
+        ("HF_ENDPOINT", "huggingface.co", "a URL such as"),
+        ("HF_ENDPOINT", "https://me:secret@hub", "without a user"),
+        ("HEADROOM_HUB_HOSTS", "*.hf.co", "names of hosts"),
         ("HEADROOM_OIDC_QUOTA", "5/day", "HEADROOM_OIDC_ISSUER is not set"),
     ],
 )

@@ -58,7 +58,7 @@ def test_what_is_stored_is_read_back_as_the_same_model() -> None:
     [
         {},
         {"hf_config": LLAMA, "architecture": {}},
-        {"gguf": {}},
+        {"onnx": {}},
         {"hf_config": None},
         {"hf_config": "llama-2-7b"},
         {"architecture": [1]},

@@ -50,6 +50,7 @@ _AUTO_CLASSES: Mapping[str, type] = {
     "camembert": _MASKED,
     "clip": AutoModel,
     "distilbert": _MASKED,
+    "electra": _MASKED,
     "gemma3": _IMAGES_AND_TEXT,
     "llava": _IMAGES_AND_TEXT,
     "mbart": _SEQ2SEQ,

@@ -221,6 +221,7 @@ _BATCH_MAKERS: Mapping[str, Callable[[_InputGenerator, Shape], Batch]] = {
     "bart": _make_seq2seq_batch,
     "bert": _make_masked_batch,
     "camembert": _make_masked_batch,
+    "electra": _make_masked_batch,
     "clip": _make_contrastive_batch,
     "distilbert": _make_masked_batch,
     "gemma3": _make_gemma_batch,

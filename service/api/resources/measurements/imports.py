@@ -7,7 +7,7 @@ from typing import Any
 
 from litestar import Request, post
 from litestar.params import RawBody
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, HTTPScope
 from msgspec import UnsetType, structs
 
 from service.access.keys import Scope
@@ -30,9 +30,10 @@ from service.contract.schemas.imports import (
     LeftOutAnswer,
     ReadingAnswer,
 )
+from service.contract.schemas.models import HubToken
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.fits import prefix_error_field
 from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import prefix_error_field
 from service.contract.to_question.workloads import read_workload
 from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
@@ -99,6 +100,7 @@ ANSWER_EXAMPLE = {
         "nothing of a file is stored when "
         "any of its jobs contradicts its question, and nothing is stored twice.",
         body=ImportRequest,
+        headers={"Hub-Token": HubToken},
         example=EXAMPLE,
         replies={
             200: Reply(
@@ -121,7 +123,7 @@ def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         parsed = parse(_decode_content(payload), declared=get_or_none(payload.format))
     report = imports.read_import(
         parsed,
-        list(_iter_questions(deps, payload)),
+        list(_iter_questions(deps, payload, request.scope)),
         environment=_read_environment(payload.environment),
         plans=deps.plans,
         find_corrections=deps.corrections.find,
@@ -151,7 +153,9 @@ def _decode_content(request: ImportRequest) -> bytes:
         ) from None
 
 
-def _iter_questions(deps: Dependencies, request: ImportRequest) -> Iterator[ImportQuestion]:
+def _iter_questions(
+    deps: Dependencies, request: ImportRequest, scope: HTTPScope
+) -> Iterator[ImportQuestion]:
     """Yield each job's question, then that of all others.
 
     The last one only where there is one.
@@ -159,21 +163,23 @@ def _iter_questions(deps: Dependencies, request: ImportRequest) -> Iterator[Impo
     jobs = get_or_none(request.jobs) or []
     for index, job in enumerate(jobs):
         with prefix_error_field(f"jobs[{index}]"):
-            yield _build_question(deps, request, job)
+            yield _build_question(deps, request, job, scope)
     if not isinstance(request.match, UnsetType) or not jobs:
         yield _build_question(
-            deps, request, ImportJob(match=get_or_none(request.match) or ImportMatch())
+            deps, request, ImportJob(match=get_or_none(request.match) or ImportMatch()), scope
         )
 
 
-def _build_question(deps: Dependencies, request: ImportRequest, job: ImportJob) -> ImportQuestion:
+def _build_question(
+    deps: Dependencies, request: ImportRequest, job: ImportJob, scope: HTTPScope
+) -> ImportQuestion:
     model = request.model if isinstance(job.model, UnsetType) else job.model
     workload = request.workload if isinstance(job.workload, UnsetType) else job.workload
     if isinstance(model, UnsetType) or isinstance(workload, UnsetType):
         missing = "model" if isinstance(model, UnsetType) else "workload"
         message = f"{missing} is missing: say what ran, for all of the file or under each of jobs"
         raise InvalidRequestError(message, errors=[{"field": missing, "message": message}])
-    resolved = resolve_model(deps.specs, model)
+    resolved = resolve_model(deps, model, scope)
     gpu = get_or_none(request.gpu) if isinstance(job.gpu, UnsetType) else job.gpu
     source = ModelSource(
         architecture=resolved.architecture.describe(),

@@ -37,6 +37,7 @@ from service.contract.schemas.measurements import (
     SampleAnswer,
     SamplePage,
 )
+from service.contract.schemas.models import HubToken
 from service.usecases.jobs import measurements
 from service.usecases.jobs import samples as sampled
 from service.usecases.jobs.dry_runs import plan_dry_run
@@ -70,7 +71,7 @@ AnyRequest = Request[Any, Any, Any]
         "taken as well, and `warnings` say what to start.",
         body=MeasurementRequest,
         example=EXAMPLE,
-        headers={"Idempotency-Key": IdempotencyKey},
+        headers={"Idempotency-Key": IdempotencyKey, "Hub-Token": HubToken},
         replies={
             200: Reply(description="What would be run, as `dry_run` asks.", bodies=(DryRunAnswer,)),
             202: Reply(
@@ -86,7 +87,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Ask for a probe."""
     deps = get_dependencies(request)
     payload = read_body(request.scope, body, MeasurementRequest)
-    question = read_measurement(deps, payload)
+    question = read_measurement(deps, payload, request.scope)
     if payload.dry_run:
         return json_response(
             build_dry_run_answer(

@@ -1,6 +1,7 @@
 """Contains all the data models used in inputs/outputs"""
 
 from .accuracy_answer import AccuracyAnswer
+from .agreement import Agreement
 from .allocation_answer import AllocationAnswer
 from .allocation_request import AllocationRequest
 from .allocator import Allocator
@@ -8,6 +9,7 @@ from .alternative_answer import AlternativeAnswer
 from .artifact_answer import ArtifactAnswer
 from .artifact_name import ArtifactName
 from .attention import Attention
+from .balance_answer import BalanceAnswer
 from .bases_answer import BasesAnswer
 from .basis import Basis
 from .batch_answer import BatchAnswer
@@ -26,11 +28,15 @@ from .calibration_pool_answer_shares import CalibrationPoolAnswerShares
 from .candidate_answer import CandidateAnswer
 from .candidate_answer_layout import CandidateAnswerLayout
 from .candidate_answer_workload import CandidateAnswerWorkload
+from .cause_answer import CauseAnswer
+from .cause_certainty import CauseCertainty
+from .cause_name import CauseName
 from .ceiling_answer import CeilingAnswer
 from .ceiling_answer_layout_type_0 import CeilingAnswerLayoutType0
 from .ceiling_answer_workload_type_0 import CeilingAnswerWorkloadType0
 from .ceiling_request import CeilingRequest
 from .change_answer import ChangeAnswer
+from .change_kind import ChangeKind
 from .change_page import ChangePage
 from .checkpoint_answer import CheckpointAnswer
 from .checkpointing import Checkpointing
@@ -38,8 +44,16 @@ from .class_answer import ClassAnswer
 from .client import Client
 from .cluster_answer import ClusterAnswer
 from .cluster_create import ClusterCreate
+from .cluster_import_answer import ClusterImportAnswer
+from .cluster_import_request import ClusterImportRequest
+from .cluster_import_request_also_item_type_1 import ClusterImportRequestAlsoItemType1
+from .cluster_import_request_also_item_type_2_item import ClusterImportRequestAlsoItemType2Item
+from .cluster_import_request_content_type_1 import ClusterImportRequestContentType1
+from .cluster_import_request_content_type_2_item import ClusterImportRequestContentType2Item
+from .cluster_import_request_gpus import ClusterImportRequestGpus
 from .cluster_page import ClusterPage
 from .cluster_replace import ClusterReplace
+from .comparison_answer import ComparisonAnswer
 from .component_answer import ComponentAnswer
 from .constraints import Constraints
 from .constraints_allow_item import ConstraintsAllowItem
@@ -56,7 +70,14 @@ from .engine import Engine
 from .error_answer import ErrorAnswer
 from .event_answer import EventAnswer
 from .event_answer_event import EventAnswerEvent
+from .explain_answer import ExplainAnswer
+from .explain_request import ExplainRequest
+from .failed_memory import FailedMemory
+from .failure_change_answer import FailureChangeAnswer
+from .failure_quantity import FailureQuantity
+from .failure_speaker import FailureSpeaker
 from .family_answer import FamilyAnswer
+from .field_change_answer import FieldChangeAnswer
 from .field_error import FieldError
 from .fit_answer import FitAnswer
 from .fit_answer_replayed_type_0 import FitAnswerReplayedType0
@@ -64,12 +85,17 @@ from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
 from .framework import Framework
+from .gguf_answer import GgufAnswer
+from .gguf_answer_by_kind import GgufAnswerByKind
+from .gguf_answer_by_type import GgufAnswerByType
+from .gguf_tensor_answer import GgufTensorAnswer
 from .gpu_answer import GpuAnswer
 from .gpu_answer_aliases import GpuAnswerAliases
 from .gpu_answer_peak_flops import GpuAnswerPeakFlops
 from .gpu_answer_sources import GpuAnswerSources
 from .gpu_by_memory import GpuByMemory
 from .gpu_page import GpuPage
+from .growth_answer import GrowthAnswer
 from .head import Head
 from .health_answer import HealthAnswer
 from .health_answer_status import HealthAnswerStatus
@@ -78,6 +104,7 @@ from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
+from .hub_answer import HubAnswer
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
 from .import_item import ImportItem
@@ -86,13 +113,21 @@ from .import_item_peaks import ImportItemPeaks
 from .import_item_prediction_type_0 import ImportItemPredictionType0
 from .import_job import ImportJob
 from .import_match import ImportMatch
+from .import_omission import ImportOmission
 from .import_request import ImportRequest
+from .import_scope import ImportScope
 from .inline_model import InlineModel
 from .inline_model_architecture import InlineModelArchitecture
+from .inline_model_gguf import InlineModelGguf
 from .inline_model_hf_config import InlineModelHfConfig
+from .inline_model_safetensors_header import InlineModelSafetensorsHeader
+from .inline_model_safetensors_index import InlineModelSafetensorsIndex
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
+from .inventory_change_answer import InventoryChangeAnswer
+from .inventory_format import InventoryFormat
+from .inventory_sums import InventorySums
 from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
@@ -140,6 +175,7 @@ from .model_page import ModelPage
 from .model_replace import ModelReplace
 from .model_source import ModelSource
 from .model_source_architecture import ModelSourceArchitecture
+from .model_source_gguf import ModelSourceGguf
 from .model_source_hf_config import ModelSourceHfConfig
 from .model_source_safetensors_header import ModelSourceSafetensorsHeader
 from .model_source_safetensors_index import ModelSourceSafetensorsIndex
@@ -164,6 +200,7 @@ from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
 from .pipeline_schedule import PipelineSchedule
+from .place_answer import PlaceAnswer
 from .placed_answer import PlacedAnswer
 from .placed_answer_status import PlacedAnswerStatus
 from .placement_request import PlacementRequest
@@ -180,11 +217,14 @@ from .pool_answer import PoolAnswer
 from .pool_page import PoolPage
 from .pool_request import PoolRequest
 from .precision_request import PrecisionRequest
+from .prediction_answer import PredictionAnswer
 from .priority import Priority
 from .probe_device import ProbeDevice
 from .problem import Problem
+from .process_answer import ProcessAnswer
 from .quantization import Quantization
 from .read_accuracy_quantity import ReadAccuracyQuantity
+from .read_number_answer import ReadNumberAnswer
 from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
@@ -218,9 +258,11 @@ from .sharding import Sharding
 from .share_answer import ShareAnswer
 from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
+from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
 from .status import Status
+from .tensor_answer import TensorAnswer
 from .throughput_answer import ThroughputAnswer
 from .train_ceiling import TrainCeiling
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
@@ -232,6 +274,7 @@ from .train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsTy
 from .train_request_task import TrainRequestTask
 from .trainer import Trainer
 from .training_answer import TrainingAnswer
+from .unknown_gpu_answer import UnknownGpuAnswer
 from .version_answer import VersionAnswer
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
@@ -242,6 +285,7 @@ from .worst_rank_answer import WorstRankAnswer
 
 __all__ = (
     "AccuracyAnswer",
+    "Agreement",
     "AllocationAnswer",
     "AllocationRequest",
     "Allocator",
@@ -249,6 +293,7 @@ __all__ = (
     "ArtifactAnswer",
     "ArtifactName",
     "Attention",
+    "BalanceAnswer",
     "BasesAnswer",
     "Basis",
     "BatchAnswer",
@@ -267,11 +312,15 @@ __all__ = (
     "CandidateAnswer",
     "CandidateAnswerLayout",
     "CandidateAnswerWorkload",
+    "CauseAnswer",
+    "CauseCertainty",
+    "CauseName",
     "CeilingAnswer",
     "CeilingAnswerLayoutType0",
     "CeilingAnswerWorkloadType0",
     "CeilingRequest",
     "ChangeAnswer",
+    "ChangeKind",
     "ChangePage",
     "CheckpointAnswer",
     "Checkpointing",
@@ -279,8 +328,16 @@ __all__ = (
     "Client",
     "ClusterAnswer",
     "ClusterCreate",
+    "ClusterImportAnswer",
+    "ClusterImportRequest",
+    "ClusterImportRequestAlsoItemType1",
+    "ClusterImportRequestAlsoItemType2Item",
+    "ClusterImportRequestContentType1",
+    "ClusterImportRequestContentType2Item",
+    "ClusterImportRequestGpus",
     "ClusterPage",
     "ClusterReplace",
+    "ComparisonAnswer",
     "ComponentAnswer",
     "Constraints",
     "ConstraintsAllowItem",
@@ -297,7 +354,14 @@ __all__ = (
     "ErrorAnswer",
     "EventAnswer",
     "EventAnswerEvent",
+    "ExplainAnswer",
+    "ExplainRequest",
+    "FailedMemory",
+    "FailureChangeAnswer",
+    "FailureQuantity",
+    "FailureSpeaker",
     "FamilyAnswer",
+    "FieldChangeAnswer",
     "FieldError",
     "FitAnswer",
     "FitAnswerReplayedType0",
@@ -305,12 +369,17 @@ __all__ = (
     "FitRequest",
     "Format",
     "Framework",
+    "GgufAnswer",
+    "GgufAnswerByKind",
+    "GgufAnswerByType",
+    "GgufTensorAnswer",
     "GpuAnswer",
     "GpuAnswerAliases",
     "GpuAnswerPeakFlops",
     "GpuAnswerSources",
     "GpuByMemory",
     "GpuPage",
+    "GrowthAnswer",
     "Head",
     "HealthAnswer",
     "HealthAnswerStatus",
@@ -319,6 +388,7 @@ __all__ = (
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",
+    "HubAnswer",
     "ImportAnswer",
     "ImportEnvironment",
     "ImportItem",
@@ -327,13 +397,21 @@ __all__ = (
     "ImportItemPredictionType0",
     "ImportJob",
     "ImportMatch",
+    "ImportOmission",
     "ImportRequest",
+    "ImportScope",
     "InlineModel",
     "InlineModelArchitecture",
+    "InlineModelGguf",
     "InlineModelHfConfig",
+    "InlineModelSafetensorsHeader",
+    "InlineModelSafetensorsIndex",
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
+    "InventoryChangeAnswer",
+    "InventoryFormat",
+    "InventorySums",
     "Kernels",
     "KeyAnswer",
     "KeyPage",
@@ -381,6 +459,7 @@ __all__ = (
     "ModelReplace",
     "ModelSource",
     "ModelSourceArchitecture",
+    "ModelSourceGguf",
     "ModelSourceHfConfig",
     "ModelSourceSafetensorsHeader",
     "ModelSourceSafetensorsIndex",
@@ -405,6 +484,7 @@ __all__ = (
     "PeftRequest",
     "PerGpuAnswer",
     "PipelineSchedule",
+    "PlaceAnswer",
     "PlacedAnswer",
     "PlacedAnswerStatus",
     "PlacementRequest",
@@ -421,13 +501,16 @@ __all__ = (
     "PoolPage",
     "PoolRequest",
     "PrecisionRequest",
+    "PredictionAnswer",
     "Priority",
     "ProbeDevice",
     "Problem",
+    "ProcessAnswer",
     "Quantization",
     "ReadAccuracyQuantity",
     "ReadingAnswer",
     "ReadingAnswerPlace",
+    "ReadNumberAnswer",
     "ReadyAnswer",
     "Reference",
     "RefusalAnswer",
@@ -459,9 +542,11 @@ __all__ = (
     "ShareAnswer",
     "ShareRequest",
     "ShippedAnswer",
+    "SpanAnswer",
     "SpeculativeRequest",
     "StageAnswer",
     "Status",
+    "TensorAnswer",
     "ThroughputAnswer",
     "TrainCeiling",
     "TrainCeilingPrecisionType0",
@@ -473,6 +558,7 @@ __all__ = (
     "TrainRequestPrecisionType0",
     "TrainRequestSequenceLengthsType1",
     "TrainRequestTask",
+    "UnknownGpuAnswer",
     "VersionAnswer",
     "WorkerAnswer",
     "WorkerAnswerDevicesItem",

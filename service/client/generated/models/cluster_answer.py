@@ -24,7 +24,8 @@ class ClusterAnswer:
         created_at (str): RFC 3339, UTC.
         updated_at (str): RFC 3339, UTC.
         pools (list[PoolAnswer]): Its pools, as they were sent.
-        warnings (list[str] | Unset): Live reservations that this inventory cannot keep.
+        warnings (list[str] | Unset): Live reservations that this inventory cannot keep, nodes that nobody has seen for
+            an hour, and GPUs of unknown memory.
     """
 
     name: str

@@ -9,6 +9,8 @@ from attrs import field as _attrs_field
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.gguf_answer import GgufAnswer
+    from ..models.hub_answer import HubAnswer
     from ..models.model_answer_architecture import ModelAnswerArchitecture
     from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes
     from ..models.parameters_answer import ParametersAnswer
@@ -33,6 +35,8 @@ class ModelAnswer:
         warnings (list[str]): What of its files does not agree with the structure.
         aliases (list[str] | Unset): Other names of the catalogue's model.
         source (None | str | Unset): Where the catalogue took the config.json from; null for a stored model.
+        gguf (GgufAnswer | None | Unset): What its GGUF file holds; null where it came as something else.
+        hub (HubAnswer | None | Unset): Where on a hub it was read; null for what was sent.
     """
 
     name: str
@@ -46,9 +50,14 @@ class ModelAnswer:
     warnings: list[str]
     aliases: list[str] | Unset = UNSET
     source: None | str | Unset = UNSET
+    gguf: GgufAnswer | None | Unset = UNSET
+    hub: HubAnswer | None | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        from ..models.gguf_answer import GgufAnswer  # noqa: PLC0415
+        from ..models.hub_answer import HubAnswer  # noqa: PLC0415
+
         name = self.name
 
         revision = self.revision
@@ -78,6 +87,22 @@ class ModelAnswer:
         else:
             source = self.source
 
+        gguf: dict[str, Any] | None | Unset
+        if isinstance(self.gguf, Unset):
+            gguf = UNSET
+        elif isinstance(self.gguf, GgufAnswer):
+            gguf = self.gguf.to_dict()
+        else:
+            gguf = self.gguf
+
+        hub: dict[str, Any] | None | Unset
+        if isinstance(self.hub, Unset):
+            hub = UNSET
+        elif isinstance(self.hub, HubAnswer):
+            hub = self.hub.to_dict()
+        else:
+            hub = self.hub
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -97,11 +122,17 @@ class ModelAnswer:
             field_dict["aliases"] = aliases
         if source is not UNSET:
             field_dict["source"] = source
+        if gguf is not UNSET:
+            field_dict["gguf"] = gguf
+        if hub is not UNSET:
+            field_dict["hub"] = hub
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.gguf_answer import GgufAnswer  # noqa: PLC0415
+        from ..models.hub_answer import HubAnswer  # noqa: PLC0415
         from ..models.model_answer_architecture import ModelAnswerArchitecture  # noqa: PLC0415
         from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes  # noqa: PLC0415
         from ..models.parameters_answer import ParametersAnswer  # noqa: PLC0415
@@ -141,6 +172,40 @@ class ModelAnswer:
 
         source = _parse_source(d.pop("source", UNSET))
 
+        def _parse_gguf(data: object) -> GgufAnswer | None | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                gguf_type_0 = GgufAnswer.from_dict(data)
+
+                return gguf_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(GgufAnswer | None | Unset, data)
+
+        gguf = _parse_gguf(d.pop("gguf", UNSET))
+
+        def _parse_hub(data: object) -> HubAnswer | None | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                hub_type_0 = HubAnswer.from_dict(data)
+
+                return hub_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(HubAnswer | None | Unset, data)
+
+        hub = _parse_hub(d.pop("hub", UNSET))
+
         model_answer = cls(
             name=name,
             revision=revision,
@@ -153,6 +218,8 @@ class ModelAnswer:
             warnings=warnings,
             aliases=aliases,
             source=source,
+            gguf=gguf,
+            hub=hub,
         )
 
         model_answer.additional_properties = d

@@ -10,6 +10,7 @@ from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
     from ..models.model_source_architecture import ModelSourceArchitecture
+    from ..models.model_source_gguf import ModelSourceGguf
     from ..models.model_source_hf_config import ModelSourceHfConfig
     from ..models.model_source_safetensors_header import ModelSourceSafetensorsHeader
     from ..models.model_source_safetensors_index import ModelSourceSafetensorsIndex
@@ -20,22 +21,33 @@ T = TypeVar("T", bound="ModelSource")
 
 @_attrs_define
 class ModelSource:
-    """Where a model's structure comes from: exactly one of the first two; what its files hold, if that is to be checked;
+    """Where a model's structure comes from: exactly one of the first four; what its files hold, if that is to be checked;
     its head, where the config does not say the right one.
 
         Attributes:
             hf_config (ModelSourceHfConfig | Unset): A Hugging Face config.json.
             architecture (ModelSourceArchitecture | Unset): Our own spec, as GET shows it.
+            gguf (ModelSourceGguf | Unset): Header of a GGUF file: `metadata` by key, without the arrays of the tokenizer,
+                and `tensors`, each `{name, type, shape}` with the length of its rows first, as the file has them; of a split
+                file the tensors of all parts. Its bytes are counted tensor by tensor.
+            hub (str | Unset): Id of a model on the Hugging Face hub or its mirror, which this server reads where its
+                operator allows it. The header `Hub-Token` sends a token of the caller's.
+            revision (str | Unset): Branch, tag or commit on the hub; default `main`.
+            file (str | Unset): One of several GGUF files of a repository, the first part of a split one.
             safetensors_index (ModelSourceSafetensorsIndex | Unset): A model.safetensors.index.json: its total_size must be
-                the tree's, or `warnings` says why not.
+                the tree's, or a warning says why not.
             safetensors_header (ModelSourceSafetensorsHeader | Unset): The JSON header of a single safetensors file, in
-                place of an index.
+                place of an index: a warning names the tensors that differ from the tree.
             head (Head | Unset): Head of a model, as a request or its ``architectures`` says it.
             num_labels (int | Unset): Labels of a `head` that classifies; default the config's, else 2.
     """
 
     hf_config: ModelSourceHfConfig | Unset = UNSET
     architecture: ModelSourceArchitecture | Unset = UNSET
+    gguf: ModelSourceGguf | Unset = UNSET
+    hub: str | Unset = UNSET
+    revision: str | Unset = UNSET
+    file: str | Unset = UNSET
     safetensors_index: ModelSourceSafetensorsIndex | Unset = UNSET
     safetensors_header: ModelSourceSafetensorsHeader | Unset = UNSET
     head: Head | Unset = UNSET
@@ -49,6 +61,16 @@ class ModelSource:
         architecture: dict[str, Any] | Unset = UNSET
         if not isinstance(self.architecture, Unset):
             architecture = self.architecture.to_dict()
+
+        gguf: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.gguf, Unset):
+            gguf = self.gguf.to_dict()
+
+        hub = self.hub
+
+        revision = self.revision
+
+        file = self.file
 
         safetensors_index: dict[str, Any] | Unset = UNSET
         if not isinstance(self.safetensors_index, Unset):
@@ -71,6 +93,14 @@ class ModelSource:
             field_dict["hf_config"] = hf_config
         if architecture is not UNSET:
             field_dict["architecture"] = architecture
+        if gguf is not UNSET:
+            field_dict["gguf"] = gguf
+        if hub is not UNSET:
+            field_dict["hub"] = hub
+        if revision is not UNSET:
+            field_dict["revision"] = revision
+        if file is not UNSET:
+            field_dict["file"] = file
         if safetensors_index is not UNSET:
             field_dict["safetensors_index"] = safetensors_index
         if safetensors_header is not UNSET:
@@ -85,6 +115,7 @@ class ModelSource:
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.model_source_architecture import ModelSourceArchitecture  # noqa: PLC0415
+        from ..models.model_source_gguf import ModelSourceGguf  # noqa: PLC0415
         from ..models.model_source_hf_config import ModelSourceHfConfig  # noqa: PLC0415
         from ..models.model_source_safetensors_header import ModelSourceSafetensorsHeader  # noqa: PLC0415
         from ..models.model_source_safetensors_index import ModelSourceSafetensorsIndex  # noqa: PLC0415
@@ -103,6 +134,19 @@ class ModelSource:
             architecture = UNSET
         else:
             architecture = ModelSourceArchitecture.from_dict(_architecture)
+
+        _gguf = d.pop("gguf", UNSET)
+        gguf: ModelSourceGguf | Unset
+        if isinstance(_gguf, Unset):
+            gguf = UNSET
+        else:
+            gguf = ModelSourceGguf.from_dict(_gguf)
+
+        hub = d.pop("hub", UNSET)
+
+        revision = d.pop("revision", UNSET)
+
+        file = d.pop("file", UNSET)
 
         _safetensors_index = d.pop("safetensors_index", UNSET)
         safetensors_index: ModelSourceSafetensorsIndex | Unset
@@ -130,6 +174,10 @@ class ModelSource:
         model_source = cls(
             hf_config=hf_config,
             architecture=architecture,
+            gguf=gguf,
+            hub=hub,
+            revision=revision,
+            file=file,
             safetensors_index=safetensors_index,
             safetensors_header=safetensors_header,
             head=head,

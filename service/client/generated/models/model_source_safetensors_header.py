@@ -11,7 +11,10 @@ T = TypeVar("T", bound="ModelSourceSafetensorsHeader")
 
 @_attrs_define
 class ModelSourceSafetensorsHeader:
-    """The JSON header of a single safetensors file, in place of an index."""
+    """The JSON header of a single safetensors file, in place of an index: a warning names the tensors that differ from the
+    tree.
+
+    """
 
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 

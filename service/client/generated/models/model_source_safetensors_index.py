@@ -11,7 +11,7 @@ T = TypeVar("T", bound="ModelSourceSafetensorsIndex")
 
 @_attrs_define
 class ModelSourceSafetensorsIndex:
-    """A model.safetensors.index.json: its total_size must be the tree's, or `warnings` says why not."""
+    """A model.safetensors.index.json: its total_size must be the tree's, or a warning says why not."""
 
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 

@@ -17,12 +17,16 @@ class NeverAnswer:
 
     Attributes:
         status (NeverAnswerStatus): Always `never`: by it a NeverAnswer is told from others.
+        fits_now (bool): Whether it fits beside what is used and reserved now.
+        fits_at_all (bool): Whether it fits on the empty cluster, with every node in service.
         reason (str): Why even the empty cluster is too small, in words.
         num_gpus (int): GPUs that are needed.
         total_gpus (int): GPUs of this kind on the empty cluster.
     """
 
     status: NeverAnswerStatus
+    fits_now: bool
+    fits_at_all: bool
     reason: str
     num_gpus: int
     total_gpus: int
@@ -30,6 +34,10 @@ class NeverAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         status: str = self.status
+
+        fits_now = self.fits_now
+
+        fits_at_all = self.fits_at_all
 
         reason = self.reason
 
@@ -42,6 +50,8 @@ class NeverAnswer:
         field_dict.update(
             {
                 "status": status,
+                "fits_now": fits_now,
+                "fits_at_all": fits_at_all,
                 "reason": reason,
                 "num_gpus": num_gpus,
                 "total_gpus": total_gpus,
@@ -55,6 +65,10 @@ class NeverAnswer:
         d = dict(src_dict)
         status = check_never_answer_status(d.pop("status"))
 
+        fits_now = d.pop("fits_now")
+
+        fits_at_all = d.pop("fits_at_all")
+
         reason = d.pop("reason")
 
         num_gpus = d.pop("num_gpus")
@@ -63,6 +77,8 @@ class NeverAnswer:
 
         never_answer = cls(
             status=status,
+            fits_now=fits_now,
+            fits_at_all=fits_at_all,
             reason=reason,
             num_gpus=num_gpus,
             total_gpus=total_gpus,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -27,6 +27,11 @@ class NodeAnswer:
         allocations (list[AllocationAnswer]): Who holds GPUs of it, as far as it is known.
         mig_gpus (int): GPUs that MIG has cut into slices.
         mig_slices (list[MigSlicesAnswer]): The slices, by profile.
+        levels (list[str]): Its places in the network, one for each of the pool's `level_names`; empty where they are
+            not known.
+        source (None | str): The tool that showed it, with its version; null where somebody typed it.
+        observed_at (None | str): RFC 3339, UTC: when it was last seen; null where typed.
+        unavailable (None | str): Why it takes no work, as its source says it; null where nobody says.
     """
 
     name: str
@@ -37,6 +42,10 @@ class NodeAnswer:
     allocations: list[AllocationAnswer]
     mig_gpus: int
     mig_slices: list[MigSlicesAnswer]
+    levels: list[str]
+    source: None | str
+    observed_at: None | str
+    unavailable: None | str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,6 +71,17 @@ class NodeAnswer:
             mig_slices_item = mig_slices_item_data.to_dict()
             mig_slices.append(mig_slices_item)
 
+        levels = self.levels
+
+        source: None | str
+        source = self.source
+
+        observed_at: None | str
+        observed_at = self.observed_at
+
+        unavailable: None | str
+        unavailable = self.unavailable
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -74,6 +94,10 @@ class NodeAnswer:
                 "allocations": allocations,
                 "mig_gpus": mig_gpus,
                 "mig_slices": mig_slices,
+                "levels": levels,
+                "source": source,
+                "observed_at": observed_at,
+                "unavailable": unavailable,
             }
         )
 
@@ -111,6 +135,29 @@ class NodeAnswer:
 
             mig_slices.append(mig_slices_item)
 
+        levels = cast(list[str], d.pop("levels"))
+
+        def _parse_source(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        source = _parse_source(d.pop("source"))
+
+        def _parse_observed_at(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        observed_at = _parse_observed_at(d.pop("observed_at"))
+
+        def _parse_unavailable(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        unavailable = _parse_unavailable(d.pop("unavailable"))
+
         node_answer = cls(
             name=name,
             allocated_gpus=allocated_gpus,
@@ -120,6 +167,10 @@ class NodeAnswer:
             allocations=allocations,
             mig_gpus=mig_gpus,
             mig_slices=mig_slices,
+            levels=levels,
+            source=source,
+            observed_at=observed_at,
+            unavailable=unavailable,
         )
 
         node_answer.additional_properties = d

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
@@ -28,6 +29,10 @@ class NodeRequest:
             NVLink islands are known too.
         mig_gpus (int | Unset): GPUs that MIG has cut into slices; they serve as those alone. Default: 0.
         mig_slices (list[MigSlicesRequest] | Unset): The slices that its `mig_gpus` are cut into, by profile.
+        levels (list[str] | Unset): Its places in the network, one for each of the pool's `level_names`.
+        source (str | Unset): The tool that showed it, as an import wrote it.
+        observed_at (datetime.datetime | Unset): RFC 3339: when it was seen as it is here.
+        unavailable (str | Unset): Why it takes no work.
     """
 
     name: str
@@ -36,6 +41,10 @@ class NodeRequest:
     allocations: list[AllocationRequest] | Unset = UNSET
     mig_gpus: int | Unset = 0
     mig_slices: list[MigSlicesRequest] | Unset = UNSET
+    levels: list[str] | Unset = UNSET
+    source: str | Unset = UNSET
+    observed_at: datetime.datetime | Unset = UNSET
+    unavailable: str | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         name = self.name
@@ -62,6 +71,18 @@ class NodeRequest:
                 mig_slices_item = mig_slices_item_data.to_dict()
                 mig_slices.append(mig_slices_item)
 
+        levels: list[str] | Unset = UNSET
+        if not isinstance(self.levels, Unset):
+            levels = self.levels
+
+        source = self.source
+
+        observed_at: str | Unset = UNSET
+        if not isinstance(self.observed_at, Unset):
+            observed_at = self.observed_at.isoformat()
+
+        unavailable = self.unavailable
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -79,6 +100,14 @@ class NodeRequest:
             field_dict["mig_gpus"] = mig_gpus
         if mig_slices is not UNSET:
             field_dict["mig_slices"] = mig_slices
+        if levels is not UNSET:
+            field_dict["levels"] = levels
+        if source is not UNSET:
+            field_dict["source"] = source
+        if observed_at is not UNSET:
+            field_dict["observed_at"] = observed_at
+        if unavailable is not UNSET:
+            field_dict["unavailable"] = unavailable
 
         return field_dict
 
@@ -119,6 +148,19 @@ class NodeRequest:
 
                 mig_slices.append(mig_slices_item)
 
+        levels = cast(list[str], d.pop("levels", UNSET))
+
+        source = d.pop("source", UNSET)
+
+        _observed_at = d.pop("observed_at", UNSET)
+        observed_at: datetime.datetime | Unset
+        if isinstance(_observed_at, Unset):
+            observed_at = UNSET
+        else:
+            observed_at = datetime.datetime.fromisoformat(_observed_at)
+
+        unavailable = d.pop("unavailable", UNSET)
+
         node_request = cls(
             name=name,
             allocated_gpus=allocated_gpus,
@@ -126,6 +168,10 @@ class NodeRequest:
             allocations=allocations,
             mig_gpus=mig_gpus,
             mig_slices=mig_slices,
+            levels=levels,
+            source=source,
+            observed_at=observed_at,
+            unavailable=unavailable,
         )
 
         return node_request

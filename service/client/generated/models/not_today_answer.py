@@ -21,6 +21,8 @@ class NotTodayAnswer:
 
     Attributes:
         status (NotTodayAnswerStatus): Always `not_today`: by it a NotTodayAnswer is told from others.
+        fits_now (bool): Whether it fits beside what is used and reserved now.
+        fits_at_all (bool): Whether it fits on the empty cluster, with every node in service.
         reason (str): What is lacking today, in words.
         num_gpus (int): GPUs that are needed.
         free_gpus (int): GPUs of this kind that are free now.
@@ -30,6 +32,8 @@ class NotTodayAnswer:
     """
 
     status: NotTodayAnswerStatus
+    fits_now: bool
+    fits_at_all: bool
     reason: str
     num_gpus: int
     free_gpus: int
@@ -40,6 +44,10 @@ class NotTodayAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         status: str = self.status
+
+        fits_now = self.fits_now
+
+        fits_at_all = self.fits_at_all
 
         reason = self.reason
 
@@ -62,6 +70,8 @@ class NotTodayAnswer:
         field_dict.update(
             {
                 "status": status,
+                "fits_now": fits_now,
+                "fits_at_all": fits_at_all,
                 "reason": reason,
                 "num_gpus": num_gpus,
                 "free_gpus": free_gpus,
@@ -79,6 +89,10 @@ class NotTodayAnswer:
 
         d = dict(src_dict)
         status = check_not_today_answer_status(d.pop("status"))
+
+        fits_now = d.pop("fits_now")
+
+        fits_at_all = d.pop("fits_at_all")
 
         reason = d.pop("reason")
 
@@ -104,6 +118,8 @@ class NotTodayAnswer:
 
         not_today_answer = cls(
             status=status,
+            fits_now=fits_now,
+            fits_at_all=fits_at_all,
             reason=reason,
             num_gpus=num_gpus,
             free_gpus=free_gpus,

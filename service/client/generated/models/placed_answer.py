@@ -21,6 +21,8 @@ class PlacedAnswer:
 
     Attributes:
         status (PlacedAnswerStatus): Always `placed`: by it a PlacedAnswer is told from others.
+        fits_now (bool): Whether it fits beside what is used and reserved now.
+        fits_at_all (bool): Whether it fits on the empty cluster, with every node in service.
         num_gpus (int): GPUs that are given to the job, of all nodes.
         gpus_per_node (int | None): GPUs of a replica on each of its nodes; null where they differ.
         cost_per_hour (float | None): By the prices of the pools; null where one has none.
@@ -29,6 +31,8 @@ class PlacedAnswer:
     """
 
     status: PlacedAnswerStatus
+    fits_now: bool
+    fits_at_all: bool
     num_gpus: int
     gpus_per_node: int | None
     cost_per_hour: float | None
@@ -38,6 +42,10 @@ class PlacedAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         status: str = self.status
+
+        fits_now = self.fits_now
+
+        fits_at_all = self.fits_at_all
 
         num_gpus = self.num_gpus
 
@@ -59,6 +67,8 @@ class PlacedAnswer:
         field_dict.update(
             {
                 "status": status,
+                "fits_now": fits_now,
+                "fits_at_all": fits_at_all,
                 "num_gpus": num_gpus,
                 "gpus_per_node": gpus_per_node,
                 "cost_per_hour": cost_per_hour,
@@ -75,6 +85,10 @@ class PlacedAnswer:
 
         d = dict(src_dict)
         status = check_placed_answer_status(d.pop("status"))
+
+        fits_now = d.pop("fits_now")
+
+        fits_at_all = d.pop("fits_at_all")
 
         num_gpus = d.pop("num_gpus")
 
@@ -103,6 +117,8 @@ class PlacedAnswer:
 
         placed_answer = cls(
             status=status,
+            fits_now=fits_now,
+            fits_at_all=fits_at_all,
             num_gpus=num_gpus,
             gpus_per_node=gpus_per_node,
             cost_per_hour=cost_per_hour,

@@ -26,6 +26,8 @@ class PlacementRequest:
         gpus_per_node (int | None | Unset): As a plan sent it, null where its nodes differ; it changes nothing.
         cost_per_hour (float | None | Unset): As a plan sent it, null without a price; it changes nothing.
         notes (list[str] | Unset): As a plan sent them; they change nothing.
+        fits_now (bool | Unset): As a plan sent it; it changes nothing.
+        fits_at_all (bool | Unset): As a plan sent it; it changes nothing.
     """
 
     nodes: list[SeatRequest]
@@ -34,6 +36,8 @@ class PlacementRequest:
     gpus_per_node: int | None | Unset = UNSET
     cost_per_hour: float | None | Unset = UNSET
     notes: list[str] | Unset = UNSET
+    fits_now: bool | Unset = UNSET
+    fits_at_all: bool | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         nodes = []
@@ -63,6 +67,10 @@ class PlacementRequest:
         if not isinstance(self.notes, Unset):
             notes = self.notes
 
+        fits_now = self.fits_now
+
+        fits_at_all = self.fits_at_all
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -80,6 +88,10 @@ class PlacementRequest:
             field_dict["cost_per_hour"] = cost_per_hour
         if notes is not UNSET:
             field_dict["notes"] = notes
+        if fits_now is not UNSET:
+            field_dict["fits_now"] = fits_now
+        if fits_at_all is not UNSET:
+            field_dict["fits_at_all"] = fits_at_all
 
         return field_dict
 
@@ -124,6 +136,10 @@ class PlacementRequest:
 
         notes = cast(list[str], d.pop("notes", UNSET))
 
+        fits_now = d.pop("fits_now", UNSET)
+
+        fits_at_all = d.pop("fits_at_all", UNSET)
+
         placement_request = cls(
             nodes=nodes,
             status=status,
@@ -131,6 +147,8 @@ class PlacementRequest:
             gpus_per_node=gpus_per_node,
             cost_per_hour=cost_per_hour,
             notes=notes,
+            fits_now=fits_now,
+            fits_at_all=fits_at_all,
         )
 
         return placement_request

@@ -42,6 +42,8 @@ class PlanAnswer:
         closest (None | RejectedAnswer): The closest miss.
         smallest_change (None | RemedyAnswer): The smallest change that would help.
         assumptions (list[str]): Every default that was used and not searched.
+        warnings (list[str]): On a cluster: nodes that nobody has seen for an hour, and GPUs that are shared or of
+            unknown memory.
     """
 
     num_gpus: int | None
@@ -58,6 +60,7 @@ class PlanAnswer:
     closest: None | RejectedAnswer
     smallest_change: None | RemedyAnswer
     assumptions: list[str]
+    warnings: list[str]
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,6 +133,8 @@ class PlanAnswer:
 
         assumptions = self.assumptions
 
+        warnings = self.warnings
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -148,6 +153,7 @@ class PlanAnswer:
                 "closest": closest,
                 "smallest_change": smallest_change,
                 "assumptions": assumptions,
+                "warnings": warnings,
             }
         )
 
@@ -294,6 +300,8 @@ class PlanAnswer:
 
         assumptions = cast(list[str], d.pop("assumptions"))
 
+        warnings = cast(list[str], d.pop("warnings"))
+
         plan_answer = cls(
             num_gpus=num_gpus,
             gpu=gpu,
@@ -309,6 +317,7 @@ class PlanAnswer:
             closest=closest,
             smallest_change=smallest_change,
             assumptions=assumptions,
+            warnings=warnings,
         )
 
         plan_answer.additional_properties = d

@@ -27,6 +27,11 @@ class PoolAnswer:
         nvme_bytes (int | None): Bytes of NVMe of one node; null where it was not said.
         network_bytes_per_second (int | None): Bytes per second of one node's network; null where it was not said.
         price_per_gpu_hour (float | None): USD of one GPU for one hour; null where it was not said.
+        gpu_memory_bytes (int | None): Bytes that a process can allocate on a GPU that the catalogue does not have, 0
+            where nobody knows; null for a GPU of the catalogue.
+        gpu_replicas (int | None): Pods that share each GPU in time, without parts of its memory; null where each has
+            one user.
+        level_names (list[str]): Levels of the network that its nodes are in, outermost first.
         nodes (list[NodeAnswer] | None): Null where they are only counted, or were not asked for.
         num_nodes (int | None): Nodes without names; null where they have some.
         total_nodes (int): Nodes with and without names.
@@ -45,6 +50,9 @@ class PoolAnswer:
     nvme_bytes: int | None
     network_bytes_per_second: int | None
     price_per_gpu_hour: float | None
+    gpu_memory_bytes: int | None
+    gpu_replicas: int | None
+    level_names: list[str]
     nodes: list[NodeAnswer] | None
     num_nodes: int | None
     total_nodes: int
@@ -76,6 +84,14 @@ class PoolAnswer:
 
         price_per_gpu_hour: float | None
         price_per_gpu_hour = self.price_per_gpu_hour
+
+        gpu_memory_bytes: int | None
+        gpu_memory_bytes = self.gpu_memory_bytes
+
+        gpu_replicas: int | None
+        gpu_replicas = self.gpu_replicas
+
+        level_names = self.level_names
 
         nodes: list[dict[str, Any]] | None
         if isinstance(self.nodes, list):
@@ -114,6 +130,9 @@ class PoolAnswer:
                 "nvme_bytes": nvme_bytes,
                 "network_bytes_per_second": network_bytes_per_second,
                 "price_per_gpu_hour": price_per_gpu_hour,
+                "gpu_memory_bytes": gpu_memory_bytes,
+                "gpu_replicas": gpu_replicas,
+                "level_names": level_names,
                 "nodes": nodes,
                 "num_nodes": num_nodes,
                 "total_nodes": total_nodes,
@@ -173,6 +192,22 @@ class PoolAnswer:
 
         price_per_gpu_hour = _parse_price_per_gpu_hour(d.pop("price_per_gpu_hour"))
 
+        def _parse_gpu_memory_bytes(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        gpu_memory_bytes = _parse_gpu_memory_bytes(d.pop("gpu_memory_bytes"))
+
+        def _parse_gpu_replicas(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        gpu_replicas = _parse_gpu_replicas(d.pop("gpu_replicas"))
+
+        level_names = cast(list[str], d.pop("level_names"))
+
         def _parse_nodes(data: object) -> list[NodeAnswer] | None:
             if data is None:
                 return data
@@ -221,6 +256,9 @@ class PoolAnswer:
             nvme_bytes=nvme_bytes,
             network_bytes_per_second=network_bytes_per_second,
             price_per_gpu_hour=price_per_gpu_hour,
+            gpu_memory_bytes=gpu_memory_bytes,
+            gpu_replicas=gpu_replicas,
+            level_names=level_names,
             nodes=nodes,
             num_nodes=num_nodes,
             total_nodes=total_nodes,

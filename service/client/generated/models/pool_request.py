@@ -28,6 +28,10 @@ class PoolRequest:
         nvme_bytes (int | str | Unset): Bytes of one node's NVMe.
         network_bytes_per_second (int | Unset): Bytes per second of one node's network.
         price_per_gpu_hour (float | Unset): USD of one GPU for one hour.
+        gpu_memory_bytes (int | str | Unset): Of a GPU that the catalogue does not have: bytes that a process can
+            allocate on it, 0 where nobody knows. Then `gpu` is any name.
+        gpu_replicas (int | Unset): Pods that share each GPU in time, without parts of its memory.
+        level_names (list[str] | Unset): Levels of the network that its nodes are in, outermost first.
         nodes (list[NodeRequest] | Unset): Its nodes by name, in place of `num_nodes`.
         num_nodes (int | Unset): Nodes without names.
     """
@@ -40,6 +44,9 @@ class PoolRequest:
     nvme_bytes: int | str | Unset = UNSET
     network_bytes_per_second: int | Unset = UNSET
     price_per_gpu_hour: float | Unset = UNSET
+    gpu_memory_bytes: int | str | Unset = UNSET
+    gpu_replicas: int | Unset = UNSET
+    level_names: list[str] | Unset = UNSET
     nodes: list[NodeRequest] | Unset = UNSET
     num_nodes: int | Unset = UNSET
 
@@ -67,6 +74,18 @@ class PoolRequest:
         network_bytes_per_second = self.network_bytes_per_second
 
         price_per_gpu_hour = self.price_per_gpu_hour
+
+        gpu_memory_bytes: int | str | Unset
+        if isinstance(self.gpu_memory_bytes, Unset):
+            gpu_memory_bytes = UNSET
+        else:
+            gpu_memory_bytes = self.gpu_memory_bytes
+
+        gpu_replicas = self.gpu_replicas
+
+        level_names: list[str] | Unset = UNSET
+        if not isinstance(self.level_names, Unset):
+            level_names = self.level_names
 
         nodes: list[dict[str, Any]] | Unset = UNSET
         if not isinstance(self.nodes, Unset):
@@ -96,6 +115,12 @@ class PoolRequest:
             field_dict["network_bytes_per_second"] = network_bytes_per_second
         if price_per_gpu_hour is not UNSET:
             field_dict["price_per_gpu_hour"] = price_per_gpu_hour
+        if gpu_memory_bytes is not UNSET:
+            field_dict["gpu_memory_bytes"] = gpu_memory_bytes
+        if gpu_replicas is not UNSET:
+            field_dict["gpu_replicas"] = gpu_replicas
+        if level_names is not UNSET:
+            field_dict["level_names"] = level_names
         if nodes is not UNSET:
             field_dict["nodes"] = nodes
         if num_nodes is not UNSET:
@@ -134,6 +159,17 @@ class PoolRequest:
 
         price_per_gpu_hour = d.pop("price_per_gpu_hour", UNSET)
 
+        def _parse_gpu_memory_bytes(data: object) -> int | str | Unset:
+            if isinstance(data, Unset):
+                return data
+            return cast(int | str | Unset, data)
+
+        gpu_memory_bytes = _parse_gpu_memory_bytes(d.pop("gpu_memory_bytes", UNSET))
+
+        gpu_replicas = d.pop("gpu_replicas", UNSET)
+
+        level_names = cast(list[str], d.pop("level_names", UNSET))
+
         _nodes = d.pop("nodes", UNSET)
         nodes: list[NodeRequest] | Unset = UNSET
         if _nodes is not UNSET:
@@ -154,6 +190,9 @@ class PoolRequest:
             nvme_bytes=nvme_bytes,
             network_bytes_per_second=network_bytes_per_second,
             price_per_gpu_hour=price_per_gpu_hour,
+            gpu_memory_bytes=gpu_memory_bytes,
+            gpu_replicas=gpu_replicas,
+            level_names=level_names,
             nodes=nodes,
             num_nodes=num_nodes,
         )

@@ -12,7 +12,7 @@ from service.estimator.backends.llama_cpp.devices import (
     find_largest_host_tensor,
     place_layers,
 )
-from service.estimator.backends.llama_cpp.gguf import MIXTURES, GgufBytes, file_bytes, list_kinds
+from service.estimator.backends.llama_cpp.gguf import MIXTURES, file_bytes, list_kinds
 from service.estimator.backends.llama_cpp.parts import Totals, build_parts_estimate
 from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart, make_exact_part
 from service.estimator.backends.pass_cache import PassCache
@@ -20,6 +20,7 @@ from service.estimator.memory.kv_cache import count_engine_cache_elements, get_c
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
+from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.rules.tables.serving.own_engines import SERVE_LLAMA_CPP
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate, Serving, Stage
@@ -236,6 +237,9 @@ def _get_max_model_len(workload: ServeWorkload) -> int:
 
 
 def _format_weights(workload: ServeWorkload, tensors: GgufBytes) -> str:
+    if tensors.types:
+        kinds = " + ".join(f"{name} {size} B" for name, size in tensors.types)
+        return f"tensors of the file: {kinds}, of which layers {tensors.layers} B"
     types = MIXTURES[workload.quantization]
     mixture = (
         f"{types.base.value} with {types.wide.value}"

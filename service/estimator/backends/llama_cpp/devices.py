@@ -9,7 +9,7 @@ layer's GPU, ``row`` spreads its rows over all; keys and values are with their l
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.estimator.backends.llama_cpp.gguf import GgufBytes
+from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.values.layout import Layout
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload

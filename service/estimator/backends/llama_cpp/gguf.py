@@ -7,47 +7,17 @@ They follow ggml's block formats, and the type of each tensor in a mixture. ggml
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.weights.ggml import BLOCKS, GgmlType
+from service.estimator.model.weights.gguf_bytes import GgufBytes, LayerBytes
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Quantization
 
-
-class GgmlType(StrEnum):
-    """Formats of a tensor."""
-
-    F32 = "F32"
-    F16 = "F16"
-    Q4_0 = "Q4_0"
-    Q5_0 = "Q5_0"
-    Q5_1 = "Q5_1"
-    Q8_0 = "Q8_0"
-    Q4_K = "Q4_K"
-    Q5_K = "Q5_K"
-    Q6_K = "Q6_K"
-    MXFP4 = "MXFP4"
-
-
-_BLOCKS: Mapping[GgmlType, tuple[int, int]] = MappingProxyType(
-    {
-        GgmlType.F32: (1, 4),
-        GgmlType.F16: (1, 2),
-        GgmlType.Q4_0: (32, 18),
-        GgmlType.Q5_0: (32, 22),
-        GgmlType.Q5_1: (32, 24),
-        GgmlType.Q8_0: (32, 34),
-        GgmlType.Q4_K: (256, 144),
-        GgmlType.Q5_K: (256, 176),
-        GgmlType.Q6_K: (256, 210),
-        GgmlType.MXFP4: (32, 17),
-    },
-)
-"""Elements and bytes of one block."""
 _FALLBACK = MappingProxyType(
     {GgmlType.Q4_K: GgmlType.Q5_0, GgmlType.Q5_K: GgmlType.Q5_1, GgmlType.Q6_K: GgmlType.Q8_0}
 )
@@ -92,42 +62,13 @@ MIXTURES: Mapping[Quantization, GgufMixture] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LayerBytes:
-    """Bytes of a layer.
-
-    They are of its experts and of the rest, and of its largest tensor.
-    """
-
-    experts: int
-    rest: int
-    largest: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufBytes:
-    """Bytes of a file's tensors.
-
-    They are token table, head, layers, and what stands outside. The token table stays with the
-    host.
-    """
-
-    table: int
-    head: int
-    outside: int
-    by_layer: tuple[LayerBytes, ...]
-
-    @property
-    def layers(self) -> int:
-        """Bytes of all layers, and of what stands outside of them."""
-        return self.outside + sum(layer.experts + layer.rest for layer in self.by_layer)
-
-
 def file_bytes(model: Architecture, quantization: Quantization, dtype: DType) -> GgufBytes:
     """Return the bytes of a model's tensors in a mixture.
 
-    ``dtype`` is that of unquantised files.
+    ``dtype`` is that of unquantised files. Of a model that came as a file they are the file's own.
     """
+    if model.gguf is not None:
+        return model.gguf
     mixture, dense = MIXTURES[quantization], GgmlType.F32 if dtype is DType.FP32 else GgmlType.F16
     base = dense if quantization is Quantization.NONE else mixture.base
     head = dense if quantization is Quantization.NONE else mixture.head
@@ -137,12 +78,14 @@ def file_bytes(model: Architecture, quantization: Quantization, dtype: DType) ->
         _count_layer_bytes(model, index, mixture, base, quantization)
         for index in range(model.num_hidden_layers)
     )
-    outside = sum(weight.numel for weight in _iter_outer_weights(model)) * _BLOCKS[GgmlType.F32][1]
+    outside = (
+        sum(weight.numel for weight in _iter_outer_weights(model)) * BLOCKS[GgmlType.F32].bytes
+    )
     table = _compute_matrix_bytes(vocabulary, hidden, head if model.tied else base)
     return GgufBytes(
         table=table,
         head=_compute_matrix_bytes(vocabulary, hidden, head),
-        outside=outside,
+        outside=outside * BLOCKS[GgmlType.F32].bytes,
         by_layer=by_layer,
     )
 
@@ -244,7 +187,7 @@ def _has_more_bits(index: int, layers: int) -> bool:
 
 def _compute_tensor_bytes(weight: Weight, ggml_type: GgmlType) -> int:
     if len(weight.shape) < 2:  # noqa: PLR2004 - a vector has one row
-        return weight.numel * _BLOCKS[ggml_type][1]
+        return weight.numel * BLOCKS[ggml_type].bytes
     columns = weight.shape[-2] if weight.transposed else weight.shape[-1]
     return _compute_matrix_bytes(weight.numel // columns, columns, ggml_type)
 
@@ -254,10 +197,9 @@ def _compute_matrix_bytes(rows: int, columns: int, ggml_type: GgmlType) -> int:
 
     It is in another type where its rows are no whole blocks.
     """
-    elements, size = _BLOCKS[ggml_type]
-    if columns % elements:
+    if columns % BLOCKS[ggml_type].elements:
         ggml_type = _FALLBACK.get(ggml_type, GgmlType.F16)
-        elements, size = _BLOCKS[ggml_type]
-    if columns % elements:
-        elements, size = _BLOCKS[GgmlType.F16]
-    return rows * ceil_div(columns, elements) * size
+    if columns % BLOCKS[ggml_type].elements:
+        ggml_type = GgmlType.F16
+    block = BLOCKS[ggml_type]
+    return rows * ceil_div(columns, block.elements) * block.bytes

@@ -8,10 +8,13 @@ from dataclasses import replace
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.encoder_serving import explain_encoding
 from service.estimator.backends.transformers.serving import explain
+from service.estimator.memory.allocator.kernel_buffers import find_kernel_buffers
 from service.estimator.memory.answer.assemble import assemble
+from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.rules.transformers import select_serving_table
+from service.estimator.values.memo import Memo
 from service.estimator.values.result import Estimate
 
 
@@ -23,13 +26,33 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     if ranks > 1:
         shard = cache.get_shard(question.model, ranks, TRANSFORMERS)
         question = replace(question, model=shard)
-    generates = question.model.generates
-    partial_estimate = (explain if generates else explain_encoding)(question, cache)
     return assemble(
-        partial_estimate,
+        _explain_once(question, cache),
         corrections=question.corrections,
         device=question.device,
         warnings=question.device.list_warnings(question.workload.weight_dtype),
         detail=question.detail,
         level=question.level,
     )
+
+
+def _explain_once(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
+    """Return the partial estimate of a replica.
+
+    It is made once where nothing measured corrects it: of a GPU its kernels and what it has change
+    a replica, of the intervals' level nothing does.
+    """
+    make = explain if question.model.generates else explain_encoding
+    if question.corrections is not None:
+        return make(question, cache)
+    memo: Memo[PartialEstimate] = cache.get_memo("explained replicas")
+    device = question.device
+    key = (
+        cache.get_model_key(question.model),
+        question.workload,
+        question.layout,
+        question.detail,
+        find_kernel_buffers(device),
+        device.usable_bytes,
+    )
+    return memo.get_or_make(key, lambda: make(question, cache))

@@ -9,6 +9,7 @@ from functools import cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.transformers.recorded_family import get_recorded_family
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
     find_kernel_buffers,
@@ -20,7 +21,6 @@ from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.head_copies import list_head_warnings
-from service.estimator.memory.intervals.replay_classes import RECORDED_OPTIMIZERS
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
 from service.estimator.memory.optimizers.tensors import TABLE
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
@@ -43,25 +43,20 @@ from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.passes.stored_recordings import load_training
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
-from service.estimator.values.batches import SequencePacking
-from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
 from service.estimator.values.units import format_bytes
-from service.estimator.values.workload import Method, Offload
-
-_RECORDED_LOSSES = frozenset({Loss.FULL_LOGITS, Loss.CHUNKED_NLL})
-"""Losses of the recorded runs: the models' own, and TRL's default."""
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of the library's own model code."""
     detail = question.detail
-    if detail is Detail.NUMBERS or question.corrections is not None:
+    if question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)
     else:
         # Of a GPU its kernels alone change what a step holds, of the intervals' level nothing.
-        memo: Memo[PartialEstimate] = cache.get_memo("explained steps")
+        name = "outlined steps" if detail is Detail.NUMBERS else "explained steps"
+        memo: Memo[PartialEstimate] = cache.get_memo(name)
         kernels = find_kernel_buffers(question.device)
         model = cache.get_model_key(question.model)
         key = (model, question.workload, question.layout, detail, kernels)
@@ -110,7 +105,15 @@ def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate
 class TrainJob:
     """Static memory of a job, with what every answer about it says."""
 
-    __slots__ = ("checkpoint", "formulas", "kind", "num_gpus", "ranks_per_node", "static_memory")
+    __slots__ = (
+        "checkpoint",
+        "family",
+        "formulas",
+        "kind",
+        "num_gpus",
+        "ranks_per_node",
+        "static_memory",
+    )
 
     def __init__(self, static_memory: StaticMemory) -> None:
         """Describe the job of a rank."""
@@ -119,6 +122,7 @@ class TrainJob:
         self.formulas = TrainFormulas(static_memory)
         self.checkpoint = _count_checkpoint_bytes(setup)
         self.kind = _get_kind(static_memory)
+        self.family = get_recorded_family(static_memory)
         self.num_gpus = setup.layout.num_gpus
         self.ranks_per_node = count_ranks_per_node(setup.layout)
 
@@ -182,7 +186,7 @@ def outline_training(job: TrainJob, peak: Peak) -> PartialEstimate:
         approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
         kind=job.kind,
-        family=_get_recorded_family(job),
+        family=job.family,
         allocator=static_memory.setup.workload.allocator,
         host_bytes_per_node=peak.host_bytes * job.ranks_per_node,
         host_memory_bytes=layout.host_memory_bytes,
@@ -219,7 +223,7 @@ def explain_training(
         approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
         kind=job.kind,
-        family=_get_recorded_family(job),
+        family=job.family,
         allocator=setup.workload.allocator,
         replayed=replayed,
         host_bytes_per_node=timeline.host_bytes * job.ranks_per_node,
@@ -234,27 +238,6 @@ def _get_kind(static_memory: StaticMemory) -> str:
     if static_memory.setup.workload.lora is not None:
         return "adapters"
     return "sharded" if static_memory.gathers else "training"
-
-
-def _get_recorded_family(job: TrainJob) -> str | None:
-    """Return the family whose recorded runs judge a replay.
-
-    It is empty of steps unlike all of them, and None of older releases.
-    """
-    workload = job.static_memory.setup.workload
-    if workload.framework_version is not None:
-        return None
-    is_like = (
-        job.num_gpus == 1
-        and workload.kernels is Kernels.TORCH
-        and workload.method in {Method.FULL, Method.LORA}
-        and workload.optimizer in RECORDED_OPTIMIZERS
-        and workload.offload == Offload()
-        and workload.trainer is Trainer.SUPERVISED
-        and workload.packing is SequencePacking.NONE
-        and workload.loss in _RECORDED_LOSSES
-    )
-    return job.static_memory.model.family if is_like else ""
 
 
 def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:

@@ -46,7 +46,7 @@ from service.estimator.values.workload import Allocator, TrainWorkload
 MAX_LOGS = 48
 """Those of the remedies of two configurations; a pass of a deep model is some ten thousand events,
 half a megabyte."""
-MAX_REPLAYS = 1024
+MAX_REPLAYS = 2048
 MAX_BYTES = 2**44
 """Nobody needs to know what is reserved beyond 16 TiB on one GPU, and addresses end somewhere."""
 _LOWEST_PER_MILLE, _HIGHEST_PER_MILLE = 995, 1060

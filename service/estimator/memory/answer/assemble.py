@@ -27,9 +27,9 @@ from service.estimator.memory.intervals.ends import LEVEL, get_residual_ends
 from service.estimator.memory.overheads.overheads import (
     Overhead,
     add_overheads,
+    add_up,
     estimate_communicators,
     get_context_overhead,
-    stack_overheads,
 )
 from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections
 from service.estimator.values.device import Device
@@ -151,11 +151,12 @@ def _compute_quantities(
     allocated_interval = compute_allocated_interval(
         partial_estimate, corrections, level, allocated_kind
     )
+    unlimited = add_up(workspaces, unlimited_slack)
     reserved_interval = compute_reserved_interval(
         partial_estimate,
         allocated_interval,
-        stack_overheads(workspaces, unlimited_slack),
-        stack_overheads(workspaces, slack),
+        unlimited,
+        unlimited if slack is unlimited_slack else add_up(workspaces, slack),
         corrections,
         level,
         reserved_kind,

@@ -5,6 +5,8 @@ Each thread that multiplies has a handle, and each handle a workspace that is ne
 (``CublasHandlePool.cpp``, ``getChosenWorkspaceSize``).
 """
 
+from functools import lru_cache
+
 from service.estimator.memory.allocator.kernel_buffers import find_kernel_buffers
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.overheads.overheads import Overhead
@@ -35,6 +37,11 @@ def get_workspaces(
         num_bytes = 0
     else:
         num_bytes = kernels.cublas_bytes * _NUM_THREADS.get(kind, _TRAINING_THREADS)
+    return _make_workspaces(num_bytes)
+
+
+@lru_cache(maxsize=256)
+def _make_workspaces(num_bytes: int) -> Overhead:
     return Overhead(
         point=num_bytes,
         low=num_bytes,

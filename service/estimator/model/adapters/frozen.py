@@ -15,9 +15,8 @@ from service.estimator.model.weights.scheme import Packing
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Value, Work
 from service.estimator.tape.ops.elementwise import cast
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
 

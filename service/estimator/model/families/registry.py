@@ -13,6 +13,7 @@ from service.estimator.model.heads.config import add_head, check_head, read_head
 from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
+from service.estimator.model.weights.gguf_bytes import read_gguf_bytes
 from service.estimator.model.weights.scheme import read_scheme
 from service.estimator.values.errors import (
     InvalidConfigError,
@@ -35,6 +36,7 @@ _FAMILIES = {
     "deepseek_v2": "moe.deepseek",
     "deepseek_v3": "moe.deepseek",
     "distilbert": "encoders.bert",
+    "electra": "encoders.electra",
     "exaone4": "dense.llama_variants",
     "falcon": "gpt.falcon",
     "falcon_mamba": "ssm.mamba",
@@ -117,6 +119,8 @@ _DEPTHS = frozenset(
     ),
 )
 
+_STORED = frozenset({"quantization", "gguf"})
+"""What a specification says beside the numbers of its family."""
 SCALED = "scaled"
 """Family of a synthetic model of which only the size is known; no config.json has it."""
 
@@ -222,8 +226,9 @@ def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
         if family != SCALED
         else import_module("service.estimator.model.families.synthetic")
     )
-    numbers = {name: value for name, value in spec.items() if name != "quantization"}
+    numbers = {name: value for name, value in spec.items() if name not in _STORED}
     built = _build(module, _read_spec(getattr(module, "SPEC", DecoderSpec), numbers))
+    built = replace(built, gguf=read_gguf_bytes(spec.get("gguf"), built.num_hidden_layers))
     quantization = spec.get("quantization")
     if quantization is None:
         return built

@@ -1,7 +1,8 @@
-"""Heads of BERT, RoBERTa and DistilBERT.
+"""Heads of BERT, RoBERTa, DistilBERT and ELECTRA.
 
-transformers 5.23 (``models/bert``, ``models/roberta``, ``models/distilbert``). A bare BERT or
-RoBERTa has a pooler, whose output an embedding's loss does not read (``add_pooling_layer``).
+transformers 5.23 (``models/bert``, ``models/roberta``, ``models/distilbert``, ``models/electra``).
+A bare BERT or RoBERTa has a pooler, whose output an embedding's loss does not read
+(``add_pooling_layer``).
 """
 
 from dataclasses import replace
@@ -15,6 +16,7 @@ from service.estimator.model.heads.steps import (
     make_dropout,
     make_transform,
 )
+from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
 from service.estimator.model.saved_modules import is_saved_layer, select_saved_names
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.task_head import NO_OUTPUT, Pooling, TaskHead
@@ -80,6 +82,9 @@ def _list_steps(spec: DecoderSpec, kind: Head) -> tuple[Step, ...]:
     if family == "distilbert":
         dense = _build_square(spec, "pre_classifier")
         return () if kind is Head.NONE else (dense, activate_saving_output, dropped)
+    if family == "electra":
+        dense = _build_square(spec, "classifier.dense")
+        return () if kind is Head.NONE else (dropped, dense, ACTIVATIONS["gelu"], dropped)
     if kind is Head.NONE or family == "bert":
         pooler: tuple[Step, ...] = (_build_square(spec, "pooler.dense"), activate_saving_output)
         return pooler if kind is Head.NONE else (*pooler, dropped)

@@ -15,6 +15,7 @@ from service.estimator.values.library_versions import has_stacked_experts
 from service.estimator.values.losses import Trainer
 from service.estimator.values.workload import (
     Engine,
+    Framework,
     Method,
     Quantization,
     ServeWorkload,
@@ -31,6 +32,11 @@ _SERVED = (
     "transformers unpacks mxfp4 unless triton 3.4 and kernels are installed, and it is counted so: "
     "quantization mxfp4 says that they are"
 )
+_READ_GGUF = (
+    "transformers unpacks a GGUF file while loading it, as GgufConfig(dequantize=True) says and as "
+    "it does without the kernels that read blocks, and it is counted so, in the workload's number "
+    "format; engine llama_cpp keeps the file's types"
+)
 LEFT_EXPERTS = (
     "bitsandbytes quantises linear layers: transformers 5 stacks experts as bare parameters, which "
     "stay in 16 bits; releases before 5.0 quantised them too"
@@ -46,6 +52,8 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
     """
     if isinstance(workload, TrainWorkload) and workload.trainer is Trainer.REWARD:
         model = _with_score(model)
+    if model.gguf is not None and _unpacks_gguf(workload):
+        return replace(model, gguf=None, unpacked=_READ_GGUF)
     scheme = model.quantization
     if (
         scheme is None
@@ -54,6 +62,17 @@ def as_loaded(model: Architecture, workload: Workload) -> Architecture:
     ):
         return model
     return replace(model, quantization=None, unpacked=reason)
+
+
+def _unpacks_gguf(workload: Workload) -> bool:
+    """Return whether a GGUF file is unpacked.
+
+    What would quantise it anew is left to the rules, which refuse it: transformers 5.23,
+    ``quantizers/auto.py`` (``get_hf_quantizer``).
+    """
+    if isinstance(workload, TrainWorkload):
+        return workload.framework is Framework.TRANSFORMERS and workload.method is not Method.QLORA
+    return workload.engine is Engine.TRANSFORMERS and workload.quantization is Quantization.NONE
 
 
 def _with_score(model: Architecture) -> Architecture:

@@ -65,6 +65,8 @@ class ModelFacts:
     """
     converts: bool
     """Whether llama.cpp makes a file of the weights as they are stored."""
+    from_gguf: bool
+    """Whether the model came as a GGUF file, with a type for each tensor."""
     recurrent: bool
     decoder: bool
     """Whether it writes text token by token."""
@@ -161,6 +163,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         if model.quantization is None
         else _PACKING_NAMES.get(model.quantization.packing, Quantization.NONE),
         converts=model.quantization is None or model.quantization.packing in _CONVERTED,
+        from_gguf=model.gguf is not None,
         recurrent=model.recurrent,
         decoder=model.generates,
         head="" if model.task is None else model.task.kind.value,

@@ -45,6 +45,7 @@ class ModelFields:
     quantized: Field[bool] = Field("model.quantized")
     packing: Field[Packing | None] = Field("model.packing")
     converts: Field[bool] = Field("model.converts")
+    from_gguf: Field[bool] = Field("model.from_gguf")
     recurrent: Field[bool] = Field("model.recurrent")
     decoder: Field[bool] = Field("model.decoder")
     head: Field[str] = Field("model.head")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value, count_bytes
+from service.estimator.tape.nodes import Value, Work, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.attention_masks import make_causal_bias, make_mask_bias
 from service.estimator.tape.ops.elementwise import (
@@ -24,7 +24,6 @@ from service.estimator.tape.ops.elementwise import (
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.views import expand
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 SEED_BYTES = 16

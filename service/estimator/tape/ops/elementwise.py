@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value, count_bytes
+from service.estimator.tape.nodes import Value, Work, count_bytes
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 

@@ -2,7 +2,7 @@
 
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Parameter, Value, as_value, count_bytes
+from service.estimator.tape.nodes import Parameter, Value, Work, as_value, count_bytes
 from service.estimator.tape.ops.elementwise import (
     add_scalar,
     cast,
@@ -12,7 +12,6 @@ from service.estimator.tape.ops.elementwise import (
     reduce_mean,
 )
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 

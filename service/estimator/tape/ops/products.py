@@ -3,11 +3,10 @@
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, as_value
+from service.estimator.tape.nodes import Node, Parameter, Value, Work, as_value
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.shared_weights import cast_once
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 

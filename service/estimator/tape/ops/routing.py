@@ -5,11 +5,10 @@ Choosing, sorting by expert, grouped products, and putting tokens back in order.
 
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, as_value, count_bytes
+from service.estimator.tape.nodes import Node, Parameter, Value, Work, as_value, count_bytes
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.ops.products import allocate_integers, batched_product, linear
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.work import Work
 from service.estimator.values.dtypes import DType
 
 

@@ -19,6 +19,7 @@ RESOURCES = {
     "/v1/gpus",
     "/v1/clusters",
     "/v1/clusters/{name}",
+    "/v1/clusters/{name}/import",
     "/v1/clusters/{name}/reservations",
     "/v1/clusters/{name}/reservations/{id}",
     "/v1/fit",
@@ -26,6 +27,7 @@ RESOURCES = {
     "/v1/how-many",
     "/v1/plans",
     "/v1/ceilings",
+    "/v1/explain",
     "/v1/measurements",
     "/v1/measurements/import",
     "/v1/measurements/{id}",
@@ -248,7 +250,7 @@ def test_changes_need_more_than_a_readers_key(document: Json) -> None:
     """Every operation that is no question asks for a scope which a dashboard's key does not
     have.
     """
-    questions = {"/v1/fit", "/v1/ceilings"}
+    questions = {"/v1/fit", "/v1/ceilings", "/v1/explain"}
     for path, method, operation in operations(document):
         if method != "get" and path not in questions:
             assert operation["security"][0]["bearer"] != ["read"], (method, path)

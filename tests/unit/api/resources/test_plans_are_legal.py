@@ -9,7 +9,8 @@ from litestar.testing import TestClient
 
 from service.catalog.models import load_architecture, resolve_model
 from service.contract.schemas.fit import FitRequest
-from service.contract.to_question.fits import ResolvedModel, read_fit
+from service.contract.to_question.fits import read_fit
+from service.contract.to_question.models import ResolvedModel
 from service.estimator.rules.violations import find_violation
 from tests.unit.api.builders import served
 

@@ -53,6 +53,7 @@ _ODD: Mapping[str, Words] = {
     "hidden": {"hidden_size": 127},
     "deep": {"num_hidden_layers": 12},
     "tied": {"tied": True},
+    "gguf": {"from_gguf": True},
 }
 """Sizes that other models might have."""
 FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}

@@ -5,8 +5,8 @@ table of its own.
 import pytest
 
 from service.estimator.tape import sizes
-from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, multiply_scalar
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
@@ -20,6 +20,18 @@ def _gathering(*, separate: bool = False) -> FsdpConfig:
     return FsdpConfig(
         gather_bytes=2, adapter_bytes=2, reduce_bytes=4, reshard=True, splits_root=separate
     )
+
+
+class _WatchedTape(Tape):
+    """A tape that looks at the moment between the two."""
+
+    def __init__(self, section: Section, mode: Mode) -> None:
+        super().__init__(section, mode)
+        self.beside: list[int] = []
+
+    def keep_gradient_shard(self, elements: int) -> None:
+        self.beside.append(self.ledger.live[Category.TEMPORARIES][0])
+        super().keep_gradient_shard(elements)
 
 
 def _collect(tape: Tape, elements: int) -> None:
@@ -37,23 +49,15 @@ def test_the_last_parameters_gradient_is_there_beside_the_shard(
     """A loop over a unit's parameters still names it while the reduce-scatter has its input and its
     output.
     """
-    tape = a_tape()
+    tape = _WatchedTape(Section.FORWARD, Mode.RECORDING)
     units = ShardedUnits(tape, _gathering())
     units.open_root(TABLE + HEAD, BLOCK, ends_in_head=ends_in_head)
     units.end_forward()
     for elements in (HEAD, TABLE):
         _collect(tape, elements)
-    beside: list[int] = []
-    keep = tape.keep_gradient_shard
-
-    def seen(elements: int) -> None:
-        beside.append(tape.ledger.live[Category.TEMPORARIES][0])
-        keep(elements)
-
-    tape.keep_gradient_shard = seen  # type: ignore[method-assign]  # looks at the moment between the two
     units.close_root(TABLE + HEAD, TABLE + HEAD)
 
-    assert beside == [2 * held]
+    assert tape.beside == [2 * held]
     assert tape.ledger.live[Category.TEMPORARIES] == sizes.ZERO
 
 

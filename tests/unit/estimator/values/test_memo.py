@@ -21,3 +21,13 @@ def test_the_oldest_value_is_dropped_first() -> None:
 
     assert [memo.get(number) for number in range(3)] == [None, 1, 2]
     assert len(memo) == 2
+
+
+def test_nothing_is_dropped_before_a_memo_is_full() -> None:
+    """A memo that is more than half full keeps its oldest values too."""
+    memo: Memo[int] = Memo(10)
+
+    for number in range(10):
+        memo.store(number, number)
+
+    assert [memo.get(number) for number in range(10)] == list(range(10))

@@ -1,7 +1,12 @@
 """Start-up logs of serving engines, as their releases word them."""
 
+import re
+from importlib import import_module
+from types import ModuleType
+
 import pytest
 
+from service.formats.measured import sglang, vllm
 from service.formats.measured.detect import parse
 from service.formats.measured.reading import GIB, Format, MeasuredFormatError, Quantity
 from tests.unit.formats.measured.reading_samples import read, values
@@ -153,3 +158,32 @@ def test_another_log_is_refused() -> None:
     for declared, words in ((Format.VLLM, "GPU KV cache size"), (Format.SGLANG, "Load weight end")):
         with pytest.raises(MeasuredFormatError, match=words):
             parse(b"INFO hello\n", declared=declared)
+
+
+def _begins_with_an_endless_repeat(pattern: object) -> bool:
+    """Return whether a parsed pattern may read a long run again from each of its characters."""
+    for operation, argument in pattern:  # type: ignore[attr-defined]
+        if str(operation) == "SUBPATTERN":
+            return _begins_with_an_endless_repeat(argument[-1])
+        if str(operation).endswith("_REPEAT"):
+            if int(argument[1]) > 100:
+                return True
+            if argument[0] == 0:
+                continue
+        if str(operation) != "AT":
+            return False
+    return False
+
+
+@pytest.mark.parametrize("module", [vllm, sglang])
+def test_no_wording_reads_a_long_number_again(module: ModuleType) -> None:
+    """A line of 60,000 digits took 38 seconds: each digit was read from each of them."""
+    parser = import_module("re._parser")
+    values = vars(module).values()
+    patterns = [value for value in values if isinstance(value, re.Pattern)]
+    patterns += [wording.pattern for wording in getattr(module, "WORDINGS", ())]
+
+    assert len(patterns) > 3
+    parsed = {each.pattern: parser.parse(each.pattern) for each in patterns}
+    assert [text for text, each in parsed.items() if _begins_with_an_endless_repeat(each)] == []
+    assert _begins_with_an_endless_repeat(parser.parse("(-?[0-9.]+) GiB"))

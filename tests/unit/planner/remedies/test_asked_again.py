@@ -9,7 +9,8 @@ from msgspec import convert, to_builtins
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.to_answer.fits import build_fit_answer
-from service.contract.to_question.fits import read_fit, read_inline
+from service.contract.to_question.fits import read_fit
+from service.contract.to_question.models import read_inline
 from service.estimator.cache import PlanCache
 from service.usecases.questions.remedies import answer_fit
 

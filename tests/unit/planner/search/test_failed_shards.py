@@ -74,3 +74,31 @@ def test_a_search_without_an_answer_looks_at_the_largest_number_first() -> None:
     assert enough == []
     assert search.pruned["fewer_shards"] > 100
     assert search.num_estimated < search.pruned["fewer_shards"]
+
+
+def test_a_failure_counts_when_it_exceeds_the_rows_that_fill_tensors_up() -> None:
+    """A table of 50,257 rows in 64 shards is filled up with 47, not with one for each shard."""
+    model = MODELS[1]
+    question = Question(
+        workload=TrainWorkload(sequence_length=512, micro_batch_size=1),
+        layout=Layout(),
+        frameworks=frozenset({"fsdp2"}),
+    )
+    space = SearchSpace(model, question, Offer(device=a_device(900 * MIB)))
+    many, few = (
+        next(
+            option
+            for option in space.list_options(count)
+            if option.layout.data_parallel == count and option.layout.zero_stage
+        )
+        for count in (64, 32)
+    )
+    batch, row_bytes = space.list_batches(many)[0], 768 * 32
+    failed = FailedShards(model, question.workload)
+
+    failed.record(many, batch, 47 * row_bytes)
+    before = failed.covers(few, batch)
+    failed.record(many, batch, 47 * row_bytes + 1)
+
+    assert not before
+    assert failed.covers(few, batch)

@@ -7,14 +7,18 @@ import httpx
 
 from ...models.ceiling_answer import CeilingAnswer
 from ...models.ceiling_request import CeilingRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: CeilingRequest | Mapping[str, Any],
+    hub_token: str | Unset = UNSET,
 ) -> Call[CeilingAnswer]:
     """Say how large a batch, a sequence, a load, an adapter or a model may be."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/ceilings",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )

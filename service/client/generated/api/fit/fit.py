@@ -14,11 +14,15 @@ def call(
     *,
     body: FitRequest | Mapping[str, Any],
     if_none_match: str | Unset = UNSET,
+    hub_token: str | Unset = UNSET,
 ) -> Call[FitAnswer]:
     """Say whether a workload fits on a GPU in a layout, and why."""
     headers: dict[str, Any] = {}
     if not isinstance(if_none_match, Unset):
         headers["If-None-Match"] = if_none_match
+
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 

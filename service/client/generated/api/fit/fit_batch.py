@@ -7,14 +7,18 @@ import httpx
 
 from ...models.batch_answer import BatchAnswer
 from ...models.batch_request import BatchRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: BatchRequest | Mapping[str, Any],
+    hub_token: str | Unset = UNSET,
 ) -> Call[BatchAnswer]:
     """Answer up to 10,000 fit questions in one call, in order."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/fit/batch",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )

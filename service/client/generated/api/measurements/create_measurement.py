@@ -15,11 +15,15 @@ def call(
     *,
     body: MeasurementRequest | Mapping[str, Any],
     idempotency_key: str | Unset = UNSET,
+    hub_token: str | Unset = UNSET,
 ) -> Call[DryRunAnswer | MeasurementAnswer]:
     """Ask for a probe."""
     headers: dict[str, Any] = {}
     if not isinstance(idempotency_key, Unset):
         headers["Idempotency-Key"] = idempotency_key
+
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 

@@ -7,14 +7,18 @@ import httpx
 
 from ...models.import_answer import ImportAnswer
 from ...models.import_request import ImportRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: ImportRequest | Mapping[str, Any],
+    hub_token: str | Unset = UNSET,
 ) -> Call[ImportAnswer]:
     """Store what was measured without a probe."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/measurements/import",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )

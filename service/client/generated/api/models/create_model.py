@@ -7,14 +7,18 @@ import httpx
 
 from ...models.model_answer import ModelAnswer
 from ...models.model_create import ModelCreate
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: ModelCreate | Mapping[str, Any],
+    hub_token: str | Unset = UNSET,
 ) -> Call[ModelAnswer]:
     """Store a model."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/models",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )

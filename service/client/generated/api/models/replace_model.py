@@ -8,7 +8,7 @@ import httpx
 
 from ...models.model_answer import ModelAnswer
 from ...models.model_replace import ModelReplace
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
@@ -16,10 +16,14 @@ def call(
     *,
     body: ModelReplace | Mapping[str, Any],
     if_match: str,
+    hub_token: str | Unset = UNSET,
 ) -> Call[ModelAnswer]:
     """Store a new revision of a model."""
     headers: dict[str, Any] = {}
     headers["If-Match"] = if_match
+
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 

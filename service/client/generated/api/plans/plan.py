@@ -7,14 +7,18 @@ import httpx
 
 from ...models.plan_answer import PlanAnswer
 from ...models.plan_request import PlanRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: PlanRequest | Mapping[str, Any],
+    hub_token: str | Unset = UNSET,
 ) -> Call[PlanAnswer]:
     """Say how many GPUs of which kind, in which layout."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/plans",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )

@@ -64,7 +64,7 @@ SPEC = EncoderSpec
 
 def bert(config: Config) -> EncoderSpec:
     """Return a BERT."""
-    return _read(
+    return read_encoder(
         config,
         "bert",
         vocab_size=30522,
@@ -75,14 +75,14 @@ def bert(config: Config) -> EncoderSpec:
 
 def roberta(config: Config) -> EncoderSpec:
     """Return a RoBERTa; its head is gelu whatever the layers are."""
-    return _read(
+    return read_encoder(
         config, "roberta", vocab_size=50265, max_position_embeddings=514, head_activation="gelu"
     )
 
 
 def xlm_roberta(config: Config) -> EncoderSpec:
     """Return an XLM-RoBERTa, or a CamemBERT: RoBERTas with other defaults."""
-    spec = _read(
+    spec = read_encoder(
         config, "roberta", vocab_size=30522, max_position_embeddings=512, head_activation="gelu"
     )
     return replace(spec, family=read_string(config, "model_type", ""))
@@ -104,7 +104,7 @@ def distilbert(config: Config) -> EncoderSpec:
     }
     config = {"num_hidden_layers": 6, **apply_aliases(config, **names)}
     activation = read_string(config, "hidden_act", "gelu")
-    spec = _read(
+    spec = read_encoder(
         config,
         "distilbert",
         vocab_size=30522,
@@ -114,7 +114,7 @@ def distilbert(config: Config) -> EncoderSpec:
     return replace(spec, type_vocab_size=0)
 
 
-def _read(
+def read_encoder(
     config: Config,
     family: str,
     *,
@@ -122,6 +122,7 @@ def _read(
     max_position_embeddings: int,
     head_activation: str,
 ) -> EncoderSpec:
+    """Return the numbers of an encoder by BERT's names of fields."""
     for name in ("is_decoder", "add_cross_attention"):
         if read_flag(config, name, default=False):
             raise NotModelledError(f"{name} of {family}", field=name, modelled=[f"{name}: false"])
@@ -163,13 +164,13 @@ def _read(
 
 def build(spec: EncoderSpec) -> Architecture:
     """Return the tree of an encoder."""
-    backbone = _build_backbone(spec)
+    backbone = build_backbone(spec)
     if spec.head == Head.DEFAULT:
         return _add_masked_lm(backbone, spec)
     return put_encoder_head(backbone)
 
 
-def _build_backbone(spec: EncoderSpec) -> Architecture:
+def build_backbone(spec: EncoderSpec) -> Architecture:
     """Return the tree of embeddings and layers; its head is a placeholder."""
     hidden, names = spec.hidden_size, LAYER_NAMES.get(spec.family, LAYER_NAMES[""])
     positions = Weight(
@@ -183,7 +184,7 @@ def _build_backbone(spec: EncoderSpec) -> Architecture:
     embeddings = EncoderEmbeddings(
         positions=positions,
         types=types,
-        norm=_build_norm("embeddings.LayerNorm", hidden),
+        norm=build_norm("embeddings.LayerNorm", hidden),
         dropout=spec.embedding_dropout,
         positions_per_token=spec.family in POSITIONS_PER_TOKEN,
         counts_labels=spec.head == Head.DEFAULT,
@@ -206,9 +207,9 @@ def _add_masked_lm(backbone: Architecture, spec: EncoderSpec) -> Architecture:
     """Return the encoder with its masked-language-model head."""
     names = LAYER_NAMES.get(spec.family, LAYER_NAMES[""])
     transform = PredictionHeadTransform(
-        dense=_build_linear(f"head.{names[6]}", "other", spec.hidden_size, spec.hidden_size),
+        dense=build_linear(f"head.{names[6]}", "other", spec.hidden_size, spec.hidden_size),
         activation=spec.head_activation,
-        norm=_build_norm("head.LayerNorm", spec.hidden_size),
+        norm=build_norm("head.LayerNorm", spec.hidden_size),
     )
     # An untied head has a bias of its own, beside which the one that it is tied to is still there,
     # and unused.
@@ -232,10 +233,9 @@ def _build_block(spec: EncoderSpec, names: tuple[str, ...]) -> EncoderBlock:
     return EncoderBlock(
         attention=Attention(
             projections=tuple(
-                _build_linear(f"attention.{name}", "attention", hidden, hidden)
-                for name in names[:3]
+                build_linear(f"attention.{name}", "attention", hidden, hidden) for name in names[:3]
             ),
-            output=_build_linear(f"attention.{names[3]}", "attention", hidden, hidden),
+            output=build_linear(f"attention.{names[3]}", "attention", hidden, hidden),
             num_heads=spec.num_attention_heads,
             num_kv_heads=spec.num_attention_heads,
             head_dim=spec.head_dim,
@@ -246,19 +246,21 @@ def _build_block(spec: EncoderSpec, names: tuple[str, ...]) -> EncoderBlock:
             dropout=spec.attention_dropout,
             output_dropout=0.0 if spec.family == "distilbert" else spec.residual_dropout,
         ),
-        attention_norm=_build_norm("attention.LayerNorm", hidden),
-        up=_build_linear(names[4], "mlp", hidden, inner),
-        down=_build_linear(names[5], "mlp", inner, hidden),
+        attention_norm=build_norm("attention.LayerNorm", hidden),
+        up=build_linear(names[4], "mlp", hidden, inner),
+        down=build_linear(names[5], "mlp", inner, hidden),
         activation=spec.activation,
         dropout=spec.residual_dropout,
-        output_norm=_build_norm("output.LayerNorm", hidden),
+        output_norm=build_norm("output.LayerNorm", hidden),
         names_inner=spec.family != "distilbert",
     )
 
 
-def _build_norm(name: str, size: int) -> Norm:
+def build_norm(name: str, size: int) -> Norm:
+    """Return a layer norm."""
     return Norm(name=name, style="layer", size=size, bias=True)
 
 
-def _build_linear(name: str, kind: str, ins: int, outs: int) -> Linear:
+def build_linear(name: str, kind: str, ins: int, outs: int) -> Linear:
+    """Return a linear layer with a bias."""
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=True)

@@ -110,6 +110,11 @@ class EncoderEmbeddings:
         yield from self.norm.weights()
 
     def embed(self, ctx: Recording, tokens: Value) -> EmbeddingOutput:
+        """Record the embeddings' forward, and the mask of all layers."""
+        x = self.embed_tokens(ctx, tokens)
+        return EmbeddingOutput(x=x, layer_args=build_padding_mask(ctx, x))
+
+    def embed_tokens(self, ctx: Recording, tokens: Value) -> Value:
         """Record the embeddings' forward.
 
         The tensors that it names are dropped at its end.
@@ -133,7 +138,7 @@ class EncoderEmbeddings:
         normed = chain(tape, total, lambda _, value: ctx.norm(self.norm, value, ""))
         x = chain(tape, normed, lambda t, value: dropout(t, value, self.dropout))
         tape.free(tokens, ids, *placed)
-        return EmbeddingOutput(x=x, layer_args=build_padding_mask(ctx, x))
+        return x
 
 
 def count_labels(ctx: Recording) -> None:

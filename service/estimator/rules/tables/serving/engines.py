@@ -35,7 +35,7 @@ from service.estimator.rules.tables.serving.states import NO_MODEL, STATES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Cache, Quantization
+from service.estimator.values.workload import Cache, Engine, Quantization
 
 DTYPES = (DType.BF16, DType.FP16, DType.FP32)
 
@@ -83,6 +83,20 @@ KEEPS_OWN_FORMAT = Rule(
 """What a word about the weights has to agree with."""
 
 
+READS_GGUF_AS_IT_IS = Rule(
+    when=is_true(model.from_gguf),
+    require=is_in(workload.quantization, Quantization.NONE),
+    topic=Topic.WEIGHTS,
+    refusal=invalid(
+        "quantization is {workload.quantization}, but the tensors of a GGUF file have their types: "
+        "leave quantization out, or ask for the model by its config.json"
+    ),
+    reason="a GGUF file, whose tensors have their types",
+    source="transformers 5.23, quantizers/auto.py, get_hf_quantizer; llama.cpp, llama-model.cpp",
+)
+"""What reads a file does not quantise it anew."""
+
+
 def _get_kind(case: Case) -> str:
     if case.model.has_encoder:
         return "a model with an encoder"
@@ -92,6 +106,23 @@ def _get_kind(case: Case) -> str:
 def _get_place(case: Case) -> str:
     return f"a model of head {case.model.head}" if case.model.head else "an encoder without a cache"
 
+
+_GGUF_RULES = (
+    Rule(
+        when=is_true(model.from_gguf),
+        require=is_in(workload.engine, Engine.LLAMA_CPP),
+        field=workload.engine.path,
+        topic=Topic.WEIGHTS,
+        refusal=unmodelled(
+            "a GGUF file on {workload.engine}",
+            *("engine llama_cpp", "engine transformers, which unpacks it"),
+            "the model by its config.json, with a quantization that the engine loads",
+        ),
+        reason="a GGUF file on {workload.engine}",
+        source="vLLM 0.24.0 moved GGUF to a plugin (vllm-project/vllm, number 39612)",
+    ),
+    READS_GGUF_AS_IT_IS,
+)
 
 ENGINES = (
     Rule(
@@ -251,5 +282,6 @@ ENGINES = (
     ),
     FINDS_EXPERTS_BESIDE_OWN,
     KEEPS_OWN_FORMAT,
+    *_GGUF_RULES,
 )
 """What holds for every engine of its own."""

@@ -33,7 +33,12 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     PACKS_EXPERTS,
     make_hub_formats,
 )
-from service.estimator.rules.tables.serving.engines import DTYPES, KEEPS_OWN_FORMAT, REPLICAS
+from service.estimator.rules.tables.serving.engines import (
+    DTYPES,
+    KEEPS_OWN_FORMAT,
+    READS_GGUF_AS_IT_IS,
+    REPLICAS,
+)
 from service.estimator.rules.tables.serving.host_weights import TRANSFORMERS_KEEPS_ALL
 from service.estimator.rules.tables.transformers_layouts import ONE_SEQUENCE, make_layout_rules
 from service.estimator.values.generation import Client, Sampling
@@ -133,6 +138,7 @@ _DECODERS = (
     PACKS_EXPERTS,
     FINDS_EXPERTS,
     KEEPS_OWN_FORMAT,
+    READS_GGUF_AS_IT_IS,
     Rule(
         when=is_true(model.shares_weights),
         require=satisfies(lambda case: get_served_packing(case) is None, workload.quantization),

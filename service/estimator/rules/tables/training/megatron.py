@@ -21,6 +21,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
+from service.estimator.rules.tables.training.weights import READS_NO_GGUF
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
@@ -95,6 +96,7 @@ _CAST = unmodelled(
 _OFFLOAD = "offload in framework megatron"
 
 _RULES = (
+    READS_NO_GGUF,
     make_head_rule("framework megatron", field="model"),
     Rule(
         require=is_in(model.family, *FAMILIES),

@@ -29,6 +29,7 @@ from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
+from service.estimator.rules.tables.training.weights import READS_NO_GGUF
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Trainer
@@ -61,6 +62,7 @@ def _is_date(case: Case) -> bool:
 
 
 _RULES = (
+    READS_NO_GGUF,
     make_head_rule("torchtitan", field="workload.framework"),
     Rule(
         require=is_in(model.family, *FAMILIES),

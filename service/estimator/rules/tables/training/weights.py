@@ -36,6 +36,20 @@ _PLAIN = all_of(is_false(model.quantized), is_not_in(workload.method, Method.QLO
 
 _QUANTISED = any_of(is_true(model.quantized), is_in(workload.method, Method.QLORA))
 
+READS_NO_GGUF = Rule(
+    require=is_false(model.from_gguf),
+    field="model",
+    topic=Topic.MODEL,
+    refusal=unmodelled(
+        "training a GGUF file in framework {workload.framework}",
+        "the model by its config.json",
+        "framework transformers, which unpacks it",
+    ),
+    reason="a GGUF file, which {workload.framework} does not read",
+    source="transformers 5.23, quantizers/quantizer_gguf.py",
+)
+"""What Megatron-LM and torchtitan are asked."""
+
 FROZEN_MODULES = (
     Rule(
         when=is_true(layout.shard_embeddings_separately),
@@ -151,6 +165,17 @@ BASE_WEIGHTS = (
 )
 
 PACKED_WEIGHTS = (
+    Rule(
+        when=is_true(model.from_gguf),
+        require=is_not_in(workload.method, Method.QLORA),
+        field=workload.method.path,
+        topic=Topic.WEIGHTS,
+        refusal=invalid(
+            'method "qlora" quantises weights on loading, which transformers does not do to a GGUF '
+            'file: say "lora", or ask for the model by its config.json'
+        ),
+        source="transformers 5.23, quantizers/auto.py, get_hf_quantizer",
+    ),
     Rule(
         when=is_in(workload.method, Method.QLORA),
         require=is_in(model.packing, None, Packing.BLOCKS_4BIT),

@@ -5,25 +5,31 @@ import { exportBar, markdownTable } from "../export.js";
 import { count, whenElement } from "../format.js";
 import { totals } from "./nodes.js";
 import { stateBar } from "./pool.js";
+import { updatedIn } from "./range.js";
 
 const COLUMNS = ["cluster", "pool", "gpu", "nodes", "gpus", "free", "used", "reserved", "sliced", "drained"];
 
-/** Show every cluster in `element`, a page at a time; tells whether there is any. */
-export async function showList(element, tools, { signal }) {
+/** Show the clusters of a time range in `element`, a page at a time: `{ clusters, draw(hours) }`, where `onDrawn(shown, all)` is called. */
+export async function showList(element, tools, { hours = "", onDrawn = () => {} }) {
   const clusters = [];
-  const cards = h("div", { class: "cards" });
-  const more = h("div", {});
-  fill(element, cards, more);
-  const next = async (cursor) => {
-    const page = await ask(`/v1/clusters?nodes=false&limit=50${cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`}`, { signal });
+  const shown = { hours, cursor: null };
+  const read = async () => {
+    const page = await ask(`/v1/clusters?nodes=false&limit=50${shown.cursor === null ? "" : `&cursor=${encodeURIComponent(shown.cursor)}`}`);
     clusters.push(...page.items);
-    cards.append(...page.items.map(card));
-    fill(more, page.next_cursor !== null && h("button", { type: "button", onclick: () => next(page.next_cursor) }, "Show more"));
+    shown.cursor = page.next_cursor;
+    draw(shown.hours);
   };
-  await next(null);
-  if (clusters.length === 0) fill(element, nothing());
-  else fill(tools, exports(clusters));
-  return clusters;
+  const draw = (range) => {
+    shown.hours = range;
+    const recent = updatedIn(clusters, range);
+    const more = shown.cursor !== null && h("button", { type: "button", onclick: read }, "Show more");
+    if (clusters.length === 0) fill(element, nothing());
+    else fill(element, h("div", { class: "cards" }, recent.map(card)), more);
+    onDrawn(recent, clusters);
+  };
+  await read();
+  if (clusters.length > 0) fill(tools, exports(() => updatedIn(clusters, shown.hours)));
+  return { clusters, draw };
 }
 
 function card(cluster) {
@@ -52,13 +58,13 @@ function nothing() {
   );
 }
 
-function exports(clusters) {
+function exports(recent) {
   const rows = () =>
-    clusters.flatMap((cluster) =>
+    recent().flatMap((cluster) =>
       cluster.pools.map((pool) => {
         const found = totals([pool]);
         return [cluster.name, pool.name, pool.gpu, pool.total_nodes, found.all, found.free, found.used, found.reserved, found.sliced, found.drained];
       }),
     );
-  return exportBar({ name: "clusters", csv: () => ({ columns: COLUMNS, rows: rows() }), json: () => clusters, markdown: () => `${markdownTable(COLUMNS, rows())}\n\n${location.href}\n` });
+  return exportBar({ name: "clusters", csv: () => ({ columns: COLUMNS, rows: rows() }), json: recent, markdown: () => `${markdownTable(COLUMNS, rows())}\n\n${location.href}\n` });
 }

@@ -13,9 +13,11 @@ import { showList } from "./list.js";
 import { nodeWords, totals } from "./nodes.js";
 import { makePlanner, marksOf, planMarkdown } from "./plan.js";
 import { makePool, stateBar } from "./pool.js";
+import { foresee, foreseenWords, listWords } from "./range.js";
 import { showReservations } from "./reservations.js";
 
 const REFRESH_MS = 20_000;
+const FIRST = 50;
 const name = nameInPath();
 const trouble = byId("trouble");
 
@@ -32,7 +34,25 @@ async function guarded(f) {
 async function showAll() {
   byId("one").hidden = true;
   makeEditor(byId("editor"), null);
-  const clusters = await showList(byId("all"), byId("tools"), {});
+  const form = byId("range");
+  const onDrawn = (recent, all) => {
+    const { last } = formState(form);
+    form.hidden = all.length === 0;
+    byId("range-words").textContent = last ? listWords(last, recent.length, all.length) : "";
+  };
+  const read = () => showList(byId("all"), byId("tools"), { hours: formState(form).last, onDrawn });
+  fillForm(form, readQuery());
+  const list = await read();
+  const { clusters } = list;
+  form.addEventListener("change", () => {
+    list.draw(formState(form).last);
+    writeQuery({ ...readQuery(), last: null, ...formState(form) }, { push: true });
+  });
+  onNavigate((state) => {
+    fillForm(form, state);
+    list.draw(formState(form).last);
+  });
+  setTimeout(repeat, REFRESH_MS, async () => byId("all").contains(document.activeElement) || list.clusters.length > FIRST || Object.assign(list, await read()), REFRESH_MS, (error) => showProblem(trouble, error), () => showProblem(trouble, null));
   const { model } = readQuery();
   const where = byId("place-where");
   where.hidden = model === undefined;
@@ -44,6 +64,7 @@ async function showAll() {
 
 async function showOne() {
   const form = byId("question");
+  const ahead = byId("ahead");
   const pools = new Map();
   const page = { cluster: null, reservations: [], told: "" };
   const planner = makePlanner({ form, answer: byId("answer"), trouble: byId("refusal"), cluster: name, onPick: mark, onReserved: () => guarded(refresh) });
@@ -61,15 +82,23 @@ async function showOne() {
     if (told === page.told) return;
     Object.assign(page, { cluster, reservations, told });
     byId("updated").replaceChildren("updated ", whenElement(cluster.updated_at));
-    const sum = totals(cluster.pools);
-    fill(byId("sum"), h("h2", {}, `${count(sum.all)} GPUs`), stateBar(sum));
-    showPools(cluster, reservations);
+    draw();
     showReservations(byId("reservations"), name, reservations, { onChange: () => guarded(refresh) });
     if (planner.found !== null) planner.draw();
   }
 
-  function showPools(cluster, reservations) {
-    for (const pool of cluster.pools) {
+  /** Draw what the time range foresees: all that is read now, but for the reservations that end in it. */
+  function draw() {
+    const { within } = formState(ahead);
+    const foreseen = foresee(page.cluster.pools, page.reservations, within);
+    const sum = totals(foreseen.pools);
+    fill(byId("sum"), h("h2", {}, `${count(sum.all)} GPUs`), stateBar(sum));
+    byId("ahead-words").textContent = foreseenWords(within, foreseen, page.cluster.pools);
+    showPools(foreseen.pools, foreseen.reservations);
+  }
+
+  function showPools(all, reservations) {
+    for (const pool of all) {
       if (!pools.has(pool.name)) {
         pools.set(pool.name, makePool());
         byId("pools").append(pools.get(pool.name).element);
@@ -77,7 +106,7 @@ async function showOne() {
       pools.get(pool.name).show(pool, reservations);
     }
     for (const [gone, panel] of pools) {
-      if (cluster.pools.some((pool) => pool.name === gone)) continue;
+      if (all.some((pool) => pool.name === gone)) continue;
       panel.element.remove();
       pools.delete(gone);
     }
@@ -98,13 +127,22 @@ async function showOne() {
   byId("all").hidden = true;
   makeEditor(byId("editor"), name);
   form.addEventListener("change", () => showTask(form));
+  ahead.addEventListener("submit", (event) => event.preventDefault());
+  ahead.addEventListener("change", () => {
+    draw();
+    writeQuery({ ...readQuery(), within: null, ...formState(ahead) }, { push: true });
+    mark(null, 0);
+    if (planner.found !== null) planner.draw();
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    writeQuery(stateNow(), { push: true });
+    writeQuery({ ...stateNow(), ...formState(ahead) }, { push: true });
     askPlan(0);
   });
   const fromAddress = (state) => {
     fillForm(form, state);
+    fillForm(ahead, state);
+    if (page.cluster !== null) draw();
     askPlan(Number(state.pick ?? 0));
   };
   onNavigate(fromAddress);

@@ -44,7 +44,7 @@ from service.contract.schemas.reservations import (
 )
 from service.contract.to_answer.placements import build_share_answer
 from service.contract.to_answer.timestamps import format_timestamp
-from service.contract.to_question.fits import prefix_error_field
+from service.contract.to_question.models import prefix_error_field
 from service.formats.quantities import parse_bytes
 from service.planner.cluster.grants import ANYWHERE
 from service.planner.cluster.reservation import Share

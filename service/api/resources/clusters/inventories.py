@@ -20,6 +20,7 @@ from service.api.http.operation import (
 )
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response, no_content
+from service.api.resources.clusters.imports import import_cluster
 from service.contract.schemas.clusters import (
     ClusterAnswer,
     ClusterCreate,
@@ -187,4 +188,7 @@ def remove(request: AnyRequest) -> ASGIApp:
     return no_content()
 
 
-router = Router(path="/v1/clusters", route_handlers=[list_all, create, read, replace, remove])
+router = Router(
+    path="/v1/clusters",
+    route_handlers=[list_all, create, read, replace, remove, import_cluster],
+)

@@ -1,0 +1,81 @@
+"""POST /v1/explain: why a run failed for memory."""
+
+from functools import partial
+from typing import Any
+
+from anyio.from_thread import check_cancelled
+from litestar import Request, Router, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+
+from service.api.http.decoding import read_body
+from service.api.http.dependencies import get_dependencies
+from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
+from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.http.responses import json_response
+from service.api.resources.resolving import resolve_model
+from service.contract.schemas.explain.answer import ExplainAnswer
+from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
+from service.contract.schemas.explain.request import ExplainRequest
+from service.contract.schemas.models import HubToken
+from service.contract.to_answer.explanations import build_explain_answer
+from service.contract.to_question.explanations import read_content, read_explained_question
+from service.contract.to_question.models import prefix_error_field
+from service.usecases.postmortem.explain import explain_data
+from service.usecases.postmortem.prediction import predict
+
+EXAMPLE = {
+    "content": (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.91 GiB. GPU 2 has a total "
+        "capacity of 14.61 GiB of which 1.99 GiB is free. Including non-PyTorch memory, this "
+        "process has 12.62 GiB memory in use. Of the allocated memory 8.50 GiB is allocated by "
+        "PyTorch, and 3.96 GiB is reserved by PyTorch but unallocated."
+    )
+}
+
+
+@post(
+    "/",
+    status_code=200,
+    request_max_body_size=MAX_EXPLAIN_BYTES,
+    operation=Operation(
+        id="explain",
+        tag="explain",
+        summary="Say why a run failed for memory, and what would have fitted.",
+        description="Reads PyTorch's out-of-memory messages with their traceback, the refusals of "
+        "vLLM, SGLang and llama.cpp, errors of NCCL and of CUDA's libraries, what the kernel, "
+        "Slurm and Kubernetes say of killed processes, and memory snapshots. With a `question` it "
+        "says what was predicted, and what would help. Nothing is stored.",
+        body=ExplainRequest,
+        headers={"Hub-Token": HubToken},
+        example=EXAMPLE,
+        replies={
+            200: Reply(description="The failure, its causes and changes.", bodies=(ExplainAnswer,))
+        },
+        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+async def explain(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    """Say why a run failed for memory."""
+    return await run_in_thread_until_disconnect(request, partial(_explain, request, body))
+
+
+def _explain(request: Request[Any, Any, Any], body: bytes) -> ASGIApp:
+    deps = get_dependencies(request)
+    payload = read_body(request.scope, body, ExplainRequest)
+    with prefix_error_field("content"):
+        explanation = explain_data(read_content(payload))
+    question = read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
+    prediction = None
+    if question is not None:
+        with prefix_error_field("question"):
+            explanation, prediction = predict(
+                explanation,
+                question,
+                plans=deps.plans.with_cancellation(check_cancelled),
+                find_corrections=make_cancellable(deps.corrections.find),
+            )
+    return json_response(build_explain_answer(explanation, prediction))
+
+
+router = Router(path="/v1/explain", route_handlers=[explain])

@@ -1,0 +1,31 @@
+"""Families of recorded runs, by which a replay is judged."""
+
+from service.estimator.memory.intervals.replay_classes import RECORDED_OPTIMIZERS
+from service.estimator.memory.static import StaticMemory
+from service.estimator.values.batches import SequencePacking
+from service.estimator.values.losses import Kernels, Loss, Trainer
+from service.estimator.values.workload import Method, Offload
+
+_RECORDED_LOSSES = frozenset({Loss.FULL_LOGITS, Loss.CHUNKED_NLL})
+"""Losses of the recorded runs: the models' own, and TRL's default."""
+
+
+def get_recorded_family(static_memory: StaticMemory) -> str | None:
+    """Return the family whose recorded runs judge a replay.
+
+    It is empty of steps unlike all of them, and None of older releases.
+    """
+    workload = static_memory.setup.workload
+    if workload.framework_version is not None:
+        return None
+    is_like = (
+        static_memory.setup.layout.num_gpus == 1
+        and workload.kernels is Kernels.TORCH
+        and workload.method in {Method.FULL, Method.LORA}
+        and workload.optimizer in RECORDED_OPTIMIZERS
+        and workload.offload == Offload()
+        and workload.trainer is Trainer.SUPERVISED
+        and workload.packing is SequencePacking.NONE
+        and workload.loss in _RECORDED_LOSSES
+    )
+    return static_memory.model.family if is_like else ""

@@ -1,0 +1,144 @@
+"""Detection of a listing's tool, and its reading.
+
+The tool is told by the content, or declared by the sender.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.formats.inventories.dcgm import METRIC, read_dcgm
+from service.formats.inventories.documents import Json, iter_sections, parse_document
+from service.formats.inventories.dstack import is_dstack, read_dstack
+from service.formats.inventories.kubernetes import is_kubernetes, read_kubernetes
+from service.formats.inventories.nvidia_smi_xml import read_nvidia_smi
+from service.formats.inventories.observed import (
+    InventoryFormat,
+    InventoryFormatError,
+    ObservedInventory,
+)
+from service.formats.inventories.ray import is_ray, read_ray
+from service.formats.inventories.skypilot import is_skypilot, read_skypilot
+from service.formats.inventories.slurm import read_slurm
+
+MAX_SECTIONS = 20_000
+_TEXTS = frozenset({InventoryFormat.NVIDIA_SMI, InventoryFormat.DCGM})
+_EXPECTED = (
+    "expected `kubectl get nodes,pods -A -o json`, `scontrol show nodes --json`, `sinfo --json`, "
+    "`nvidia-smi -q -x`, `ray list nodes --format json`, `dstack fleet get NAME --json`, "
+    "SkyPilot's nodes or a page of the DCGM exporter"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions:
+    """Facts that a file does not say.
+
+    ``node`` is the host of a file of one node; taints with a key of ``tolerated`` keep no work
+    away.
+    """
+
+    node: str | None = None
+    tolerated: frozenset[str] = frozenset()
+
+
+def read_inventory(
+    contents: Sequence[object],
+    *,
+    declared: InventoryFormat | None = None,
+    options: ReadingOptions | None = None,
+) -> ObservedInventory:
+    """Return the nodes of some contents of one tool and moment.
+
+    A content is text or a JSON value. Raises InventoryFormatError, and nothing else, for what is no
+    such listing.
+    """
+    settings = options or ReadingOptions()
+    loaded = [_load(content, declared) for content in contents]
+    texts = [part for part in loaded if isinstance(part, str)]
+    sections = [
+        section for part in loaded if not isinstance(part, str) for section in iter_sections(part)
+    ]
+    if len(sections) > MAX_SECTIONS:
+        message = f"has {len(sections):,} parts, and at most {MAX_SECTIONS:,} are read"
+        raise InventoryFormatError(message)
+    if texts and (sections or len(texts) > 1):
+        message = "mixes text with other files; send each by itself"
+        raise InventoryFormatError(message)
+    if texts:
+        return _read_text(texts[0], declared, settings)
+    return _read_sections(sections, declared, settings)
+
+
+def _load(content: object, declared: InventoryFormat | None) -> object:
+    """Return a content's JSON value, or its text where it is none."""
+    if not isinstance(content, str):
+        return content
+    stripped = content.strip("\ufeff \t\r\n")
+    if not stripped:
+        message = "is empty"
+        raise InventoryFormatError(message)
+    if stripped.startswith("<") or METRIC in stripped[:100_000] or declared in _TEXTS:
+        return stripped
+    return parse_document(stripped)
+
+
+def _read_text(
+    text: str, declared: InventoryFormat | None, options: ReadingOptions
+) -> ObservedInventory:
+    detected = InventoryFormat.NVIDIA_SMI if text.startswith("<") else InventoryFormat.DCGM
+    _require_declared(detected, declared)
+    if detected is InventoryFormat.NVIDIA_SMI:
+        return read_nvidia_smi(text, node=options.node)
+    return read_dcgm(text)
+
+
+def _read_sections(
+    sections: Sequence[Json], declared: InventoryFormat | None, options: ReadingOptions
+) -> ObservedInventory:
+    if not sections:
+        message = f"has no object; {_EXPECTED}"
+        raise InventoryFormatError(message)
+    detected = {_detect(section) for section in sections}
+    if len(detected) > 1:
+        names = " and ".join(sorted(name.value for name in detected))
+        message = f"mixes {names}; send each by itself"
+        raise InventoryFormatError(message)
+    name = detected.pop()
+    _require_declared(name, declared)
+    if name is InventoryFormat.KUBERNETES:
+        return read_kubernetes(sections, tolerated=options.tolerated)
+    return _READERS[name](sections)
+
+
+def _detect(section: Json) -> InventoryFormat:
+    for name, is_kind in _MARKS:
+        if is_kind(section):
+            return name
+    keys = ", ".join(repr(key[:40]) for key in list(section)[:5])
+    message = f"is JSON of no known form (it has {keys or 'no key'}); {_EXPECTED}"
+    raise InventoryFormatError(message)
+
+
+def _is_slurm(section: Json) -> bool:
+    return any(isinstance(section.get(key), list) for key in ("nodes", "sinfo", "jobs"))
+
+
+def _require_declared(detected: InventoryFormat, declared: InventoryFormat | None) -> None:
+    if declared is not None and declared is not detected:
+        message = f"is declared as {declared.value}, and has the form of {detected.value}"
+        raise InventoryFormatError(message, field="format")
+
+
+_MARKS: Sequence[tuple[InventoryFormat, Callable[[Json], bool]]] = (
+    (InventoryFormat.KUBERNETES, is_kubernetes),
+    (InventoryFormat.RAY, is_ray),
+    (InventoryFormat.DSTACK, is_dstack),
+    (InventoryFormat.SLURM, _is_slurm),
+    (InventoryFormat.SKYPILOT, is_skypilot),
+)
+_READERS: Mapping[InventoryFormat, Callable[[Sequence[Json]], ObservedInventory]] = {
+    InventoryFormat.SLURM: read_slurm,
+    InventoryFormat.RAY: read_ray,
+    InventoryFormat.DSTACK: read_dstack,
+    InventoryFormat.SKYPILOT: read_skypilot,
+}

@@ -1,0 +1,122 @@
+"""Parts of foreign JSON documents, read without trusting their types."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from service.estimator.values.units import MIB
+from service.formats.inventories.observed import InventoryFormatError
+
+Json = Mapping[str, object]
+MAX_COUNT = 2**53
+"""Above it JSON clients read no integer exactly."""
+_YAML = ("apiVersion:", "kind:", "items:", "---")
+_MAX_DIGITS = 40
+_LAST_YEAR = 9999
+
+
+def parse_document(text: str) -> object:
+    """Return the JSON value of a text, or refuse it in words."""
+    head = text.lstrip()[:40]
+    if head.startswith(_YAML):
+        message = "is YAML; send JSON, as `kubectl -o json` prints it"
+        raise InventoryFormatError(message)
+    try:
+        return json.loads(text, parse_int=_read_digits, parse_constant=_refuse_constant)
+    except RecursionError:
+        message = "is nested too deeply"
+        raise InventoryFormatError(message) from None
+    except ValueError as error:
+        message = f"is no JSON: {error}"
+        raise InventoryFormatError(message) from None
+
+
+def get_object(part: Json, name: str) -> Json:
+    """Return a member that is an object, an empty one otherwise."""
+    value = part.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def get_objects(part: Json, name: str) -> tuple[Json, ...]:
+    """Return the objects of a member that is a list."""
+    value = part.get(name)
+    return (
+        tuple(item for item in value if isinstance(item, Mapping))
+        if isinstance(value, list | tuple)
+        else ()
+    )
+
+
+def get_text(part: Json, name: str) -> str:
+    """Return a member as text, empty where it is none."""
+    value = part.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def get_texts(part: Json, name: str) -> tuple[str, ...]:
+    """Return the texts of a list, or of text with commas."""
+    value = part.get(name)
+    if isinstance(value, str):
+        return tuple(item for item in value.split(",") if item)
+    return (
+        tuple(item for item in value if isinstance(item, str))
+        if isinstance(value, list | tuple)
+        else ()
+    )
+
+
+def get_count(part: Json, name: str) -> int | None:
+    """Return a member that is a number from 0 on.
+
+    Slurm since 23.02 writes ``{"set": true, "infinite": false, "number": 8}``, before it the plain
+    number; Kubernetes labels write it as text.
+    """
+    value = part.get(name)
+    if isinstance(value, Mapping):
+        if not value.get("set", True) or value.get("infinite", False):
+            return None
+        value = value.get("number")
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < _MAX_DIGITS:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
+        return None
+    return value
+
+
+def get_mebibytes(part: Json, name: str) -> int | None:
+    """Return a member that counts MiB, in bytes; None for 0 too."""
+    count = get_count(part, name)
+    return count * MIB if count and count * MIB <= MAX_COUNT else None
+
+
+def read_timestamp(value: object) -> datetime | None:
+    """Return a moment in RFC 3339 or Unix seconds."""
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return moment.astimezone(UTC) if moment.tzinfo is not None else None
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**33:
+        return datetime.fromtimestamp(value, UTC)
+    return None
+
+
+def iter_sections(document: object) -> Iterator[Json]:
+    """Yield the document, or the objects of a list of them."""
+    if isinstance(document, Mapping):
+        yield document
+    elif isinstance(document, list):
+        yield from (item for item in document if isinstance(item, Mapping))
+
+
+def _read_digits(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        message = f"has a number of {len(digits)} digits"
+        raise InventoryFormatError(message)
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> object:
+    message = f"has {name}, which is no number"
+    raise InventoryFormatError(message)

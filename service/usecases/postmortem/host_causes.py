@@ -1,0 +1,48 @@
+"""Causes beside the GPU's memory: the host's, or no memory at all."""
+
+from service.formats.failures.failure import FailedMemory, Failure, FailureQuantity
+from service.usecases.postmortem.evidence import show_span
+from service.usecases.postmortem.values import Cause, CauseCertainty, CauseName
+
+
+def explain_host(failure: Failure) -> Cause:
+    """Return the cause of a failure beside the GPU's memory."""
+    if failure.memory is FailedMemory.NONE:
+        why = (
+            f"CUDA reports another fault{f' ({failure.subject})' if failure.subject else ''}: no "
+            "memory was lacking, and a smaller batch would not help"
+        )
+        return Cause(name=CauseName.NOT_MEMORY, certainty=CauseCertainty.CERTAIN, why=why)
+    if failure.kind == "shared_memory":
+        why = "the workers that load data share memory through /dev/shm, and that is full"
+        return Cause(name=CauseName.SHARED_MEMORY, certainty=CauseCertainty.CERTAIN, why=why)
+    certainty = (
+        CauseCertainty.LIKELY
+        if failure.kind in {"killed_by_signal", "worker_killed"}
+        else CauseCertainty.CERTAIN
+    )
+    return Cause(name=CauseName.HOST_MEMORY, certainty=certainty, why=_describe_host(failure))
+
+
+def _describe_host(failure: Failure) -> str:
+    resident, limit = (
+        failure.get(FailureQuantity.HOST_RESIDENT),
+        failure.get(FailureQuantity.HOST_LIMIT),
+    )
+    requested = failure.get(FailureQuantity.REQUESTED)
+    reason = {
+        "killed_by_cgroup": "the job was killed at the memory limit of its cgroup",
+        "killed": "the kernel killed a process because the machine's memory was full",
+        "host_allocation": "the host refused an allocation",
+        "pinned_memory": "the host refused an allocation of pinned memory",
+        "worker_killed": "a worker that loads data was killed",
+        "killed_by_signal": "a process was killed by signal 9, as the kernel does when memory ends",
+    }[failure.kind]
+    parts = [reason]
+    if requested is not None:
+        parts.append(f"{show_span(requested)} were requested")
+    if resident is not None:
+        parts.append(f"it had {show_span(resident)} resident")
+    if limit is not None:
+        parts.append(f"its limit was {show_span(limit)}")
+    return ", ".join(parts) + ": the host's memory, not the GPU's"

@@ -1,0 +1,211 @@
+"""Models on a hub over HTTP: off by default, pinned to a commit, the token in no answer or row."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from litestar.testing import TestClient
+from msgspec import convert
+
+from service.api.resources.resolving import read_content
+from service.contract.schemas.models import ModelSource
+from service.contract.to_answer.models import build_hub
+from service.runtime.settings import Settings
+from tests.unit.api.builders import parts, served
+from tests.unit.usecases.hub.fake_hub import COMMIT, CONFIG, TOKEN, FakeHub, redirect
+
+TRAIN = {"task": "train", "sequence_length": 64}
+HUB = {"hub": "org/name"}
+SECRET = {"hub-token": TOKEN}
+
+
+@contextmanager
+def serve(fake: FakeHub) -> Iterator[TestClient[Any]]:
+    """Serve the API with a hub behind it."""
+    with served(replace(parts(), hub=fake.make())) as client:
+        yield client
+
+
+def fit(client: TestClient[Any], model: dict[str, Any], **headers: str) -> Any:  # noqa: ANN401 - a response
+    """Ask a small question."""
+    body = {"model": model, "workload": TRAIN, "gpu": "L4"}
+    return client.post("/v1/fit", json=body, headers={**headers})
+
+
+def test_a_server_asks_no_hub_by_itself() -> None:
+    """Without the operator's word the question is refused, with what would be right."""
+    with served() as client:
+        answer = fit(client, HUB)
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "hub-off")
+    assert "HEADROOM_HUB=true" in answer.json()["detail"]
+    assert Settings().hub is False
+
+
+def test_an_answer_names_the_commit() -> None:
+    """It is the one to the config of that commit, whose files agree with it."""
+    with serve(FakeHub()) as client:
+        answer = fit(client, HUB).json()
+        plain = fit(client, {"hf_config": CONFIG}).json()
+
+    assert answer["assumptions"][0] == f"model read from org/name at {COMMIT}"
+    assert answer["per_gpu"] == plain["per_gpu"]
+    assert answer["assumptions"][1:] == plain["assumptions"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/fit/batch", {"items": [{"model": HUB, "workload": TRAIN, "gpu": "L4"}]}),
+        ("/v1/plans", {"model": HUB, "workload": TRAIN, "gpus": ["L4"]}),
+        (
+            "/v1/ceilings",
+            {"model": HUB, "workload": TRAIN, "gpu": "L4", "maximize": "micro_batch_size"},
+        ),
+    ],
+)
+def test_every_question_takes_a_hub(path: str, body: dict[str, Any]) -> None:
+    """Each sends the caller's token to the hub, and to nobody else."""
+    fake = FakeHub(respond=redirect("cdn-lfs.hf.co"))
+
+    with serve(fake) as client:
+        answer = client.post(path, json=body, headers=SECRET)
+
+    assert answer.status_code == 200, answer.text
+    assert "problem" not in answer.text
+    assert fake.tokens == [f"Bearer {TOKEN}"] * 3 + [None]
+
+
+def test_the_token_is_in_no_answer_no_log_and_no_row(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither where the model is read nor where it is refused."""
+    caplog.set_level(logging.DEBUG)
+    fake, refusing = FakeHub(), FakeHub(respond=lambda _request: httpx.Response(403, text=TOKEN))
+    deps = replace(parts(), hub=fake.make())
+    scope: Any = {"headers": [(b"hub-token", TOKEN.encode())]}
+
+    with serve(fake) as client, serve(refusing) as refuser:
+        answers = [fit(one, HUB, **SECRET) for one in (client, refuser)]
+    content = read_content(deps, convert(HUB, ModelSource), scope)
+
+    assert [answer.status_code for answer in answers] == [200, 422]
+    assert fake.tokens[0] == f"Bearer {TOKEN}"
+    texts = [*(answer.text for answer in answers), repr(content), caplog.text]
+    texts += [str(record.__dict__) for record in caplog.records]
+    assert not any(TOKEN in text for text in texts)
+
+
+def test_a_stored_model_keeps_its_commit() -> None:
+    """What is stored is the config, and where it was read."""
+    deps = replace(parts(), hub=FakeHub().make())
+    scope: Any = {"headers": []}
+
+    content = read_content(deps, convert(HUB, ModelSource), scope)
+
+    assert content.source["hf_config"] == CONFIG
+    shown = build_hub(content.source["hub"])
+    assert shown is not None
+    assert (shown.id, shown.commit, shown.file) == ("org/name", COMMIT, None)
+    assert build_hub(None) is None
+
+
+def test_answers_are_not_kept_for_other_callers() -> None:
+    """A question in the same bytes from somebody without a token is asked of the hub again."""
+    fake = FakeHub()
+    with serve(fake) as client:
+        for _ in range(3):
+            assert fit(client, HUB, **SECRET).status_code == 200
+        fake.respond = lambda _request: httpx.Response(401)
+
+        answer = fit(client, HUB)
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "hub-refused")
+    assert answer.json()["hub_status"] == 401
+
+
+def test_a_slow_hub_holds_up_nobody_else() -> None:
+    """While a model is being read, other questions are answered: the loop does not wait."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(_request: httpx.Request) -> None:
+        entered.set()
+        assert leave.wait(60)
+
+    answers: list[Any] = []
+    with serve(FakeHub(respond=wait)) as client:
+        slow = threading.Thread(target=lambda: answers.append(fit(client, HUB)))
+        slow.start()
+        assert entered.wait(60)
+        quick = fit(client, {"hf_config": CONFIG})
+        still_waits = slow.is_alive()
+        leave.set()
+        slow.join(60)
+
+    assert (quick.status_code, still_waits) == (200, True)
+    assert answers[0].status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [
+        ({"hub": "org/name/more"}, "model.hub"),
+        ({"hub": "../etc"}, "model.hub"),
+        ({"hub": "org/.."}, "model.hub"),
+        ({"hub": "https://evil.example/x"}, "model.hub"),
+        ({"hub": "org/name", "revision": "?x"}, "model.revision"),
+        ({"hub": "org/name", "revision": "a@b"}, "model.revision"),
+        ({"num_parameters": 7, "revision": "main"}, "model.revision"),
+        ({"num_parameters": 7, "file": "a.gguf"}, "model.file"),
+        ({"hub": "org/name", "hf_config": CONFIG}, "model"),
+        ({"hub": "org/name", "safetensors_index": {}}, "model.safetensors_index"),
+    ],
+)
+def test_what_is_no_id_never_reaches_the_hub(model: dict[str, Any], field: str) -> None:
+    """Ids, revisions and files are names, and go beside each other."""
+    fake = FakeHub()
+
+    with serve(fake) as client:
+        answer = fit(client, model)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize("token", ["two words", "x" * 513, "a\tb"])
+def test_a_token_that_is_none_is_refused_unread(token: str) -> None:
+    """The refusal does not repeat it."""
+    fake = FakeHub()
+
+    with serve(fake) as client:
+        answer = fit(client, HUB, **{"hub-token": token})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "Hub-Token"
+    assert token not in answer.text
+    assert fake.requests == []
+
+
+def test_a_hub_that_is_away_is_temporary() -> None:
+    """The problem says so by its status."""
+    with serve(FakeHub(respond=lambda _request: httpx.Response(502))) as client:
+        answer = fit(client, HUB)
+
+    assert (answer.status_code, answer.json()["type"]) == (503, "hub-unavailable")
+
+
+def test_files_that_differ_from_the_tree_are_said() -> None:
+    """The header of the hub's file is held against its config."""
+    fake = FakeHub()
+    fake.files["config.json"] = fake.files["config.json"].replace(
+        b'"num_hidden_layers": 2', b'"num_hidden_layers": 3'
+    )
+
+    with serve(fake) as client:
+        lines = fit(client, HUB).json()["assumptions"]
+
+    assert lines[1].startswith("the checkpoint holds ")

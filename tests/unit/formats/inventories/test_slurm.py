@@ -1,0 +1,146 @@
+"""Slurm's JSON of three releases, printed by real controllers of the same machines."""
+
+import json
+
+import pytest
+
+from service.formats.inventories.detect import read_inventory
+from service.formats.inventories.hostlists import expand_hostlist
+from service.formats.inventories.observed import (
+    InventoryFormatError,
+    ObservedSlices,
+    ObservedUse,
+)
+from service.formats.inventories.slurm_gres import read_gres
+from tests.unit.formats.inventories.listing_samples import index_nodes, load_text, read_samples
+
+RELEASES = {
+    "22.05.8": ("slurm_22_05_sinfo.json", "slurm_22_05_squeue.json"),
+    "24.11.5": ("slurm_24_11_scontrol.json", "slurm_24_11_squeue.json"),
+    "26.05.5": ("slurm_26_05_scontrol.json", "slurm_26_05_squeue.json"),
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_equal_machines_are_equal_nodes_in_every_release(release: str) -> None:
+    """22.05 writes plain numbers and a state as text, later releases objects and lists."""
+    inventory = read_samples(*RELEASES[release])
+
+    assert inventory.source == f"slurm {release}"
+    assert index_nodes(inventory) == index_nodes(read_samples(*RELEASES["26.05.5"]))
+
+
+@pytest.mark.parametrize("release", ["24_11", "26_05"])
+def test_groups_of_sinfo_are_the_same_nodes(release: str) -> None:
+    """Since 23.02 sinfo shows groups of nodes, which are taken apart."""
+    groups = read_samples(f"slurm_{release}_sinfo.json", f"slurm_{release}_squeue.json")
+
+    assert index_nodes(groups) == index_nodes(
+        read_samples(f"slurm_{release}_scontrol.json", f"slurm_{release}_squeue.json")
+    )
+
+
+def test_what_there_is_and_what_is_used_are_apart() -> None:
+    """Three GPUs of eight are a job's, by index; a drained node says why; slices are counted."""
+    nodes = index_nodes(read_samples(*RELEASES["24.11.5"]))
+
+    (gpus,) = nodes["n1"].gpus
+    assert (gpus.name, gpus.count) == ("nvidia_a100-sxm4-80gb", 8)
+    assert gpus.used == (ObservedUse(holder="root job 1", num_gpus=3, gpu_indices=(0, 1, 2)),)
+    assert (nodes["n1"].host_memory_bytes, nodes["n1"].used_host_bytes) == (
+        1_031_000 << 20,
+        64 << 30,
+    )
+    assert (nodes["n1"].unavailable, nodes["n2"].unavailable) == (None, "drain: fan broken")
+    (cut,) = nodes["n3"].gpus
+    assert (cut.name, cut.count, cut.mig_gpus) == ("nvidia_a100-sxm4-40gb", 3, None)
+    assert cut.slices == (ObservedSlices(profile="1g.5gb", total=7, used=2),)
+    assert (nodes["n4"].gpus[0].name, nodes["n4"].gpus[0].memory_bytes) == ("zeta9000", None)
+    assert "c1" not in nodes
+
+
+def test_without_jobs_nobody_is_named() -> None:
+    """The node itself says how many of its GPUs are used, and which."""
+    nodes = index_nodes(read_samples("slurm_26_05_scontrol.json"))
+
+    assert nodes["n1"].gpus[0].used == (
+        ObservedUse(holder="slurm", num_gpus=3, gpu_indices=(0, 1, 2)),
+    )
+
+
+def test_counts_that_only_tres_has() -> None:
+    """Some sites leave gres empty on nodes, and count GPUs in their TRES."""
+    row = {"name": "n1", "state": ["IDLE"], "gres": "", "tres": "cpu=8,gres/gpu=4,gres/gpu:l4=4"}
+
+    (node,) = read_inventory([{"nodes": [row]}]).nodes
+
+    assert (node.gpus[0].name, node.gpus[0].count) == ("l4", 4)
+
+
+def test_topology_is_levels_from_root_to_leaf() -> None:
+    """26.05 writes a node's switches after the name of the topology."""
+    rows = [
+        {"name": name, "state": ["IDLE"], "gres": "gpu:l4:4", "topology": f"tree:root:{leaf}"}
+        for name, leaf in (("n1", "s1"), ("n2", "s2"))
+    ]
+
+    inventory = read_inventory([{"nodes": rows}])
+
+    assert inventory.level_names == ("level-1", "level-2")
+    assert [node.levels for node in inventory.nodes] == [("root", "s1"), ("root", "s2")]
+
+
+def test_shards_keep_their_gpus_from_others() -> None:
+    """A GPU of which a shard is given out is given to no job as it is."""
+    row = {
+        "name": "n1",
+        "state": "MIXED",
+        "gres": "gpu:l4:4,shard:l4:32",
+        "gres_used": "gpu:l4:0(IDX:N/A),shard:l4:5(2/8,3/8,0/8,0/8)",
+    }
+
+    (node,) = read_inventory([{"nodes": [row]}]).nodes
+
+    assert sum(use.num_gpus for use in node.gpus[0].used) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n1", ["n1"]),
+        ("n[08-10],c1", ["n08", "n09", "n10", "c1"]),
+        ("r[1-2]n[1,3]", ["r1n1", "r1n3", "r2n1", "r2n3"]),
+    ],
+)
+def test_lists_of_hosts(text: str, names: list[str]) -> None:
+    """Slurm shortens names by ranges, with leading zeros."""
+    assert list(expand_hostlist(text)) == names
+
+
+@pytest.mark.parametrize("text", ["n[1-99999999]", "n[1-", "n[5-1]", "n[1-200]x[1-200]"])
+def test_lists_of_hosts_are_bounded(text: str) -> None:
+    """A short text may not become a long list."""
+    with pytest.raises(InventoryFormatError, match="is no list of 10,000 nodes or fewer"):
+        expand_hostlist(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("gpu:8", [("", 8, None)]),
+        ("gpu:a100:4(S:0-1),license:2,gpu:l4:1", [("a100", 4, None), ("l4", 1, None)]),
+        ("gpu:a100:3(IDX:0,2-3)", [("a100", 3, (0, 2, 3))]),
+        ("gpu:a100:3(IDX:0-1)", [("a100", 3, None)]),
+        ("gres/gpu:a100=2", [("a100", 2, None)]),
+        ("(null)", []),
+    ],
+)
+def test_spellings_of_gres(text: str, read: list[tuple[str, int, tuple[int, ...] | None]]) -> None:
+    """Nodes, jobs and TRES spell the same GPUs in three ways; other resources are none."""
+    assert [(gres.type, gres.count, gres.indices) for gres in read_gres(text)] == read
+
+
+def test_jobs_alone_are_no_inventory() -> None:
+    """They say what is used, and not what there is."""
+    with pytest.raises(InventoryFormatError, match="lists no nodes; send `scontrol show nodes"):
+        read_inventory([json.loads(load_text("slurm_24_11_squeue.json"))])
