@@ -33,7 +33,7 @@ def time_attention(work: ForwardWork, machine: Machine, flops: float) -> tuple[f
 def count_head_copies(
     model: Architecture, work: ForwardWork, cache_bytes: float, dtype: DType
 ) -> float:
-    """Return the bytes that one decoded token moves to copy a cache's heads.
+    """Return the bytes of copies of a cache's heads, per token.
 
     A product without a fused kernel wants a head of key and value for each of the query, in the
     dtype of the scores: the whole cache is written so, and read again. With as many heads it reads

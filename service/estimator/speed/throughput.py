@@ -187,9 +187,9 @@ def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> Trainin
 
 
 def _select_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | None:
-    """Return a loss that is the same for every batch; None is the model's own.
+    """Return a loss that is the same for every batch.
 
-    A timer is shared by batches, whoever asks first.
+    None is the model's own. A timer is shared by batches, whoever asks first.
     """
     loss = build_loss_pass(model, workload)
     if loss is None or loss.chunk_tokens or workload.trainer is not Trainer.SUPERVISED:

@@ -105,7 +105,7 @@ def count_training_work(model: Architecture, config: TrainingPass) -> ForwardWor
 
 
 def _count_conversion(tape: CountingTape, model: Architecture, dtype: DType) -> None:
-    """Count the cast of logits to fp32 that accelerate makes once autocast is left."""
+    """Count accelerate's cast of logits to fp32 behind autocast."""
     width = dtype.bytes_per_element + DType.FP32.bytes_per_element
     tape.sections[Section.LOSS_FORWARD].add(1, sizes.per_token(model.vocab_size * width), 1)
 
