@@ -148,29 +148,25 @@ def read_gpu_memory(options: argparse.Namespace) -> list[dict[str, int | str]]:
 def build_workload(options: argparse.Namespace) -> dict[str, Any]:
     """Return the request's ``workload`` and ``layout``.
 
-    They hold the flags that were set, and nothing else.
+    They hold the flags that were set, and nothing else, or what a launch says.
     """
+    if (question := getattr(options, "launch_question", None)) is not None:
+        return dict(question)
     if options.task is None:
         message = "which task? give --task train or --task serve"
         raise InvalidRequestError(message)
-    document: dict[str, Any] = {"workload": {"task": options.task}}
+    return collect_fields(options, {"workload": {"task": options.task}})
+
+
+def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dict[str, Any]:
+    """Add the set flags of workload and layout to a document."""
     for dest, value in vars(options).items():
         if "." in dest and value is not None:
             path = dest.split(".")
-            _check_task(options.task, path)
+            if options.task is not None:
+                _check_task(options.task, path)
             _set_value(document, path, value)
     return document
-
-
-def translate_to_flags(message: str) -> str:
-    """Replace field paths in a refusal by flags."""
-    message = message.replace("gpu.memory_bytes", "--gpu-memory")
-    message = message.replace("model.num_labels", "--num-labels").replace("model.head", "--head")
-    return re.sub(
-        r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",
-        lambda match: "--" + re.sub(r"[._]", "-", match[1]),
-        message,
-    )
 
 
 def _check_task(task: str, path: list[str]) -> None:

@@ -48,3 +48,11 @@ def plan(document: Document, server: str) -> Document:
     with connect(server) as client:
         answer: Document = ask(client, "POST", build_path("plans"), body=document).json()
     return answer
+
+
+def launch(document: Document, server: str) -> Document:
+    """Return the server's reading of a launch."""
+    with connect(server) as client:
+        path = build_path("launches", "import")
+        answer: Document = ask(client, "POST", path, body=document).json()
+    return answer

@@ -16,6 +16,7 @@ from service.cli.flags import (
     get_model,
     parse_number,
 )
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     What the flags fix of the layout is not searched.
     """
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
+    add_launch(parser)
     add_gpu(parser)
     search = parser.add_argument_group("search")
     search.add_argument(
@@ -69,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when every GPU that the name means has a number, 1 when one has none.
     """
     source = _choose_source(options)
+    take_launch(options, source, keeps_layout=False)
     result = answer_question("how_many", _build_document(options), source)
     answers = result.get("answers", [result])
     if options.json:
