@@ -15,6 +15,7 @@ PAGES = (
     "docs/howto/how-many-gpus.md",
     "docs/howto/largest-batch.md",
     "docs/howto/plan-on-a-cluster.md",
+    "docs/howto/import-cluster.md",
     "docs/howto/explain-oom.md",
     "docs/howto/keys.md",
     "docs/howto/mcp.md",
