@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -12,7 +13,13 @@ import pytest
 from service.__main__ import main
 from service.base.errors import InvalidRequestError, UnavailableError
 from service.base.server_refusals import ServerRefusalError
-from service.cli.cluster_imports.repeating import MAX_FAILURES, Rounds, repeat, run_command
+from service.cli.cluster_imports.repeating import (
+    MAX_FAILURES,
+    Rounds,
+    repeat,
+    run_command,
+    stop_on_signals,
+)
 from service.cli.cluster_imports.sending import build_body
 from service.cli.views.cluster_imports import show_import
 from service.terminal.arguments import Parser
@@ -142,6 +149,17 @@ def test_a_command_ends_with_the_watch() -> None:
 
     with pytest.raises(InvalidRequestError, match="was ended"):
         run_command([sys.executable, "-c", "import threading; threading.Event().wait()"], stop)
+
+
+def test_signals_end_a_watch_and_are_given_back() -> None:
+    """SIGTERM sets the event in place of ending the process; afterwards it is as it was."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    with stop_on_signals() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.is_set()
+
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def make_options(**changes: object) -> argparse.Namespace:
