@@ -130,7 +130,7 @@ def test_a_cluster_is_imported_in_two_steps(headroom: Headroom) -> None:
     assert (again.value.num_changes, again.etag) == (0, created.etag)
     with pytest.raises(StaleError):
         headroom.clusters.import_nodes(
-            "lab", {**listing, "apply": True}, seen=replace(created, etag="old")
+            "lab", {**listing, "apply": True}, seen=replace(created, etag='"old"')
         )
 
 
