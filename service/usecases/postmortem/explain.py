@@ -22,7 +22,9 @@ from service.usecases.postmortem.choice import choose_failure
 from service.usecases.postmortem.evidence import Evidence
 from service.usecases.postmortem.values import Explanation
 
-_ENGINES = frozenset({FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.LLAMA_CPP})
+_ENGINES = frozenset(
+    {FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.TGI, FailureSpeaker.LLAMA_CPP}
+)
 MAX_DOCUMENT_BYTES = 1 << 30
 """Of a snapshot in a file; a log may have any length."""
 _PEEKED = 4096
@@ -32,7 +34,7 @@ _DOCUMENT = re.compile(
 """Names of a snapshot's or sacct's members, of which one stands at its beginning."""
 KINDS = (
     "PyTorch's out-of-memory message (1.0 or later; CUDA, ROCm, XPU, MPS) with its traceback",
-    "the refusals of vLLM, SGLang and llama.cpp",
+    "the refusals of vLLM, SGLang, TGI and llama.cpp",
     "NCCL's, cuBLAS's and CUDA's own errors",
     "what the kernel, Slurm and Kubernetes say of a process killed for memory, and sacct's rows",
     "a memory snapshot of torch.cuda.memory._dump_snapshot(), as a pickle or JSON",
