@@ -55,7 +55,7 @@ def read_explained_question(
 def _read_launch(
     launch: LaunchImportRequest, resolve: Callable[[ModelReference], ResolvedModel]
 ) -> FitRequest:
-    """Return the fit request of a launch; raises InvalidRequestError where it leaves gaps."""
+    """Return the fit request of a launch, or refuse its gaps."""
     with prefix_error_field("launch"):
         launched = read_launch_request(launch, resolve)
     if launched.missing:
