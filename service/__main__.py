@@ -6,6 +6,7 @@ that a cold ``headroom fit`` loads no web framework and no database driver.
 """
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -57,8 +58,22 @@ def _dispatch(arguments: Sequence[str]) -> int:
     name = "version" if arguments[0] == "--version" else arguments[0]
     module = load_command(name)
     parser = build_parser(name)
-    code: int = module.run(parser.parse_args(arguments[1:]))
+    own, launched = _split_at_launch(parser, arguments[1:])
+    options = parser.parse_args(own)
+    if launched:
+        options.launch_command = launched
+    code: int = module.run(options)
     return code
+
+
+def _split_at_launch(
+    parser: ArgumentParser, arguments: Sequence[str]
+) -> tuple[Sequence[str], tuple[str, ...]]:
+    """Return a command's own arguments, and the launch that stands after ``--``."""
+    if parser.get_default("launch_command") is None or "--" not in arguments:
+        return arguments, ()
+    place = arguments.index("--")
+    return arguments[:place], tuple(arguments[place + 1 :])
 
 
 def _print_problem(error: BaseException, argv: Sequence[str]) -> None:

@@ -40,6 +40,7 @@ from service.api.resources import (
 )
 from service.api.resources.clusters import inventories as clusters
 from service.api.resources.clusters import reservations
+from service.api.resources.imports import launches
 from service.api.resources.measurements import jobs as measurements
 from service.api.resources.measurements import withdrawals
 from service.base.startup_errors import StartupError
@@ -92,6 +93,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     how_many.router,
     plans.router,
     ceilings.router,
+    launches.router,
     explain.router,
     measurements.router,
     withdrawals.router,

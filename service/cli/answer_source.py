@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from service.base.errors import InvalidRequestError, ServiceError, UnavailableError
-from service.cli.flags import translate_to_flags
 from service.cli.gc_tuning import collect_rarely
+from service.cli.schema_flags import translate_to_flags
 from service.estimator.values.errors import EstimatorError
 
 _VARIABLE = "HEADROOM_URL"

@@ -17,7 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.files import read_config
+from service.cli.model_files.json_files import read_config
+from service.cli.model_files.spelling import MODEL_HELP, adopt_adapter, is_place, read_place
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -41,9 +42,7 @@ def add_question(
 ) -> None:
     """Add the model, task, workload and layout flags."""
     parser.usage = usage
-    parser.add_argument(
-        "model", nargs="?", help="name or Hugging Face id of a model; or give --config"
-    )
+    parser.add_argument("model", nargs="?", help=MODEL_HELP)
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name"
     )
@@ -120,6 +119,8 @@ def get_model(options: argparse.Namespace) -> object:
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
         raise InvalidRequestError(message)
     other = get_head(options)
+    if is_place(options.model):
+        return {**adopt_adapter(read_place(options.model), options), **other}
     if options.config is not None:
         return {"hf_config": read_config(options.config), **other}
     return {"name": options.model, **other} if other else options.model
@@ -148,29 +149,25 @@ def read_gpu_memory(options: argparse.Namespace) -> list[dict[str, int | str]]:
 def build_workload(options: argparse.Namespace) -> dict[str, Any]:
     """Return the request's ``workload`` and ``layout``.
 
-    They hold the flags that were set, and nothing else.
+    They hold the flags that were set, and nothing else, or what a launch says.
     """
+    if (question := getattr(options, "launch_question", None)) is not None:
+        return dict(question)
     if options.task is None:
         message = "which task? give --task train or --task serve"
         raise InvalidRequestError(message)
-    document: dict[str, Any] = {"workload": {"task": options.task}}
+    return collect_fields(options, {"workload": {"task": options.task}})
+
+
+def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dict[str, Any]:
+    """Add the set flags of workload and layout to a document."""
     for dest, value in vars(options).items():
         if "." in dest and value is not None:
             path = dest.split(".")
-            _check_task(options.task, path)
+            if options.task is not None:
+                _check_task(options.task, path)
             _set_value(document, path, value)
     return document
-
-
-def translate_to_flags(message: str) -> str:
-    """Replace field paths in a refusal by flags."""
-    message = message.replace("gpu.memory_bytes", "--gpu-memory")
-    message = message.replace("model.num_labels", "--num-labels").replace("model.head", "--head")
-    return re.sub(
-        r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",
-        lambda match: "--" + re.sub(r"[._]", "-", match[1]),
-        message,
-    )
 
 
 def _check_task(task: str, path: list[str]) -> None:

@@ -39,13 +39,18 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def find_server(server: str | None) -> str:
+    """Return the server's address: named, else the environment's, else the usual."""
+    return server or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
+
+
 @contextmanager
 def connect(server: str | None) -> Iterator[httpx.Client]:
     """Yield a client for a server.
 
     The server that is named, or that the environment names, or the usual one.
     """
-    url = server or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
+    url = find_server(server)
     _check_url(url)
     timeout = httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     try:

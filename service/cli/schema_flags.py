@@ -1,5 +1,6 @@
 """Flags that the contract's schemas describe."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -105,3 +106,14 @@ def _find_description(kind: inspect.Type) -> str:
             return next((text for part in kind.types if (text := _find_description(part))), "")
         case _:
             return ""
+
+
+def translate_to_flags(message: str) -> str:
+    """Replace field paths in a refusal by flags."""
+    message = message.replace("gpu.memory_bytes", "--gpu-memory")
+    message = message.replace("model.num_labels", "--num-labels").replace("model.head", "--head")
+    return re.sub(
+        r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",
+        lambda match: "--" + re.sub(r"[._]", "-", match[1]),
+        message,
+    )

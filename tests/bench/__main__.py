@@ -33,6 +33,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.bench.batches import measure_batches
+from tests.bench.inventories import time_imports
 from tests.bench.page import write_page
 from tests.bench.published import tabulate_published
 from tests.bench.requests import measure_requests
@@ -156,6 +157,7 @@ def main() -> None:
     for part in (
         time_estimates,
         time_searches,
+        time_imports,
         compare_verdicts,
         tabulate_published,
         score_rules,

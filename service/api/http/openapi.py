@@ -30,6 +30,7 @@ TAGS = {
     "how-many": "How many GPUs.",
     "plans": "The best GPUs and the layout on them.",
     "ceilings": "How large a batch, a sequence, a load, an adapter or a model may be.",
+    "launches": "Launch files, commands and scripts' arguments as questions.",
     "explain": "Why a run failed for memory, and what would have fitted.",
     "models": "Stored models and the catalogue.",
     "gpus": "The GPU catalogue.",

@@ -43,7 +43,7 @@ EXAMPLE = {
         tag="explain",
         summary="Say why a run failed for memory, and what would have fitted.",
         description="Reads PyTorch's out-of-memory messages with their traceback, the refusals of "
-        "vLLM, SGLang and llama.cpp, errors of NCCL and of CUDA's libraries, what the kernel, "
+        "vLLM, SGLang, TGI and llama.cpp, errors of NCCL and of CUDA's libraries, what the kernel, "
         "Slurm and Kubernetes say of killed processes, and memory snapshots. With a `question` it "
         "says what was predicted, and what would help. Nothing is stored.",
         body=ExplainRequest,

@@ -16,6 +16,7 @@ from service.cli.flags import (
     get_model,
     parse_number,
 )
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.planner.plans.ceiling_values import Maximized
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question(
         parser, usage="%(prog)s MODEL --gpu GPU --task train|serve --maximize WORD [WORD …]"
     )
+    add_launch(parser)
     add_gpu(parser)
     search = parser.add_argument_group("search")
     search.add_argument(
@@ -52,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when there is a value that fits, 1 when not even the smallest does.
     """
     source = get_source(options)
+    take_launch(options, source)
     result = answer_question("ceiling", _build_document(options), source)
     if options.json:
         print_json(result)

@@ -8,6 +8,7 @@ from importlib import import_module
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
 
@@ -15,6 +16,7 @@ from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model, GPU, workload and layout."""
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
+    add_launch(parser)
     add_gpu(parser)
     add_confidence(parser)
     parser.add_argument(
@@ -34,13 +36,14 @@ def run(options: argparse.Namespace) -> int:
 
     The code is 0 when it fits, 1 when it does not; where it is tight 0, or 3 if that is told apart.
     """
+    source = get_source(options)
+    take_launch(options, source)
     document = {
         "model": get_model(options),
         "gpu": get_gpu(options),
         **build_workload(options),
         "confidence": options.confidence,
     }
-    source = get_source(options)
     result = answer_question("fit", document, source)
     if options.json:
         print_json(result)

@@ -16,6 +16,8 @@ from service.cli.flags import (
     get_model,
     parse_number,
 )
+from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.spelling import is_place
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     What the flags fix of the layout is not searched.
     """
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
+    add_launch(parser)
     add_gpu(parser)
     search = parser.add_argument_group("search")
     search.add_argument(
@@ -69,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when every GPU that the name means has a number, 1 when one has none.
     """
     source = _choose_source(options)
+    take_launch(options, source, keeps_layout=False)
     result = answer_question("how_many", _build_document(options), source)
     answers = result.get("answers", [result])
     if options.json:
@@ -83,12 +87,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _choose_source(options: argparse.Namespace) -> Source:
     """Return who answers; a config in a file is answered here, unless a server is insisted on."""
-    if options.config is None:
+    if options.config is None and not is_place(options.model):
         return get_source(options)
     if options.server is not None:
         message = (
             "a server answers how-many by the model's name; store the config with `headroom models "
-            "add NAME --config FILE`"
+            "add NAME --config FILE`, or with `headroom models push PLACE --name NAME`"
         )
         raise InvalidRequestError(message)
     return Source()

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 import httpx
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.flags import add_question, build_workload, get_model, translate_to_flags
-from service.cli.http import Document, add_server, ask, build_path, connect, read
+from service.cli.answer_source import Source
+from service.cli.flags import add_question, build_workload, get_model
+from service.cli.http import Document, add_server, ask, build_path, connect, find_server, read
 from service.cli.ignored import refuse_ignored
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
+from service.cli.schema_flags import translate_to_flags
 from service.cli.views.artifacts import describe_artifacts
 from service.cli.views.peak import iter_peak_tables
 from service.cli.views.progress import ProgressBar, describe_plan, open_progress
@@ -32,6 +35,7 @@ _LOOK_INTERVAL_S = 0.25
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the question and the device, or an existing measurement."""
     add_question(parser)
+    add_launch(parser)
     parser.add_argument(
         "--device",
         type=make_choice_reader(_DEVICES),
@@ -108,7 +112,10 @@ def run(options: argparse.Namespace) -> int:
     for word in ("watch", "cancel"):
         if getattr(options, word):
             refuse_ignored(options, f"measure --{word}", takes=(word,))
-    body = None if options.watch or options.cancel else _build_request(options)
+    asks = not (options.watch or options.cancel)
+    if asks:
+        take_launch(options, Source(url=find_server(options.server)))
+    body = _build_request(options) if asks else None
     with connect(options.server) as client:
         if options.cancel:
             ask(client, "DELETE", build_path("measurements", options.cancel))

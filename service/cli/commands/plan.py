@@ -15,6 +15,7 @@ from service.cli.flags import (
     get_model,
     read_gpu_memory,
 )
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     What the flags fix of the layout is not searched.
     """
     add_question(parser, usage="%(prog)s MODEL --gpus GPU[,GPU …] --task train|serve [WORD …]")
+    add_launch(parser)
     parser.add_argument(
         "--gpus",
         metavar="GPU,…",
@@ -92,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when there is a plan, 1 when nothing is enough.
     """
     source = get_source(options)
+    take_launch(options, source, keeps_layout=False)
     result = answer_question("plan", _build_document(options, source), source)
     if options.json:
         print_json(result)

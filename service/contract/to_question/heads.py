@@ -24,8 +24,8 @@ def put_head_in_source(
         if labels is None:
             return source
         message = (
-            f"num_labels is {labels} without a head: say head sequence_classification or "
-            "token_classification, or put num_labels into the config"
+            f"num_labels is {labels} without a head: say head sequence_classification, "
+            "token_classification or image_classification, or put num_labels into the config"
         )
         raise InvalidInputError(message, field="num_labels")
     ((kind, value),) = source.items()

@@ -65,11 +65,13 @@ class StoredCluster:
 
     @property
     def etag(self) -> str:
-        """Opaque version, without quotes.
+        """Opaque version, without quotes."""
+        return format_cluster_etag(self.id, self.version)
 
-        It is another one after every change, and after a deletion under the same name.
-        """
-        return f"{self.id.hex}-{self.version}"
+
+def format_cluster_etag(cluster_id: UUID, version: int) -> str:
+    """Return a version that changes with every change, and after a deletion."""
+    return f"{cluster_id.hex}-{version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,14 @@ class Head(StrEnum):
     """two scores of each token: where an answer begins, and where it ends"""
     REWARD = "reward"
     """one score of each sequence: sequence classification with one label"""
+    IMAGE_CLASSIFICATION = "image_classification"
+    """some scores of each image, which a vision model's own head gives"""
 
 
 LANGUAGE_MODELS = frozenset({Head.CAUSAL_LM, Head.MASKED_LM, Head.SEQ2SEQ_LM})
 """Heads over a vocabulary, of which a text family has one."""
+OWN_HEADS = LANGUAGE_MODELS | {Head.IMAGE_CLASSIFICATION}
+"""Heads of a family's own task, which is what ``default`` means."""
 
 
 class Problem(StrEnum):

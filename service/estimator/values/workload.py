@@ -1,6 +1,6 @@
 """Workloads: a training step or a serving replica.
 
-Field names and values are those of the HTTP contract; what has no term is refused later.
+Names and values are those of the HTTP contract; what has no term is refused later.
 """
 
 from dataclasses import dataclass, field
@@ -137,10 +137,7 @@ class Offload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainWorkload:
-    """One optimizer step of one data-parallel rank.
-
-    ``sequence_length`` is in tokens, ``micro_batch_size`` in sequences, or in pairs of them.
-    """
+    """One optimizer step; micro batches are of sequences or pairs."""
 
     sequence_length: int
     micro_batch_size: int = 1
@@ -248,10 +245,7 @@ class TrainWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeWorkload:
-    """One serving replica with ``num_sequences`` at once.
-
-    Each is of ``prompt_tokens`` + ``output_tokens``.
-    """
+    """One serving replica with ``num_sequences`` at once."""
 
     num_sequences: int
     prompt_tokens: int
@@ -280,6 +274,10 @@ class ServeWorkload:
     gpu_layers: int | None = None
     cpu_moe_layers: int | None = None
     cpu_offload_gb: float | None = None
+
+    def resolve_max_model_len(self, max_positions: int) -> int:
+        """Return the requested length, else the model's, else a sequence's."""
+        return self.max_model_len or max_positions or self.prompt_tokens + self.output_tokens
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""

@@ -24,6 +24,8 @@ MARK = "OUT_OF_ME"
 _SEPARATORS = "|,;\t"
 _UNIT_OF_REQUEST = re.compile(r"[nc]$")
 """Before 21.08 a request says per what: ``64Gn`` of a node, ``4Gc`` of a CPU."""
+_STATE = compile_wording(r"(?:^|[^A-Za-z_])OUT_OF_ME(?:MORY|\+)")
+"""A state of its own, not the end of ``CUDA_ERROR_OUT_OF_MEMORY``."""
 _HEADER = compile_wording(r"(?:^|[|,; \t])JobID(?:Raw)?+(?:[|,; \t]|$)")
 
 Json = Mapping[str, object]
@@ -42,7 +44,7 @@ class AccountingReader:
         if _HEADER.search(text) and "State" in text:
             self._separator = next((mark for mark in _SEPARATORS if mark in text), None)
             self._columns = [name.strip() for name in text.strip().split(self._separator)]
-        if MARK not in text:
+        if _STATE.search(text) is None:
             return None
         values = [value.strip() for value in text.strip().split(self._separator)]
         row = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from service.formats.failures import engine_messages, growth, system_messages, torch_messages
 from service.formats.failures.accounting import MARK as ACCOUNTING_MARK
 from service.formats.failures.accounting import AccountingReader
+from service.formats.failures.engine_wordings import MARKS as ENGINE_MARKS
 from service.formats.failures.failure import Amount, Failure, FailureLog, Frame
 from service.formats.failures.traceback_frames import MARKS as FRAME_MARKS
 from service.formats.failures.traceback_frames import FrameReader, find_rank
@@ -24,18 +25,7 @@ MAX_JOINED_LINES = 8
 _QUOTES = " \t#>|│"
 """Marks of a quotation or a comment, before the lines of a message that was wrapped."""
 _HEADER_MARK = "JobID"
-_SCAN_MARKS = tuple(
-    dict.fromkeys(
-        (
-            *engine_messages.MARKS,
-            *engine_messages.CONTEXT_MARKS,
-            *system_messages.MARKS,
-            *growth.MARKS,
-            ACCOUNTING_MARK,
-            _HEADER_MARK,
-        )
-    )
-)
+_FAILURE_MARKS = tuple(dict.fromkeys((*ENGINE_MARKS, *system_messages.MARKS)))
 
 
 @dataclass(slots=True)
@@ -69,14 +59,13 @@ class LogScanner:
         text = text[:MAX_LINE]
         if self._open is not None:
             self._continue_message(text)
-        has_frame = any(mark in text for mark in FRAME_MARKS)
+        has_frame = _has_any(text, FRAME_MARKS)
         rank = find_rank(text) if has_frame or self._frames.waits_for_any else None
         if has_frame or self._frames.waits_for(rank):
             self._frames.feed(number, text, rank)
         if self._engine is None:
             self._engine = engine_messages.name_engine(text)
-        if any(mark in text for mark in _SCAN_MARKS):
-            self._read(number, text)
+        self._read(number, text)
 
     def finish(self) -> FailureLog:
         """Return all that was read."""
@@ -90,17 +79,26 @@ class LogScanner:
         )
 
     def _read(self, number: int, text: str) -> None:
-        rank = find_rank(text)
+        if _HEADER_MARK in text or ACCOUNTING_MARK in text:
+            self._read_row(number, text)
+        if _has_any(text, _FAILURE_MARKS):
+            self._read_failures(number, text)
+        if _has_any(text, engine_messages.CONTEXT_MARKS) and len(self._context) < MAX_CONTEXT:
+            self._context += engine_messages.iter_engine_context(text, line=number)
+        if _has_any(text, growth.MARKS):
+            self._growth.feed(text, line=number, rank=find_rank(text))
+
+    def _read_row(self, number: int, text: str) -> None:
         row = self._accounting.feed(text, line=number)
         if row is not None:
             self._add(row)
+
+    def _read_failures(self, number: int, text: str) -> None:
+        rank = find_rank(text)
         if torch_messages.MARK in text and torch_messages.starts_message(text):
             self._open_message(number, text, rank)
         for failure in self._iter_failures(number, text, rank):
             self._add(replace(failure, frames=self._frames.take(number, rank)))
-        if len(self._context) < MAX_CONTEXT:
-            self._context += engine_messages.iter_engine_context(text, line=number)
-        self._growth.feed(text, line=number, rank=rank)
 
     def _iter_failures(self, number: int, text: str, rank: str | None) -> Iterator[Failure]:
         refusals = list(engine_messages.iter_engine_failures(text, line=number, rank=rank))
@@ -148,6 +146,14 @@ class LogScanner:
         )
         if key not in self._failures and len(self._failures) < MAX_FAILURES:
             self._failures[key] = failure
+
+
+def _has_any(text: str, marks: tuple[str, ...]) -> bool:
+    """Return whether a text has one of some marks."""
+    for mark in marks:  # noqa: SIM110 - a generator takes twice the time
+        if mark in text:
+            return True
+    return False
 
 
 def scan_lines(lines: Iterable[tuple[int, str]]) -> FailureLog:

@@ -21,25 +21,34 @@ from service.formats.failures.failure import (
 from service.formats.failures.wording import COUNT, NUMBER, compile_wording
 
 MARKS = (
-    "oom",
-    "OOM",
+    "oom-kill",
+    "oom_kill",
+    "OOMKilled",
     "ut of memory",
     "ut Of Memory",
-    "alloc",
-    "ALLOC",
-    "Alloc",
-    "emory",
-    "SIGKILL",
-    "Killed process",
+    "out-of-memory",
+    "memory limit",
+    "DefaultCPUAllocator",
+    "to allocate ",
+    "Cannot allocate memory",
+    "MemoryError",
+    "bad_alloc",
+    "DataLoader worker",
+    "shared memory",
+    "pinned memory",
     "exitcode",
-    "return code",
-    "killed by signal",
+    "SIGKILL",
+    "return code = -9",
+    "Killed process",
+    "to CUDA ",
+    "_STATUS_",
     "CUDA error",
     "HIP error",
-    "cudaError",
+    "cudaErrorMemory",
+    "OUT_OF_MEMORY",
     "Xid",
-    "_STATUS_",
 )
+"""Of every wording a text that is in its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +181,7 @@ _WORDINGS = (
         FailureSpeaker.LAUNCHER,
         FailedMemory.HOST,
         "killed_by_signal",
-        r"(?:exitcode ?+[:=] ?+-9\b|Signal 9 \(SIGKILL\)|return code = -9\b"
+        r"(?:exitcode {0,4}+[:=] {0,4}+-9\b|Signal 9 \(SIGKILL\)|return code = -9\b"
         r"|died with <Signals\.SIGKILL)",
     ),
     _word(

@@ -24,7 +24,7 @@ MAX_SECTIONS = 20_000
 _TEXTS = frozenset({InventoryFormat.NVIDIA_SMI, InventoryFormat.DCGM})
 _EXPECTED = (
     "expected `kubectl get nodes,pods -A -o json`, `scontrol show nodes --json`, `sinfo --json`, "
-    "`nvidia-smi -q -x`, `ray list nodes --format json`, `dstack fleet get NAME --json`, "
+    "`nvidia-smi -q -x`, `ray list nodes --format json --detail`, `dstack fleet get NAME --json`, "
     "SkyPilot's nodes or a page of the DCGM exporter"
 )
 

@@ -34,17 +34,14 @@ def parse_document(text: str) -> object:
 def get_object(part: Json, name: str) -> Json:
     """Return a member that is an object, an empty one otherwise."""
     value = part.get(name)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def get_objects(part: Json, name: str) -> tuple[Json, ...]:
     """Return the objects of a member that is a list."""
     value = part.get(name)
-    return (
-        tuple(item for item in value if isinstance(item, Mapping))
-        if isinstance(value, list | tuple)
-        else ()
-    )
+    items = value if isinstance(value, list) else ()
+    return tuple(item for item in items if isinstance(item, dict))
 
 
 def get_text(part: Json, name: str) -> str:
@@ -72,7 +69,7 @@ def get_count(part: Json, name: str) -> int | None:
     number; Kubernetes labels write it as text.
     """
     value = part.get(name)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if not value.get("set", True) or value.get("infinite", False):
             return None
         value = value.get("number")
@@ -104,10 +101,10 @@ def read_timestamp(value: object) -> datetime | None:
 
 def iter_sections(document: object) -> Iterator[Json]:
     """Yield the document, or the objects of a list of them."""
-    if isinstance(document, Mapping):
+    if isinstance(document, dict):
         yield document
     elif isinstance(document, list):
-        yield from (item for item in document if isinstance(item, Mapping))
+        yield from (item for item in document if isinstance(item, dict))
 
 
 def _read_digits(digits: str) -> int:

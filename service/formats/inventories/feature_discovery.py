@@ -161,7 +161,7 @@ def _iter_uses(
 def _iter_slices(labels: Json, pods: Sequence[PodUse]) -> Iterator[ObservedSlices]:
     totals: dict[str, int] = {}
     for label in labels:
-        match = _MIXED.fullmatch(label)
+        match = _MIXED.fullmatch(label) if label.startswith(_MIG) else None
         if match is not None:
             totals[match[1]] = totals.get(match[1], 0) + (get_count(labels, label) or 0)
     used = _count_used_slices(pods)

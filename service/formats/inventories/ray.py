@@ -24,13 +24,15 @@ _LARGEST = 2.0**53
 
 def is_ray(row: Json) -> bool:
     """Return whether an object is one of Ray's nodes."""
-    return ("resources_total" in row and "node_id" in row) or (
-        "Resources" in row and "Alive" in row
-    )
+    keys = row.keys()
+    return {"node_id", "node_ip", "state"} <= keys or {"Resources", "Alive"} <= keys
 
 
 def read_ray(rows: Sequence[Json]) -> ObservedInventory:
     """Return the GPU nodes that are alive."""
+    if not any("resources_total" in row or "Resources" in row for row in rows):
+        message = "does not say what nodes have; send `ray list nodes --format json --detail`"
+        raise InventoryFormatError(message)
     alive = [row for row in rows if row.get("Alive") is True or get_text(row, "state") == "ALIVE"]
     nodes = [_read_node(row) for row in alive]
     ended = len(rows) - len(alive)

@@ -13,7 +13,6 @@ from service.estimator.backends.llama_cpp import answer as llama_cpp
 from service.estimator.backends.tensorrt_llm import answer as tensorrt_llm
 from service.estimator.backends.vllm.release import resolve_release
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
-from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import (
@@ -70,7 +69,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
     """Return vLLM's command (0.33.0, ``vllm/engine/arg_utils.py``)."""
     release, longest = (
         resolve_release(workload.engine_version, get_gpu_properties(job.device)),
-        resolve_max_model_len(job.model, workload),
+        workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
     )
     has_expert_parallel = job.layout.expert_parallel > 1
     sequences = workload.max_num_sequences or max(
@@ -128,7 +127,7 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3" if workload.kv_cache_dtype is DType.FP8 else "auto",
-        "context-length": resolve_max_model_len(job.model, workload),
+        "context-length": workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
         "chunked-prefill-size": workload.max_num_batched_tokens,
         "mem-fraction-static": workload.gpu_memory_fraction,
         "cpu-offload-gb": None
@@ -159,7 +158,7 @@ def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         **_make_degrees(job, "tp_size", "pp_size"),
         "tp_size": _count_ranks(job),
         "ep_size": job.layout.expert_parallel if has_expert_parallel else None,
-        "max_seq_len": resolve_max_model_len(job.model, workload),
+        "max_seq_len": workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
         "max_batch_size": max(
             workload.max_num_sequences or tensorrt_llm.MAX_BATCH_SIZE, workload.num_sequences
         ),

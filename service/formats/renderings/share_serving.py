@@ -2,7 +2,6 @@
 
 from service.estimator.backends.lmdeploy import answer as lmdeploy
 from service.estimator.backends.tgi import answer as tgi
-from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Quantization, ServeWorkload
 from service.formats.renderings.job import Job, Launch
@@ -25,7 +24,7 @@ def launch_lmdeploy(job: Job, workload: ServeWorkload) -> Launch:
         "backend": "turbomind",
         "tp": job.layout.tensor_parallel,
         "dtype": TORCH_NAMES[workload.weight_dtype],
-        "session-len": resolve_max_model_len(job.model, workload),
+        "session-len": workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
         "cache-max-entry-count": lmdeploy.ENGINE.share
         if workload.gpu_memory_fraction is None
         else workload.gpu_memory_fraction,
@@ -45,7 +44,7 @@ def launch_tgi(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantize": _TGI_QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3fn" if workload.kv_cache_dtype is DType.FP8 else None,
-        "max-total-tokens": resolve_max_model_len(job.model, workload),
+        "max-total-tokens": workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
         "max-batch-prefill-tokens": workload.max_num_batched_tokens or tgi.ENGINE.step_tokens,
         "cuda-memory-fraction": workload.gpu_memory_fraction,
     }

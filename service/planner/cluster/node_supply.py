@@ -51,6 +51,8 @@ class NodeSupply:
     free_host_bytes: int | None
     free_slices: Mapping[str, int]
     claims: tuple[Claim, ...] = ()
+    levels: tuple[str, ...] = ()
+    """Its places in the network, outermost first; empty where they are not known."""
 
     @property
     def reserved_gpus(self) -> int:
@@ -71,6 +73,7 @@ def build_node_supply(
             free_host_bytes=0,
             free_slices={},
             claims=(Claim(hold=Hold.DRAINED, num_gpus=pool.gpus_per_node - node.mig_gpus),),
+            levels=node.levels,
         )
     shares = [share for _, share in reserved]
     known_indices = _collect_indices(node, shares)
@@ -96,6 +99,7 @@ def build_node_supply(
                 if share.mig_profile is None
             ),
         ),
+        levels=node.levels,
     )
 
 

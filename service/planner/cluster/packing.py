@@ -15,6 +15,7 @@ from service.planner.cluster.node_capacity import (
     count_nodes_per_island,
     list_node_capacities,
 )
+from service.planner.cluster.proximity import list_distance_notes, pop_near_nodes
 from service.planner.cluster.supply import PoolSupply, Supply
 
 
@@ -182,7 +183,7 @@ def _take_across(
     """
     enough = [island for island in islands if len(island) >= num_nodes]
     if enough:
-        return _pop_nodes(min(enough, key=len), num_nodes)
+        return pop_near_nodes(min(enough, key=len), num_nodes)
     if sum(len(island) // group_nodes * group_nodes for island in islands) < num_nodes:
         return []
     chosen: list[NodeCapacity] = []
@@ -251,6 +252,7 @@ def _iter_notes(
             f"it spans the pools {' and '.join(pool.name for pool in used)}, which must reach each "
             "other over the network"
         )
+    yield from list_distance_notes(used, assignments)
     per_node = max(assignment.share.num_gpus for assignment in assignments)
     max_gpus = min(request.gpus_per_replica, *(pool.gpus_per_node for pool in used))
     if per_node < max_gpus:

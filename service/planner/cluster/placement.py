@@ -25,6 +25,7 @@ __all__ = [
     "Supply",
     "build_placement_request",
     "build_supply",
+    "clear_supply",
     "find_placement",
     "place",
 ]

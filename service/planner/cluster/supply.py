@@ -186,9 +186,8 @@ def _clear_node(pool: Pool, node: Node, supply: NodeSupply) -> NodeSupply:
     ):
         return supply
     slices = tuple(replace(slices, allocated=0) for slices in node.mig_slices)
-    return build_node_supply(
-        pool, Node(name=node.name, mig_gpus=node.mig_gpus, mig_slices=slices), ()
-    )
+    cleared = Node(name=node.name, mig_gpus=node.mig_gpus, mig_slices=slices, levels=node.levels)
+    return build_node_supply(pool, cleared, ())
 
 
 def _build_pool_supply(pool: Pool, shares_by_node: SharesByNode) -> PoolSupply:

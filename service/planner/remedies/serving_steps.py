@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from service.estimator.backends.registry import get_backend
 from service.estimator.model.architecture import Architecture
-from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.planner.fit.evaluator import Config
@@ -62,7 +61,7 @@ def shorten_sequences(model: Architecture, config: Config) -> Iterator[Config]:
     match config:
         case (ServeWorkload() as workload, layout):
             tokens = workload.prompt_tokens + workload.output_tokens
-            longest = resolve_max_model_len(model, workload)
+            longest = workload.resolve_max_model_len(model.spec.max_position_embeddings)
             if not get_backend(workload.engine).reserves_longest:
                 return
             length = longest // 2

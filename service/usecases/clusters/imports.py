@@ -108,8 +108,7 @@ def apply(sessions: Sessions, name: str, new: NewImport, *, if_match: str | None
             names = [node.name for pool in draft.pools.pools for node in pool.nodes or ()]
             source = new.observed.source[:80]
             queries.touch_nodes(session, stored.id, names, source=source, moment=draft.observed_at)
-        current = queries.read_cluster(session, name)
-    etag = None if current is None else current.etag
+        etag = queries.read_etag(session, name)
     return _make_outcome(stored, after, draft, new, etag=etag, is_applied=True)
 
 

@@ -72,6 +72,8 @@ def _judge_fragmentation(evidence: Evidence) -> Iterator[Cause]:
         return
     largest = evidence.failure.get(FailureQuantity.LARGEST_FREE_BLOCK)
     block = "" if largest is None else f"; the largest free block has {show_span(largest)}"
+    if largest is not None and largest.low >= requested.high:
+        block += ", and is of another stream or pool"
     if at_least(unallocated, requested):
         why = (
             f"{show_span(unallocated)} are reserved and unallocated, more than the "

@@ -6,21 +6,24 @@ engines' command lines; ``expandable_segments`` came with PyTorch 2.1
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import ceil, floor
+from math import floor
 
-from service.estimator.values.units import MIB, format_bytes
-from service.formats.failures.failure import FailureQuantity, Span
-from service.formats.failures.places import GRAPHS, LOAD, LOSS, SAMPLER, SETUP
-from service.usecases.postmortem.evidence import Evidence, show_span
+from service.estimator.values.units import MIB
+from service.formats.failures.failure import FailureQuantity
+from service.formats.failures.places import LOAD, LOSS, SETUP
+from service.usecases.postmortem.engine_changes import (
+    change_large_share,
+    change_length,
+    change_small_share,
+    change_start,
+    floor_bytes,
+)
+from service.usecases.postmortem.evidence import Evidence
 from service.usecases.postmortem.values import Cause, CauseName, Change
 
 ASK_QUESTION = "say what ran: with the question every change is estimated on the model itself"
-_BLOCK_TOKENS = 16
-"""Tokens of a block of the engines' caches, to whose multiple a length is cut."""
 _OLD_RELEASES = frozenset({"before 1.4", "1.4 to 2.0", "1.13 to 2.0"})
 _ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
-_HIGHEST_SHARE = 0.97
-_SHARE_FLAGS = {"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"}
 
 
 def list_changes(causes: Iterable[Cause], evidence: Evidence) -> tuple[Change, ...]:
@@ -51,7 +54,7 @@ def _change_fragmentation(cause: CauseName, evidence: Evidence) -> Iterator[Chan
         cause=cause,
         action="let the allocator's segments grow, so that its free blocks lie together",
         setting=f"{variable}=expandable_segments:True",
-        frees_bytes=_round(balance.unallocated),
+        frees_bytes=floor_bytes(balance.unallocated),
         fits=True if failure.vendor == "nvidia" else None,
     )
 
@@ -59,7 +62,7 @@ def _change_fragmentation(cause: CauseName, evidence: Evidence) -> Iterator[Chan
 def _change_others(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     balance, missing = evidence.balance, evidence.balance.missing
     if evidence.failure.kind == "too_little_free_at_start":
-        yield from _change_start(cause, evidence)
+        yield from change_start(cause, evidence)
         return
     pids = ", ".join(map(str, balance.other_pids[:8]))
     yield Change(
@@ -67,126 +70,9 @@ def _change_others(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
         action=f"end process {pids}, or run on a GPU of its own"
         if pids
         else "see who else is on this GPU (nvidia-smi), or run on a GPU of its own",
-        frees_bytes=_round(balance.foreign),
+        frees_bytes=floor_bytes(balance.foreign),
         fits=None if missing is None else balance.foreign.low >= missing.high,
     )
-
-
-def _change_start(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
-    free, total = evidence.find(FailureQuantity.FREE), evidence.find(FailureQuantity.TOTAL)
-    budget = evidence.find(FailureQuantity.BUDGET)
-    if free is None or total is None or budget is None:
-        return
-    share = floor(100 * free.low / total.high) / 100
-    if cause is CauseName.OTHER_PROCESS:
-        yield Change(
-            cause=cause,
-            action="end what else is on this GPU (nvidia-smi)",
-            frees_bytes=_round(total - free),
-            fits=True,
-        )
-    if share > 0:
-        yield Change(
-            cause=cause,
-            action="take a share that is free; the cache is smaller by the difference",
-            setting=f"--gpu-memory-utilization {share:.2f}",
-            fits=True,
-        )
-
-
-def _change_small_share(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
-    share = evidence.find(FailureQuantity.GPU_MEMORY_FRACTION)
-    flag = _SHARE_FLAGS.get(evidence.engine or "")
-    if flag is not None and (share is None or share.value < _HIGHEST_SHARE):
-        pool = evidence.find(FailureQuantity.KV_POOL)
-        more = (
-            f", by more than {format_bytes(-pool.value)}"
-            if pool is not None and pool.value < 0
-            else ""
-        )
-        now = "" if share is None else f" (it is {share.value:g})"
-        yield Change(cause=cause, action=f"raise the engine's share{more}: {flag}{now}")
-    yield Change(
-        cause=cause,
-        action="profile a smaller batch: "
-        + ("--chunked-prefill-size" if evidence.engine == "sglang" else "--max-num-batched-tokens")
-        + ", or --max-model-len",
-    )
-    yield Change(
-        cause=cause,
-        action="weights in fewer bits (--quantization), or over more GPUs (--tensor-parallel-size)",
-    )
-
-
-def _change_large_share(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
-    if evidence.failure.kind == "too_little_free_at_start":
-        yield from _change_start(cause, evidence)
-        return
-    balance, missing = evidence.balance, evidence.balance.missing
-    share = evidence.find(FailureQuantity.GPU_MEMORY_FRACTION)
-    flag = _SHARE_FLAGS.get(evidence.engine or "", "the engine's share")
-    if missing is not None and balance.total is not None and missing.high > 0:
-        step = ceil(100 * missing.high / balance.total.low) / 100
-        yield Change(
-            cause=cause,
-            action=f"lower the engine's share by {step:.2f}",
-            setting=None if share is None else f"{flag} {max(0.0, share.value - step):.2f}",
-            frees_bytes=_round(missing),
-            fits=True,
-        )
-    else:
-        yield Change(cause=cause, action=f"lower {flag}")
-    place = None if evidence.place is None else evidence.place.what
-    if place == GRAPHS.what:
-        yield Change(
-            cause=cause,
-            action="capture fewer graphs: "
-            + ("--cuda-graph-max-bs" if evidence.engine == "sglang" else "--max-num-seqs")
-            + ", or none at all: "
-            + ("--disable-cuda-graph" if evidence.engine == "sglang" else "--enforce-eager"),
-        )
-    elif place == SAMPLER.what:
-        count = evidence.find(FailureQuantity.NUM_SEQUENCES)
-        yield Change(
-            cause=cause,
-            action="sample fewer sequences at once",
-            setting=None if count is None else f"--max-num-seqs {max(1, int(count.value) // 2)}",
-        )
-
-
-def _change_length(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
-    longest = _find_longest(evidence)
-    if longest is not None:
-        yield Change(
-            cause=cause,
-            action=f"admit requests of at most {longest:,} tokens",
-            setting=f"--max-model-len {longest}",
-            fits=True,
-        )
-    needed, pool = evidence.find(FailureQuantity.KV_NEEDED), evidence.find(FailureQuantity.KV_POOL)
-    more = "" if needed is None or pool is None else f" by {show_span(needed - pool)} of the GPU"
-    yield Change(cause=cause, action=f"raise --gpu-memory-utilization{more}")
-    yield Change(cause=cause, action="a cache of 8 bits", setting="--kv-cache-dtype fp8")
-
-
-def _find_longest(evidence: Evidence) -> int | None:
-    """Return the longest request that the pool holds.
-
-    The engine says it itself, or in tokens; else it is in proportion, which is exact where every
-    layer keeps every token.
-    """
-    longest = evidence.find(FailureQuantity.LONGEST_MODEL_LEN)
-    if longest is not None:
-        return int(longest.value)
-    tokens = evidence.find(FailureQuantity.KV_POOL_TOKENS)
-    if tokens is not None:
-        return int(tokens.value)
-    length = evidence.find(FailureQuantity.MAX_MODEL_LEN)
-    needed, pool = evidence.find(FailureQuantity.KV_NEEDED), evidence.find(FailureQuantity.KV_POOL)
-    if length is None or needed is None or pool is None or needed.high <= 0:
-        return None
-    tokens_of_pool = int(length.value * pool.low / needed.high)
-    return max(0, tokens_of_pool // _BLOCK_TOKENS * _BLOCK_TOKENS) or None
 
 
 def _change_model(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
@@ -204,7 +90,20 @@ def _change_model(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
 
 def _change_batch(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     place, engine = evidence.place, evidence.engine
-    if engine is not None and (place is None or place.instant in {"prefill", "decode", None}):
+    tokens = evidence.find(FailureQuantity.NUM_TOKENS)
+    if evidence.failure.kind == "cache_full":
+        yield Change(
+            cause=cause,
+            action="run fewer requests at once (--max-running-requests), or give the cache a "
+            "larger share (--mem-fraction-static)",
+        )
+    elif tokens is not None:
+        yield Change(
+            cause=cause,
+            action="take the prompts of a batch in smaller parts",
+            setting=f"--max-batch-prefill-tokens {max(1, int(tokens.value) // 2)}",
+        )
+    elif engine is not None and (place is None or place.instant in {"prefill", "decode", None}):
         yield Change(
             cause=cause,
             action="run fewer tokens at once: "
@@ -247,16 +146,12 @@ def _make_advice(*actions: str) -> Callable[[CauseName, Evidence], Iterator[Chan
     return advise
 
 
-def _round(span: Span | None) -> int | None:
-    return None if span is None else max(0, int(span.low))
-
-
 _CHANGES: Mapping[CauseName, Callable[[CauseName, Evidence], Iterator[Change]]] = {
     CauseName.FRAGMENTATION: _change_fragmentation,
     CauseName.OTHER_PROCESS: _change_others,
-    CauseName.CACHE_SHARE_TOO_SMALL: _change_small_share,
-    CauseName.CACHE_SHARE_TOO_LARGE: _change_large_share,
-    CauseName.SEQUENCE_TOO_LONG: _change_length,
+    CauseName.CACHE_SHARE_TOO_SMALL: change_small_share,
+    CauseName.CACHE_SHARE_TOO_LARGE: change_large_share,
+    CauseName.SEQUENCE_TOO_LONG: change_length,
     CauseName.MODEL_TOO_LARGE: _change_model,
     CauseName.BATCH_TOO_LARGE: _change_batch,
     CauseName.TOO_LARGE: _change_too_large,

@@ -5,7 +5,16 @@ from dataclasses import replace
 
 from service.formats.failures.failure import FailedMemory, Failure, FailureLog, FailureSpeaker
 
-_REFUSALS = frozenset({"no_cache_memory", "length_exceeds_cache", "too_little_free_at_start"})
+_REFUSALS = frozenset(
+    {
+        "no_cache_memory",
+        "length_exceeds_cache",
+        "too_little_free_at_start",
+        "unbalanced",
+        "cache_full",
+        "prefill_too_large",
+    }
+)
 _RELATED_LINES = 400
 """An engine words what PyTorch refused within so many lines: its traceback lies between."""
 _LLAMA_LINES = 12

@@ -11,6 +11,24 @@ from service.usecases.postmortem.values import Cause, CauseCertainty, CauseName
 
 _BESIDE_CACHE = frozenset(place.what for place in (GRAPHS, SAMPLER, GENERATE, PREFILL, DECODE))
 """Places that come after the cache has been made, where an engine runs."""
+_REFUSALS = {
+    "unbalanced": (
+        CauseName.OTHER_PROCESS,
+        CauseCertainty.LIKELY,
+        "one GPU of the group had less than 90 % of another's free memory: somebody is on it",
+    ),
+    "cache_full": (
+        CauseName.BATCH_TOO_LARGE,
+        CauseCertainty.CERTAIN,
+        "the requests at work have more tokens than the KV cache has room for",
+    ),
+    "prefill_too_large": (
+        CauseName.BATCH_TOO_LARGE,
+        CauseCertainty.CERTAIN,
+        "the pass over the prompts of one batch does not fit beside the weights",
+    ),
+}
+"""Of refusals that say their cause themselves."""
 _WITH_SHARE = frozenset({"vllm", "sglang"})
 """Engines whose cache fills a share of the GPU."""
 
@@ -18,7 +36,10 @@ _WITH_SHARE = frozenset({"vllm", "sglang"})
 def judge_engine(evidence: Evidence) -> Iterator[Cause]:
     """Yield the cause of an engine's refusal or failure beside its cache."""
     kind, place = evidence.failure.kind, evidence.place
-    if kind == "length_exceeds_cache":
+    if kind in _REFUSALS:
+        name, certainty, why = _REFUSALS[kind]
+        yield Cause(name=name, certainty=certainty, why=why)
+    elif kind == "length_exceeds_cache":
         yield Cause(
             name=CauseName.SEQUENCE_TOO_LONG,
             certainty=CauseCertainty.CERTAIN,

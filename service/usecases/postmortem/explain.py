@@ -1,5 +1,6 @@
 """Explanation of a log or snapshot by itself; pure."""
 
+import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from io import BufferedReader, TextIOWrapper
@@ -21,13 +22,19 @@ from service.usecases.postmortem.choice import choose_failure
 from service.usecases.postmortem.evidence import Evidence
 from service.usecases.postmortem.values import Explanation
 
-_ENGINES = frozenset({FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.LLAMA_CPP})
+_ENGINES = frozenset(
+    {FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.TGI, FailureSpeaker.LLAMA_CPP}
+)
 MAX_DOCUMENT_BYTES = 1 << 30
 """Of a snapshot in a file; a log may have any length."""
-_PEEKED = 64
+_PEEKED = 4096
+_DOCUMENT = re.compile(
+    rb'"(?:segments|device_traces|allocator_settings|external_annotations|jobs|meta)"'
+)
+"""Names of a snapshot's or sacct's members, of which one stands at its beginning."""
 KINDS = (
     "PyTorch's out-of-memory message (1.0 or later; CUDA, ROCm, XPU, MPS) with its traceback",
-    "the refusals of vLLM, SGLang and llama.cpp",
+    "the refusals of vLLM, SGLang, TGI and llama.cpp",
     "NCCL's, cuBLAS's and CUDA's own errors",
     "what the kernel, Slurm and Kubernetes say of a process killed for memory, and sacct's rows",
     "a memory snapshot of torch.cuda.memory._dump_snapshot(), as a pickle or JSON",
@@ -50,7 +57,7 @@ def explain_stream(handle: BufferedReader) -> Explanation:
     A log is read line by line.     Raises as ``explain_data`` does.
     """
     head = handle.peek(_PEEKED)[:_PEEKED]
-    if head[:1] == PICKLE or head.lstrip()[:1] == b"{":
+    if head[:1] == PICKLE or (head.lstrip()[:1] == b"{" and _DOCUMENT.search(head)):
         return explain_data(handle.read(MAX_DOCUMENT_BYTES))
     return explain_log(scan_lines(_iter_stream(handle, _get_encoding(head))))
 

@@ -15,11 +15,13 @@ PAGES = (
     "docs/howto/how-many-gpus.md",
     "docs/howto/largest-batch.md",
     "docs/howto/plan-on-a-cluster.md",
+    "docs/howto/import-cluster.md",
     "docs/howto/explain-oom.md",
     "docs/howto/keys.md",
     "docs/howto/mcp.md",
     "docs/howto/measure.md",
     "docs/howto/import-logs.md",
+    "docs/howto/model-files.md",
 )
 """In the order in which they run on one server: measurements change answers, so they come last."""
 DEFAULT_SERVER = "http://127.0.0.1:8000"

@@ -15,8 +15,8 @@ from service.cli.flags import (
     build_workload,
     get_gpu,
     get_model,
-    translate_to_flags,
 )
+from service.cli.schema_flags import translate_to_flags
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.serving import ServeRequest

@@ -19,7 +19,7 @@ from service.api.resources.resolving import resolve_model
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_gpu
 from service.contract.schemas.fields import get_or_none
-from service.contract.schemas.imports import (
+from service.contract.schemas.imports.measurements import (
     MAX_IMPORT_BYTES,
     ImportAnswer,
     ImportEnvironment,

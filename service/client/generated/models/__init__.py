@@ -132,6 +132,14 @@ from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
 from .key_request import KeyRequest
+from .launch_file_request import LaunchFileRequest
+from .launch_import_answer import LaunchImportAnswer
+from .launch_import_answer_question import LaunchImportAnswerQuestion
+from .launch_import_answer_versions import LaunchImportAnswerVersions
+from .launch_import_request import LaunchImportRequest
+from .launch_import_request_arguments import LaunchImportRequestArguments
+from .launch_import_request_workload import LaunchImportRequestWorkload
+from .launcher import Launcher
 from .layout_request import LayoutRequest
 from .left_out_answer import LeftOutAnswer
 from .list_measurements_format import ListMeasurementsFormat
@@ -191,6 +199,7 @@ from .not_today_answer_status import NotTodayAnswerStatus
 from .objective import Objective
 from .offload_request import OffloadRequest
 from .offload_target import OffloadTarget
+from .open_question_answer import OpenQuestionAnswer
 from .optimizer_name import OptimizerName
 from .parameters_answer import ParametersAnswer
 from .parameters_answer_by_module import ParametersAnswerByModule
@@ -224,6 +233,7 @@ from .problem import Problem
 from .process_answer import ProcessAnswer
 from .quantization import Quantization
 from .read_accuracy_quantity import ReadAccuracyQuantity
+from .read_key_answer import ReadKeyAnswer
 from .read_number_answer import ReadNumberAnswer
 from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
@@ -416,6 +426,14 @@ __all__ = (
     "KeyAnswer",
     "KeyPage",
     "KeyRequest",
+    "Launcher",
+    "LaunchFileRequest",
+    "LaunchImportAnswer",
+    "LaunchImportAnswerQuestion",
+    "LaunchImportAnswerVersions",
+    "LaunchImportRequest",
+    "LaunchImportRequestArguments",
+    "LaunchImportRequestWorkload",
     "LayoutRequest",
     "LeftOutAnswer",
     "ListMeasurementsFormat",
@@ -475,6 +493,7 @@ __all__ = (
     "Objective",
     "OffloadRequest",
     "OffloadTarget",
+    "OpenQuestionAnswer",
     "OptimizerName",
     "ParametersAnswer",
     "ParametersAnswerByModule",
@@ -510,6 +529,7 @@ __all__ = (
     "ReadAccuracyQuantity",
     "ReadingAnswer",
     "ReadingAnswerPlace",
+    "ReadKeyAnswer",
     "ReadNumberAnswer",
     "ReadyAnswer",
     "Reference",

@@ -1,7 +1,19 @@
 from typing import Literal
 
 FailureSpeaker = Literal[
-    "cuda", "kernel", "kubernetes", "launcher", "llama_cpp", "nccl", "python", "sglang", "slurm", "snapshot", "torch", "vllm"
+    "cuda",
+    "kernel",
+    "kubernetes",
+    "launcher",
+    "llama_cpp",
+    "nccl",
+    "python",
+    "sglang",
+    "slurm",
+    "snapshot",
+    "tgi",
+    "torch",
+    "vllm",
 ]
 
 FAILURE_SPEAKER_VALUES: set[FailureSpeaker] = {
@@ -15,6 +27,7 @@ FAILURE_SPEAKER_VALUES: set[FailureSpeaker] = {
     "sglang",
     "slurm",
     "snapshot",
+    "tgi",
     "torch",
     "vllm",
 }

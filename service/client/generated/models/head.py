@@ -3,6 +3,7 @@ from typing import Literal
 Head = Literal[
     "causal_lm",
     "default",
+    "image_classification",
     "masked_lm",
     "none",
     "question_answering",
@@ -15,6 +16,7 @@ Head = Literal[
 HEAD_VALUES: set[Head] = {
     "causal_lm",
     "default",
+    "image_classification",
     "masked_lm",
     "none",
     "question_answering",

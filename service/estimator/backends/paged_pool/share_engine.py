@@ -21,7 +21,6 @@ from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.rules.grammar.rule import RuleTable
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS
 from service.estimator.values.engine_versions import Version, resolve_version
@@ -66,7 +65,7 @@ def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -
         source=engine.source,
         budget_bytes=min(_get_budget(engine, memory.fixed_bytes, question) for memory in memories),
         usable_bytes=question.device.usable_bytes,
-        max_model_len=resolve_max_model_len(model, workload),
+        max_model_len=workload.resolve_max_model_len(model.spec.max_position_embeddings),
     )
     return FilledPool(
         memories,

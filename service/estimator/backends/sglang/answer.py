@@ -34,7 +34,6 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_SGLANG
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
@@ -114,7 +113,7 @@ def _resolve_settings(
         # Ranks that attend for themselves read a share of a chunk each (0.5,
         # ``_handle_data_parallelism``).
         chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
-        max_model_len=resolve_max_model_len(model, workload),
+        max_model_len=workload.resolve_max_model_len(model.spec.max_position_embeddings),
         free_bytes=device.usable_bytes
         - _get_context_bytes(device)
         - (max(_COMMUNICATOR, communicators) if ranks > 1 else 0),

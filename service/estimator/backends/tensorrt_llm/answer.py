@@ -23,7 +23,6 @@ from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.rules.tables.serving.own_engines import (
     ENGINE_LENGTHS,
     SERVE_TENSORRT_LLM,
@@ -77,7 +76,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         source=_SOURCE,
         budget_bytes=budget,
         usable_bytes=device.usable_bytes,
-        max_model_len=resolve_max_model_len(model, workload),
+        max_model_len=workload.resolve_max_model_len(model.spec.max_position_embeddings),
     )
     return FilledPool(
         memories,

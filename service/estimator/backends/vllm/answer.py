@@ -44,7 +44,6 @@ from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engines import resolve_max_model_len
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
@@ -89,7 +88,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
             ),
         )
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, question.layout)
-    max_model_len = resolve_max_model_len(model, workload)
+    max_model_len = workload.resolve_max_model_len(model.spec.max_position_embeddings)
     # Asked sequences run at once only if the engine may schedule so many.
     scheduled = max(release.get_max_num_sequences(device), workload.num_sequences)
     pools: Memo[FilledPool] = cache.get_memo("vllm pools")

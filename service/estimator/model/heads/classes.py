@@ -15,6 +15,7 @@ _SUFFIXES = {
     Head.SEQUENCE_CLASSIFICATION: "ForSequenceClassification",
     Head.TOKEN_CLASSIFICATION: "ForTokenClassification",
     Head.QUESTION_ANSWERING: "ForQuestionAnswering",
+    Head.IMAGE_CLASSIFICATION: "ForImageClassification",
 }
 _DECODER = (Head.CAUSAL_LM, Head.NONE)
 _SEQUENCES = (*_DECODER, Head.SEQUENCE_CLASSIFICATION)
@@ -92,6 +93,7 @@ _FAMILIES: Mapping[str, tuple[str, tuple[Head, ...]]] = {
     "stablelm": ("StableLm", _TOKENS),
     "starcoder2": ("Starcoder2", _TOKENS),
     "t5": ("T5", (Head.SEQ2SEQ_LM,)),
+    "vit": ("ViT", (Head.IMAGE_CLASSIFICATION,)),
     "whisper": ("Whisper", (Head.SEQ2SEQ_LM,)),
     "xlm-roberta": ("XLMRoberta", _ENCODER),
     "zamba2": ("Zamba2", _SEQUENCES),
@@ -117,7 +119,7 @@ huggyllama's first weights, of MosaicML's own code, and of transformers 2.
 def list_classes(model_type: str) -> Mapping[str, Head]:
     """Return the classes of a family by name, the language model first.
 
-    Empty for a family of images, which names its own.
+    Empty for a family of images and texts, which names its own.
     """
     if model_type not in _FAMILIES:
         return {}

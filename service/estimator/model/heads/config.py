@@ -12,7 +12,7 @@ from service.estimator.model.config_reader import Config, read_fraction, read_in
 from service.estimator.model.heads.classes import list_classes, list_known_names
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError, NotModelledError
-from service.estimator.values.heads import LANGUAGE_MODELS, Head, Problem
+from service.estimator.values.heads import OWN_HEADS, Head, Problem
 
 S = TypeVar("S", bound=DecoderSpec)
 
@@ -57,7 +57,7 @@ def read_head(config: Config, own_classes: Sequence[str] = ()) -> Head:
                 ],
             )
     head = classes[declared[0]]
-    return Head.DEFAULT if head in LANGUAGE_MODELS else head
+    return Head.DEFAULT if head in OWN_HEADS else head
 
 
 def put_head_in_config(config: Config, head: Head, num_labels: int | None) -> Config:
@@ -104,8 +104,9 @@ def put_head_in_spec(
         "dropout": dropout,
     }
     kind = Head.SEQUENCE_CLASSIFICATION if head is Head.REWARD else head
-    if kind is Head.DEFAULT or kind in LANGUAGE_MODELS:
-        return {name: value for name, value in spec.items() if name not in HEAD_FIELDS}
+    if kind is Head.DEFAULT or kind in OWN_HEADS:
+        own = {name: value for name, value in spec.items() if name not in HEAD_FIELDS}
+        return own if labels is None else {**own, "vocab_size": labels}
     return {**spec, **_read_fields(config, kind), "tie_word_embeddings": False}
 
 
@@ -122,7 +123,7 @@ def resolve_labels(head: Head, num_labels: int | None) -> int | None:
     if num_labels is not None and head not in CLASSIFIERS:
         message = (
             f"num_labels is {num_labels}, and head {head.value} has no labels; it goes with "
-            f"{' and '.join(sorted(CLASSIFIERS))}"
+            f"{', '.join(sorted(CLASSIFIERS))}"
         )
         raise InvalidInputError(message, field="num_labels")
     return num_labels
@@ -146,9 +147,7 @@ def check_head(spec: DecoderSpec) -> None:
     """Raise InvalidConfigError for a head that the family cannot have."""
     if spec.head == Head.DEFAULT:
         return
-    heads = [
-        head.value for head in list_classes(spec.family).values() if head not in LANGUAGE_MODELS
-    ]
+    heads = [head.value for head in list_classes(spec.family).values() if head not in OWN_HEADS]
     if spec.head not in heads:
         message = (
             f"head is {spec.head!r}; of {spec.family} it is {' or '.join(['default', *heads])}"
@@ -230,7 +229,9 @@ def _read_dropout(config: Config, head: Head) -> float:
     )
 
 
-CLASSIFIERS = frozenset({Head.SEQUENCE_CLASSIFICATION, Head.TOKEN_CLASSIFICATION})
+CLASSIFIERS = frozenset(
+    {Head.SEQUENCE_CLASSIFICATION, Head.TOKEN_CLASSIFICATION, Head.IMAGE_CLASSIFICATION}
+)
 """Heads of as many outputs as there are labels."""
 HEAD_FIELDS = frozenset({"head", "num_labels", "head_dropout", "problem_type"})
 """Fields of a specification that say its head."""

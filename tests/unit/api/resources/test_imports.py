@@ -9,7 +9,7 @@ import pytest
 from litestar.testing import TestClient
 
 from service.api.resources.measurements.imports import EXAMPLE
-from service.contract.schemas.imports import MAX_IMPORT_BYTES
+from service.contract.schemas.imports.measurements import MAX_IMPORT_BYTES
 from tests.unit.api.builders import served
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.__main__ import main
-from service.contract.schemas.imports import MAX_IMPORT_BYTES
+from service.contract.schemas.imports.measurements import MAX_IMPORT_BYTES
 from tests.unit.formats.measured.reading_samples import SAMPLES
 
 LOG = str(SAMPLES / "vllm_0_19.log")

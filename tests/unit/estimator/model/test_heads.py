@@ -173,3 +173,16 @@ def test_a_model_that_writes_nothing_has_no_output() -> None:
 
     with pytest.raises(InvalidInputError, match="generates nothing; say 0"):
         estimate(model, a_serving(output_tokens=8), layout=Layout(), device=a_device())
+
+
+def test_an_image_classifier_has_the_labels_that_are_asked() -> None:
+    """A ViT that was trained on ImageNet-21k is fine-tuned for ten classes of one's own."""
+    config = {"model_type": "vit", "architectures": ["ViTModel"], "id2label": {"0": "a", "1": "b"}}
+    asked = architecture_from_config(put_head_in_config(config, Head.IMAGE_CLASSIFICATION, 10))
+    plain = architecture_from_config({"model_type": "vit", "num_labels": 2})
+    spec = put_head_in_spec(plain.describe(), Head.IMAGE_CLASSIFICATION, 10)
+
+    assert asked.parameter_counts().total - plain.parameter_counts().total == 8 * (768 + 1)
+    assert architecture_from_spec(spec).spec == asked.spec
+    with pytest.raises(NotModelledError, match="head none of vit"):
+        put_head_in_config(config, Head.NONE, None)

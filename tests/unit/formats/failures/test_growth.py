@@ -53,3 +53,15 @@ def test_what_does_not_grow_is_no_leak(values: tuple[float, ...]) -> None:
     growth = read(*(f"MA {value:.2f} GB  Max_MA 30.0 GB" for value in values)).find()
 
     assert growth is None
+
+
+def test_a_long_series_is_thinned_and_counted_whole() -> None:
+    """Ten thousand steps keep two thousand readings at most, and the last one among them."""
+    reader = read(*(f"MA {10 + step / 1000:.3f} GB  Max_MA 30.0 GB" for step in range(10_000)))
+
+    growth = reader.find()
+
+    assert growth is not None
+    assert (growth.num_steps, growth.first_line, growth.last_line) == (9_998, 3, 10_000)
+    assert growth.bytes_per_step == pytest.approx(GIB / 1000, rel=1e-4)
+    assert max(len(series.readings) for series in reader.list_series()) <= 2048

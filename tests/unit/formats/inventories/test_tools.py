@@ -227,6 +227,10 @@ BAD: dict[str, tuple[object, str]] = {
         },
         "shows node 'n' twice",
     ),
+    "ray without detail": (
+        [{"node_id": "f", "node_ip": "10.0.0.7", "state": "ALIVE"}],
+        "send `ray list nodes --format json --detail`",
+    ),
     "wrong types": (
         {"nodes": [{"name": 7, "gres": [], "state": {}}, {"name": "n", "gres": 8, "state": 3}]},
         "",

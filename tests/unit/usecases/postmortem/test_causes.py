@@ -133,3 +133,16 @@ def test_another_error_of_cuda_is_no_want_of_memory() -> None:
 
     assert list_causes(explanation) == [("not_memory", "certain")]
     assert "device-side assert" in explanation.cause.why
+
+
+def test_a_cache_that_is_full_wants_fewer_requests() -> None:
+    """SGLang says it of a batch at work, over three lines."""
+    log = (
+        "[TP0] RuntimeError: Prefill out of memory. Try to lower your batch size.\n"
+        "Try to allocate 4096 tokens.\nAvailable full tokens: 3136"
+    )
+
+    explanation = explain_data(log.encode())
+
+    assert list_causes(explanation) == [("batch_too_large", "certain")]
+    assert "--max-running-requests" in explanation.changes[0].action

@@ -35,7 +35,8 @@ class Lines(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - as the library has it
-        """Fill a buffer with what comes next."""
+        """Fill a buffer with what comes next; nobody may ask for the whole of it."""
+        assert len(buffer) <= 1 << 20
         while len(self._rest) < len(buffer) and (line := next(self._lines, b"")):
             self._rest += line
         piece, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
@@ -44,7 +45,7 @@ class Lines(io.RawIOBase):
 
     def _iter_lines(self, num_lines: int, last: str) -> Iterator[bytes]:
         for index in range(num_lines):
-            yield b"step %d, loss 1.0\n" % index
+            yield b"{'step': %d, 'loss': 1.0}\n" % index
         yield last.encode()
 
 
@@ -115,7 +116,7 @@ def test_a_broken_snapshot_is_refused() -> None:
 
 
 def test_a_log_of_any_length_is_read_line_by_line() -> None:
-    """The number of the line is that of the file."""
+    """Though it begins as JSON does; the number of the line is that of the file."""
     handle = io.BufferedReader(Lines(20_000, MESSAGE))
 
     explanation = explain_stream(handle)  # type: ignore[arg-type]  # a raw stream of our own

@@ -27,8 +27,6 @@ from service.estimator.model.trees.vision import VisionModel
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.values.errors import NotModelledError
 
-HEADS = ("ViTForImageClassification",)
-"""Classes of transformers that are modelled."""
 _NAMES = LayerNames(
     norms=("layernorm_before", "layernorm_after"), attention="attention", output="o_proj"
 )

@@ -1,5 +1,5 @@
 // What storing an inventory would change, before it is stored.
-const POOL = ["gpu", "gpus_per_node", "nvlink_island_size", "host_memory_bytes", "nvme_bytes", "network_bytes_per_second", "price_per_gpu_hour", "num_nodes"];
+const POOL = ["gpu", "gpus_per_node", "nvlink_island_size", "host_memory_bytes", "nvme_bytes", "network_bytes_per_second", "price_per_gpu_hour", "gpu_memory_bytes", "gpu_replicas", "num_nodes"];
 const MEMORY = /^(\d+)(Ki|Mi|Gi|Ti)?B?$/;
 const UNITS = { Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 };
 

@@ -4,13 +4,14 @@
 export const STATES = ["free", "used", "reserved", "sliced", "drained"];
 export const STATE_WORDS = { free: "free", used: "used", reserved: "reserved", sliced: "in MIG slices", drained: "drained" };
 
-/** Return every node of a pool, also those that are only counted, with a cell for each GPU: `{ name, state, cells, slices, free }`. */
+/** Return every node of a pool, also those that are only counted, with a cell for each GPU: `{ name, state, source, seenAt, unavailable, cells, slices, free }`. */
 export function nodesOf(pool, reservations) {
   const promised = promisedIn(pool.name, reservations);
   const named = pool.nodes ?? Array.from({ length: pool.num_nodes ?? 0 }, (_, index) => counted(`${pool.name}-${index + 1}`));
   return named.map((node) => {
     const cells = cellsOf(node, pool.gpus_per_node, promised.get(node.name) ?? []);
-    return { name: node.name, state: node.state, cells, slices: node.mig_slices, free: cells.filter((cell) => cell.state === "free").length };
+    const { name, state, source = null, observed_at: seenAt = null, unavailable = null } = node;
+    return { name, state, source, seenAt, unavailable, cells, slices: node.mig_slices, free: cells.filter((cell) => cell.state === "free").length };
   });
 }
 
@@ -31,7 +32,9 @@ export function totals(pools) {
 export function nodeWords(node) {
   const number = (state) => node.cells.filter((cell) => cell.state === state).length;
   const parts = STATES.filter((state) => number(state) > 0).map((state) => `${number(state)} ${STATE_WORDS[state]}`);
-  return `${node.name}: ${parts.join(", ")}${node.state === "ready" ? "" : ` · ${node.state}`}`;
+  const closed = node.unavailable === null ? node.state : `${node.state} (${node.unavailable})`;
+  const seen = node.source === null ? "" : ` · ${node.source}${node.seenAt === null ? "" : `, seen ${node.seenAt.slice(0, 16).replace("T", " ")} UTC`}`;
+  return `${node.name}: ${parts.join(", ")}${node.state === "ready" ? "" : ` · ${closed}`}${seen}`;
 }
 
 /** Return who holds GPUs of a node: `[{ holder, state, num, until }]`. */

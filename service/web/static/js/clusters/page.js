@@ -160,12 +160,12 @@ function exports(page, pools, planner) {
     [...pools.values()].flatMap(({ pool, nodes }) =>
       nodes.map((node) => {
         const number = (state) => node.cells.filter((cell) => cell.state === state).length;
-        return [pool.name, node.name, node.state, pool.gpu, node.cells.length, ...["free", "used", "reserved", "sliced", "drained"].map(number)];
+        return [pool.name, node.name, node.state, pool.gpu, node.cells.length, ...["free", "used", "reserved", "sliced", "drained"].map(number), node.source ?? "", node.seenAt ?? ""];
       }),
     );
   return exportBar({
     name: `cluster-${name}`,
-    csv: () => ({ columns: ["pool", "node", "state", "gpu", "gpus", "free", "used", "reserved", "sliced", "drained"], rows: rows() }),
+    csv: () => ({ columns: ["pool", "node", "state", "gpu", "gpus", "free", "used", "reserved", "sliced", "drained", "source", "observed_at"], rows: rows() }),
     json: () => ({ cluster: page.cluster, reservations: page.reservations, plan: planner.found }),
     png: () => pictureOf([...pools.values()]),
     markdown: () => {

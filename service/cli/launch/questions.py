@@ -1,0 +1,115 @@
+"""Launch files and commands in place of flags.
+
+``headroom fit --from train.yaml`` and ``headroom fit -- vllm serve …``: what a launch says becomes
+the question, flags say what it leaves open. What was read is told on stderr, beside the answer.
+"""
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from service.base.errors import InvalidRequestError
+from service.cli.answer_source import Source, answer_question
+from service.cli.flags import collect_fields, get_gpu, get_model
+from service.formats.launches.values.launch import Launcher
+from service.terminal.arguments import format_choices, make_choice_reader
+
+_LAUNCHERS = tuple(launcher.value for launcher in Launcher)
+_MAX_BYTES = 4_000_000
+
+
+def add_launch(parser: argparse.ArgumentParser) -> None:
+    """Add files of a launch, and the command after ``--``."""
+    group = parser.add_argument_group("launch")
+    group.add_argument(
+        "--from",
+        dest="launch_files",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help="a launch file in place of flags, such as train.yaml or ds.json; several times for "
+        "several, or a command after --",
+    )
+    group.add_argument(
+        "--launcher",
+        type=make_choice_reader(_LAUNCHERS),
+        metavar=format_choices(_LAUNCHERS),
+        help="whose words the files are, where they do not tell",
+    )
+    parser.set_defaults(launch_command=())
+
+
+def take_launch(options: argparse.Namespace, source: Source, *, keeps_layout: bool = True) -> None:
+    """Put what a launch says in the place of flags.
+
+    Where the layout is searched (``keeps_layout`` False), what the launch says of it is left out
+    and what flags say stays. Nothing is done where no launch is given. Raises InvalidRequestError
+    where the launch leaves something open that only flags can say.
+    """
+    if not (options.launch_files or options.launch_command):
+        return
+    task = {} if options.task is None else {"workload": {"task": options.task}}
+    flags: dict[str, Any] = collect_fields(options, task)
+    if options.model is not None or options.config is not None:
+        flags["model"] = get_model(options)
+    if getattr(options, "gpu", None) is not None:
+        flags["gpu"] = get_gpu(options)
+    layout = flags.get("layout", {})
+    question = _import_launch(options, flags, source)
+    if options.config is None:
+        options.model = question["model"]
+    options.task = question["workload"]["task"]
+    options.launch_question = {
+        "workload": question["workload"],
+        "layout": question.get("layout", {}) if keeps_layout else layout,
+    }
+
+
+def _import_launch(
+    options: argparse.Namespace, flags: dict[str, Any], source: Source
+) -> dict[str, Any]:
+    """Return the question of the launch, with what flags say of it."""
+    request: dict[str, Any] = {
+        "files": [_read_file(path) for path in options.launch_files or ()],
+        **flags,
+    }
+    if options.launch_command:
+        request["command"] = list(options.launch_command)
+    if options.launcher is not None:
+        request["launcher"] = options.launcher
+    answer = answer_question("launch", request, source)
+    import_module("service.cli.views.launches").show_launch(answer)
+    _refuse_gaps(answer)
+    question: dict[str, Any] = answer["question"]
+    return question
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    try:
+        with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise InvalidRequestError(message) from None
+    if len(data) > _MAX_BYTES:
+        message = f"{path} is larger than {_MAX_BYTES:,} bytes; a launch file has kilobytes"
+        raise InvalidRequestError(message)
+    try:
+        return {"name": str(path)[-255:], "content": data.decode("utf-8-sig")}
+    except UnicodeDecodeError as error:
+        message = f"{path} is not UTF-8 (byte {error.start})"
+        raise InvalidRequestError(message) from None
+
+
+def _refuse_gaps(answer: dict[str, Any]) -> None:
+    gaps = [field for field in answer["missing"] if field != "gpu"]
+    if not gaps:
+        return
+    reasons = {one["field"]: one["why"] for one in answer["questions"]}
+    texts = [f"{field} ({reasons[field]})" if field in reasons else field for field in gaps]
+    message = f"the launch does not say {'; '.join(texts)}: say it by a flag"
+    raise InvalidRequestError(
+        message, errors=[{"field": field, "message": reasons.get(field, "")} for field in gaps]
+    )

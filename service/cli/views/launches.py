@@ -1,0 +1,26 @@
+"""The reading of a launch, for people, on stderr."""
+
+import sys
+from typing import Any
+
+_MAX_SHOWN = 12
+
+
+def show_launch(answer: dict[str, Any]) -> None:
+    """Say what became of a launch's settings; stdout is the answer's."""
+    versions = ", ".join(f"{name} {version}" for name, version in answer["versions"].items())
+    counts = f"{len(answer['read'])} settings count, {len(answer['without_effect'])} have no effect"
+    lines = [f"read as {answer['launcher']} ({versions}): {counts}"]
+    if answer["ignored"]:
+        lines.append(f"  ignored: {_join(answer['ignored'])}")
+    for question in answer["questions"]:
+        choices = ", ".join(str(choice) for choice in question["choices"])
+        hint = f" (one of {choices}; the first is taken)" if choices else ""
+        lines.append(f"  open: {question['field']}: {question['why']}{hint}")
+    lines += [f"  {warning}" for warning in answer["warnings"]]
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _join(names: list[str]) -> str:
+    hidden = len(names) - _MAX_SHOWN
+    return ", ".join(names[:_MAX_SHOWN]) + (f" and {hidden} more" if hidden > 0 else "")

@@ -1,0 +1,53 @@
+from typing import Literal
+
+Launcher = Literal[
+    "accelerate",
+    "axolotl",
+    "deepspeed",
+    "generate",
+    "llama_cpp",
+    "llamafactory",
+    "megatron",
+    "nemo",
+    "openrlhf",
+    "sglang",
+    "tensorrt_llm",
+    "torchtitan",
+    "trainer",
+    "trl_dpo",
+    "trl_grpo",
+    "trl_reward",
+    "trl_sft",
+    "unsloth",
+    "verl",
+    "vllm",
+]
+
+LAUNCHER_VALUES: set[Launcher] = {
+    "accelerate",
+    "axolotl",
+    "deepspeed",
+    "generate",
+    "llama_cpp",
+    "llamafactory",
+    "megatron",
+    "nemo",
+    "openrlhf",
+    "sglang",
+    "tensorrt_llm",
+    "torchtitan",
+    "trainer",
+    "trl_dpo",
+    "trl_grpo",
+    "trl_reward",
+    "trl_sft",
+    "unsloth",
+    "verl",
+    "vllm",
+}
+
+
+def check_launcher(value: str) -> Launcher:
+    if value in LAUNCHER_VALUES:
+        return value
+    raise TypeError(f"Unexpected value {value!r}. Expected one of {LAUNCHER_VALUES!r}")

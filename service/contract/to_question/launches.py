@@ -1,0 +1,206 @@
+"""Launches of requests as questions, with what the request says itself."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from service.base.errors import InvalidRequestError, ServiceError
+from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.fit import FitRequest, ModelReference
+from service.contract.schemas.imports.launches import LaunchImportRequest
+from service.contract.to_question.fits import read_workload_piece
+from service.contract.to_question.layouts import read_layout
+from service.contract.to_question.models import ResolvedModel
+from service.contract.to_question.validation_errors import decode
+from service.estimator.values.errors import EstimatorError
+from service.formats.launches.read_launch import read_launch
+from service.formats.launches.sources.commands import split_command
+from service.formats.launches.values.launch import (
+    Checkpoint,
+    ImportedLaunch,
+    Launch,
+    LaunchFile,
+    OpenQuestion,
+)
+
+ResolveModel = Callable[[ModelReference], ResolvedModel]
+_Find = Callable[[str], Checkpoint | None]
+_GIVEN = "given"
+"""Name by which a launch's model is known where the request brings one along."""
+_REQUIRED = {
+    "train": ("workload.sequence_length",),
+    "serve": ("workload.num_sequences", "workload.prompt_tokens"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchQuestion:
+    """The question that a launch asks.
+
+    ``document`` is a body of ``POST /v1/fit``, without the ``missing`` fields; ``refusal`` is what
+    that says to it, None where it is answered or something is missing.
+    """
+
+    imported: ImportedLaunch
+    document: Mapping[str, object]
+    questions: tuple[OpenQuestion, ...]
+    missing: tuple[str, ...]
+    refusal: str | None
+
+
+def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> LaunchQuestion:
+    """Return the question of a launch.
+
+    Raises InvalidInputError for a launch that cannot be read, InvalidRequestError for a request
+    that says otherwise than the launch.
+    """
+    model = get_or_none(request.model)
+    imported = read_launch(_read_sources(request, resolve))
+    document = _copy(imported.question)
+    questions = imported.questions
+    if model is not None:
+        document["model"] = msgspec.to_builtins(model)
+        questions = tuple(question for question in questions if question.field != "model")
+    else:
+        questions += _ask_model(document, resolve)
+    if not isinstance(request.gpu, UnsetType):
+        document["gpu"] = msgspec.to_builtins(request.gpu)
+    overrides = _list_overrides(request)
+    for field, value in overrides.items():
+        _put(document, field, value, imported)
+    questions = tuple(question for question in questions if question.field not in overrides)
+    missing = _list_missing(document)
+    if "gpu" in missing:
+        questions += (OpenQuestion(field="gpu", why="no launch says which GPU it runs on"),)
+    return LaunchQuestion(
+        imported=imported,
+        document=document,
+        questions=questions,
+        missing=missing,
+        refusal=None if missing else _find_refusal(document),
+    )
+
+
+def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch:
+    command = get_or_none(request.command)
+    files = get_or_none(request.files) or []
+    return Launch(
+        launcher=get_or_none(request.launcher),
+        files=tuple(LaunchFile(name=file.name, content=file.content) for file in files),
+        command=split_command(command) if isinstance(command, str) else tuple(command or ()),
+        arguments=get_or_none(request.arguments) or {},
+        model=None if isinstance(request.model, UnsetType) else _GIVEN,
+        find_checkpoint=_make_finder(request.model, resolve),
+    )
+
+
+def _make_finder(model: ModelReference | UnsetType, resolve: ResolveModel) -> _Find:
+    """Return what tells of a model by a launch's name for it.
+
+    The model that the request gives is every name's.
+    """
+    if not isinstance(model, UnsetType):
+        checkpoint = _describe_checkpoint(resolve(model))
+        return lambda _name: checkpoint
+
+    def find(name: str) -> Checkpoint | None:
+        try:
+            return _describe_checkpoint(resolve(name))
+        except (ServiceError, EstimatorError):
+            return None
+
+    return find
+
+
+def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
+    config = model.hf_config or {}
+    text = config.get("text_config")
+    inner = text if isinstance(text, Mapping) else {}
+    dtype = next(
+        (
+            value
+            for source in (config, inner)
+            for key in ("dtype", "torch_dtype")
+            if isinstance(value := source.get(key), str)
+        ),
+        None,
+    )
+    return Checkpoint(model_type=model.architecture.family, dtype=dtype)
+
+
+def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[OpenQuestion, ...]:
+    """Return the question for a model that nobody here knows."""
+    name = document.get("model")
+    if not isinstance(name, str):
+        return ()
+    try:
+        resolve(name)
+    except (ServiceError, EstimatorError) as error:
+        why = error.detail if isinstance(error, ServiceError) else error.message
+        return (OpenQuestion(field="model", why=why),)
+    return ()
+
+
+def _list_overrides(request: LaunchImportRequest) -> dict[str, object]:
+    """Return the request's own fields, by their dotted paths."""
+    overrides: dict[str, object] = {}
+    if request.layout is not UNSET:
+        layout: dict[str, Any] = msgspec.to_builtins(request.layout)
+        overrides |= {f"layout.{name}": value for name, value in layout.items()}
+    pending: list[tuple[str, object]] = [("workload", get_or_none(request.workload) or {})]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, Mapping) and path != "workload.sequence_lengths":
+            pending += [(f"{path}.{name}", inner) for name, inner in value.items()]
+        else:
+            overrides[path] = value
+    return overrides
+
+
+def _put(document: dict[str, Any], field: str, value: object, imported: ImportedLaunch) -> None:
+    """Set a field, unless the launch says otherwise of it."""
+    *path, name = field.split(".")
+    for part in path:
+        inner = document.setdefault(part, {})
+        document = inner if isinstance(inner, dict) else {}
+    if name in document and document[name] != value and field not in imported.open_fields:
+        source = next(
+            (
+                f" by {read.key} ({read.where})"
+                for read in imported.read
+                if read.meaning.startswith(f"{field} = ")
+            ),
+            "",
+        )
+        message = (
+            f"{field} is {document[name]}{source} in the launch and {value} in the request; leave "
+            "it out, or change the launch"
+        )
+        raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
+    document[name] = value
+
+
+def _copy(question: Mapping[str, object]) -> dict[str, Any]:
+    copied: dict[str, Any] = msgspec.to_builtins(question)
+    return copied
+
+
+def _list_missing(document: Mapping[str, Any]) -> tuple[str, ...]:
+    workload = document.get("workload", {})
+    required = _REQUIRED.get(str(workload.get("task")), ("workload.task",))
+    missing = [name for name in ("model", "gpu") if name not in document]
+    return (*missing, *(field for field in required if field.split(".")[1] not in workload))
+
+
+def _find_refusal(document: Mapping[str, object]) -> str | None:
+    """Return why ``POST /v1/fit`` cannot read a question, None where it can."""
+    try:
+        request = decode(document, FitRequest)
+        workload = read_workload_piece(request.workload)
+        read_layout(request.layout, serves=workload.serves)
+    except (ServiceError, EstimatorError) as error:
+        return error.detail if isinstance(error, ServiceError) else error.message
+    return None

@@ -1,0 +1,66 @@
+"""The door: a launch in, the question that it asks out."""
+
+from importlib import import_module
+
+from service.formats.launches.sources.handed_in import HandedIn, parse_launch
+from service.formats.launches.sources.reader import Reader
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import ImportedLaunch, Launch, Launcher
+
+_MODULES = {
+    Launcher.TRAINER: "trainers.trainer",
+    Launcher.TRL_SFT: "trainers.trainer",
+    Launcher.TRL_DPO: "trainers.trainer",
+    Launcher.TRL_REWARD: "trainers.trainer",
+    Launcher.GENERATE: "engines.generate",
+}
+"""Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
+
+
+def read_launch(launch: Launch) -> ImportedLaunch:
+    """Return the question of a launch, its settings accounted for.
+
+    Raises LaunchFormatError for what cannot be read, contradicts itself or is no known launcher's.
+    """
+    handed_in = parse_launch(launch)
+    reader = _get_reader(launch.launcher) if launch.launcher else _detect_reader(handed_in)
+    draft = Draft()
+    for package, version in reader.versions.items():
+        draft.set_version(package, version)
+    reader.read(handed_in, draft)
+    draft.account(handed_in.arguments)
+    for settings in handed_in.documents.values():
+        draft.account(settings)
+    return draft.finish(reader.launcher)
+
+
+def list_launchers() -> tuple[Launcher, ...]:
+    """Return the launchers that are read."""
+    return tuple(_MODULES)
+
+
+def _get_reader(launcher: Launcher) -> Reader:
+    if launcher not in _MODULES:
+        message = f"{launcher.value} is not read; read are {', '.join(_MODULES)}"
+        raise LaunchFormatError(message, field="launcher")
+    module = import_module(f"{__package__}.{_MODULES[launcher]}")
+    reader: Reader = module.READERS[launcher]
+    return reader
+
+
+def _detect_reader(handed_in: HandedIn) -> Reader:
+    """Return the reader that most tells for."""
+    readers = [_get_reader(launcher) for launcher in _MODULES]
+    counts = {reader.launcher: reader.count_marks(handed_in) for reader in readers}
+    best = max(counts.values())
+    named = [launcher for launcher, count in counts.items() if count == best]
+    if best and len(named) == 1:
+        return _get_reader(named[0])
+    candidates = named if best else list(counts)
+    message = (
+        f"which launcher is this? say one of {', '.join(candidates)} as launcher"
+        if best
+        else f"no launcher is known by it; say launcher: one of {', '.join(candidates)}"
+    )
+    raise LaunchFormatError(message, field="launcher")

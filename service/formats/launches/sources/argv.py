@@ -1,0 +1,95 @@
+"""Words of a command line as settings."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from service.formats.launches.sources.limits import MAX_WORDS
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import Setting, Settings
+
+_NUMBER = re.compile(r"-[0-9.]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar:
+    """Grammar of a program's words.
+
+    ``flags`` take no value unless the next word is a truth value; ``short`` are other spellings
+    (``tp``: ``tensor_parallel_size``) without their hyphens; ``many`` take every word up to the
+    next option; ``positionals`` name the words that belong to no option, in their order.
+    """
+
+    flags: frozenset[str] = frozenset()
+    short: Mapping[str, str] = field(default_factory=dict)
+    many: frozenset[str] = frozenset()
+    positionals: tuple[str, ...] = ()
+
+
+def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: str) -> Settings:
+    """Return the settings of options ``--name value``, ``--name=value`` and ``-n value``.
+
+    Names have underscores. An option without a value is True, ``--no-name`` is ``name`` False, one
+    that comes again wins over the earlier. Words that have no name are ``argument_1``, ….
+    """
+    grammar = grammar or Grammar()
+    if len(tokens) > MAX_WORDS:
+        message = f"a command has {MAX_WORDS:,} words at most, not {len(tokens):,}"
+        raise LaunchFormatError(message, where=where, field="command")
+    settings: dict[str, Setting] = {}
+    positionals = iter([*grammar.positionals])
+    unnamed = 0
+    index = 0
+    while index < len(tokens):
+        word = tokens[index]
+        index += 1
+        if not _is_option(word):
+            name = next(positionals, None)
+            if name is None:
+                unnamed += 1
+                name = f"argument_{unnamed}"
+            settings[name] = Setting(key=name, value=word, where=where)
+            continue
+        text, equals, value = word.lstrip("-").partition("=")
+        name = grammar.short.get(text, text.replace("-", "_"))
+        if equals:
+            settings[name] = Setting(key=_spell(word), value=value, where=where)
+            continue
+        following = _take_values(tokens[index:], name, grammar)
+        index += len(following)
+        if not following and name.startswith("no_") and name not in grammar.flags:
+            settings[name[3:]] = Setting(key=_spell(word), value=False, where=where)
+            continue
+        value_shown: object = True
+        if following:
+            value_shown = list(following) if name in grammar.many else following[0]
+        settings[name] = Setting(key=_spell(word), value=value_shown, where=where)
+    return Settings(settings)
+
+
+def _take_values(tokens: Sequence[str], name: str, grammar: Grammar) -> list[str]:
+    """Return the words that belong to an option."""
+    values: list[str] = []
+    for word in tokens:
+        if _is_option(word):
+            break
+        values.append(word)
+        if name not in grammar.many:
+            break
+    is_flag = name in grammar.flags and name not in grammar.many
+    if is_flag and values and values[0].casefold() not in {"true", "false"}:
+        return []
+    return values
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in {"-", "--"} and _NUMBER.match(word) is None
+
+
+def _spell(word: str) -> str:
+    return word.partition("=")[0]
+
+
+def join_names(*names: Iterable[str]) -> frozenset[str]:
+    """Return names in one set, spelt with underscores."""
+    return frozenset(name.replace("-", "_") for group in names for name in group)

@@ -1,0 +1,155 @@
+"""Commands: what starts a program, and the program itself with its words."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.sources.limits import MAX_WORDS, check_size
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import Settings
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_PYTHON = re.compile(r"python(3(\.[0-9]+)?)?")
+_BEFORE = frozenset({"exec", "nohup", "time", "env", "sudo", "uv", "run", "export", "set", "-x"})
+_TORCHRUN = Grammar(flags=frozenset({"standalone", "no_python", "run_path", "m", "module"}))
+_ACCELERATE = Grammar(
+    flags=frozenset({"multi_gpu", "use_deepspeed", "use_fsdp", "cpu", "module", "no_python"}),
+    short={"m": "module"},
+)
+_DEEPSPEED = Grammar(
+    flags=frozenset({"no_python", "no_local_rank", "no_ssh", "force_multi", "module"})
+)
+_SRUN = Grammar(
+    short={
+        "N": "nodes",
+        "n": "ntasks",
+        "G": "gpus",
+        "c": "cpus_per_task",
+        "p": "partition",
+        "J": "job_name",
+        "t": "time",
+        "l": "label",
+    },
+    flags=frozenset({"label", "exclusive", "unbuffered"}),
+)
+STARTERS: Mapping[str, Grammar] = {
+    "torchrun": _TORCHRUN,
+    "accelerate": _ACCELERATE,
+    "deepspeed": _DEEPSPEED,
+    "srun": _SRUN,
+}
+"""Programs that start another one on several GPUs, and how their words are cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program with its arguments, and what starts it.
+
+    ``program`` is the last part of its path, or a module's name; ``starters`` are the settings of
+    what starts it (``torchrun``, ``accelerate``, ``deepspeed``, ``srun``) by its name.
+    """
+
+    program: str
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    starters: Mapping[str, Settings] = field(default_factory=dict)
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """Return the words of one command of a shell.
+
+    Continued lines are joined, comments left out. What the shell would expand stands as it is.
+    """
+    check_size("the command", text)
+    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    tokens: list[str] = []
+    try:
+        for word in lexer:
+            tokens.append(word)
+            if len(tokens) > MAX_WORDS:
+                message = f"a command has {MAX_WORDS:,} words at most"
+                raise LaunchFormatError(message, field="command")
+    except ValueError as error:
+        if isinstance(error, LaunchFormatError):
+            raise
+        message = f"the command cannot be cut into words: {error}"
+        raise LaunchFormatError(message, field="command") from None
+    return tuple(tokens)
+
+
+def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
+    """Return the program that a command starts.
+
+    Raises LaunchFormatError where there is none.
+    """
+    environment: dict[str, str] = {}
+    starters: dict[str, Settings] = {}
+    remaining = list(tokens)
+    while remaining:
+        word = remaining[0]
+        name = PurePosixPath(word).name
+        if _ASSIGNMENT.match(word):
+            key, _, value = word.partition("=")
+            environment[key] = value
+            remaining = remaining[1:]
+        elif name in _BEFORE:
+            remaining = remaining[1:]
+        elif _PYTHON.fullmatch(name):
+            remaining = _skip_python(remaining[1:])
+            name = PurePosixPath(remaining[0]).name if remaining else ""
+            if name not in STARTERS and name != "torch.distributed.run":
+                break
+        elif name in STARTERS or name == "torch.distributed.run":
+            starter = "torchrun" if name == "torch.distributed.run" else name
+            remaining = _read_starter(starter, remaining[1:], starters, where)
+        else:
+            break
+    if not remaining:
+        message = "starts no program"
+        raise LaunchFormatError(message, where=where, field="command")
+    return Command(
+        program=PurePosixPath(remaining[0]).name,
+        arguments=tuple(remaining[1:]),
+        environment=environment,
+        starters=starters,
+    )
+
+
+def _skip_python(tokens: list[str]) -> list[str]:
+    """Return the words from the script or module on."""
+    index = 0
+    while index < len(tokens) and tokens[index].startswith("-"):
+        if tokens[index] == "-m":
+            return tokens[index + 1 :]
+        index += 2 if tokens[index] in {"-W", "-X"} else 1
+    return tokens[index:]
+
+
+def _read_starter(
+    name: str, tokens: list[str], starters: dict[str, Settings], where: str
+) -> list[str]:
+    """Keep a starter's settings; return the words of what it starts."""
+    grammar = STARTERS[name]
+    if name == "accelerate":
+        tokens = tokens[1:] if tokens[:1] == ["launch"] else tokens
+    options, remaining = _cut_options(tokens, grammar)
+    starters[name] = read_argv(options, grammar, where=where)
+    if remaining[:1] == ["--"]:
+        remaining = remaining[1:]
+    return remaining
+
+
+def _cut_options(tokens: list[str], grammar: Grammar) -> tuple[list[str], list[str]]:
+    """Return the leading options and the rest."""
+    index = 0
+    while index < len(tokens) and tokens[index].startswith("-") and tokens[index] != "--":
+        text, equals, _ = tokens[index].lstrip("-").partition("=")
+        name = grammar.short.get(text, text.replace("-", "_"))
+        takes_value = not equals and name not in grammar.flags
+        index += 2 if takes_value else 1
+    return tokens[:index], tokens[index:]

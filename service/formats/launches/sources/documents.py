@@ -1,0 +1,151 @@
+"""YAML and JSON documents as settings, each with its line.
+
+A document is read as events, so that its depth and its aliases are bounded before anything is
+built of them. No tag makes an object of a class.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import yaml
+
+from service.formats.launches.sources.limits import MAX_DEPTH, MAX_NODES, check_size
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import Setting, Settings
+
+_MERGE = "<<"
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where the package was built with it: twenty times as fast."""
+
+
+def read_document(name: str, text: str) -> Settings:
+    """Return the leaves of a YAML or JSON mapping by paths.
+
+    Lists are leaves. JSON is read as the YAML that it is, but for tabs.
+    """
+    check_size(name, text)
+    node = _compose(name, text)
+    if not isinstance(node, yaml.MappingNode):
+        message = "expected a mapping of names to values"
+        raise LaunchFormatError(message, where=name)
+    settings: dict[str, Setting] = {}
+    for path, value, line in _walk(_Builder(name), node):
+        settings[path] = Setting(key=path, value=value, where=f"{name}:{line}")
+    return Settings(settings)
+
+
+def flatten(document: Mapping[str, object], where: str) -> Settings:
+    """Return the leaves of a plain document by their dotted paths."""
+    settings: dict[str, Setting] = {}
+    pending: list[tuple[str, object, int]] = [("", document, 0)]
+    while pending:
+        path, value, depth = pending.pop()
+        if depth > MAX_DEPTH or len(settings) + len(pending) > MAX_NODES:
+            message = "is nested too deeply or holds too much"
+            raise LaunchFormatError(message, where=where)
+        if isinstance(value, Mapping) and value:
+            below = [
+                (f"{path}.{name}" if path else str(name), inner, depth + 1)
+                for name, inner in value.items()
+            ]
+            pending += reversed(below)
+        elif path:
+            settings[path] = Setting(key=path, value=value, where=where)
+    return Settings(settings)
+
+
+def _compose(name: str, text: str) -> yaml.Node | None:
+    text = text.replace("\t", "  ") if text.lstrip()[:1] == "{" else text
+    try:
+        _count_events(name, text)
+        return yaml.compose(text, Loader=_LOADER)
+    except LaunchFormatError:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = name if mark is None else f"{name}:{mark.line + 1}"
+        message = f"is neither YAML nor JSON: {error.problem or error.context}"
+        raise LaunchFormatError(message, where=where) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        message = f"is neither YAML nor JSON: {str(error)[:200]}"
+        raise LaunchFormatError(message, where=name) from None
+
+
+def _count_events(name: str, text: str) -> None:
+    """Refuse what is nested too deeply before a recursive reader meets it."""
+    depth = 0
+    for number, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH or number > 2 * MAX_NODES:
+            message = "is nested too deeply or holds too much"
+            raise LaunchFormatError(message, where=name)
+
+
+class _Builder:
+    """Plain values of nodes, counted as aliases repeat them."""
+
+    def __init__(self, name: str) -> None:
+        """Count from nothing."""
+        self.name = name
+        self.left = MAX_NODES
+        self._scalars = yaml.SafeLoader("")
+
+    def count(self, node: yaml.Node) -> None:
+        """Count a node; refuse one too many."""
+        self.left -= 1
+        if self.left < 0:
+            message = f"holds more than {MAX_NODES:,} values, those of aliases counted"
+            raise LaunchFormatError(message, where=self.get_place(node))
+
+    def get_place(self, node: yaml.Node) -> str:
+        """Return the file and line of a node."""
+        return f"{self.name}:{node.start_mark.line + 1}"
+
+    def make_value(self, node: yaml.Node, depth: int = 0) -> object:
+        """Return the plain value of a node."""
+        self.count(node)
+        if depth > MAX_DEPTH:
+            message = "is nested too deeply"
+            raise LaunchFormatError(message, where=self.get_place(node))
+        if isinstance(node, yaml.SequenceNode):
+            return [self.make_value(item, depth + 1) for item in node.value]
+        if isinstance(node, yaml.MappingNode):
+            return {
+                str(self.make_value(key, depth + 1)): self.make_value(value, depth + 1)
+                for key, value in node.value
+            }
+        return self._make_scalar(node)
+
+    def _make_scalar(self, node: yaml.Node) -> object:
+        """Return a scalar; a date or a tagged one is text."""
+        if node.tag in _SCALARS and isinstance(node, yaml.ScalarNode):
+            try:
+                value: object = self._scalars.construct_object(node)
+            except (yaml.YAMLError, ValueError):
+                return node.value
+            return value
+        return node.value
+
+
+_SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
+
+
+def _walk(
+    builder: _Builder, node: yaml.MappingNode, prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, object, int]]:
+    """Yield path, value and line of every leaf."""
+    if depth > MAX_DEPTH:
+        message = "is nested too deeply"
+        raise LaunchFormatError(message, where=builder.get_place(node))
+    for key_node, value_node in node.value:
+        builder.count(value_node)
+        key = str(builder.make_value(key_node))
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(value_node, yaml.MappingNode) and value_node.value:
+            below = prefix if key == _MERGE else path
+            yield from _walk(builder, value_node, below, depth + 1)
+        elif path:
+            line = value_node.start_mark.line if key != _MERGE else key_node.start_mark.line
+            yield path, builder.make_value(value_node), line + 1

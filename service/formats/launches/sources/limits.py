@@ -1,0 +1,23 @@
+"""Bounds on what is handed in."""
+
+from service.formats.launches.values.errors import LaunchFormatError
+
+MAX_FILES = 16
+MAX_CHARACTERS = 1_000_000
+"""Of all files and the command together: launch files have kilobytes."""
+MAX_DEPTH = 64
+MAX_NODES = 50_000
+"""Values of one document, those that an alias repeats counted each time."""
+MAX_WORDS = 10_000
+
+
+def check_size(name: str, text: str) -> None:
+    """Refuse a text that is too long, or no text."""
+    if len(text) > MAX_CHARACTERS:
+        message = (
+            f"{name} has {len(text):,} characters; a launch file has {MAX_CHARACTERS:,} at most"
+        )
+        raise LaunchFormatError(message)
+    if "\0" in text:
+        message = f"{name} holds a NUL character; expected text"
+        raise LaunchFormatError(message)

@@ -1,0 +1,36 @@
+"""Readers of launches: what each is told by, and what it reads."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Launcher
+
+_PROGRAM, _MARK = 1000, 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Reader of one launcher's settings.
+
+    ``versions`` are the packages whose keys and defaults it knows. ``programs`` are what a command
+    starts (a script's name, or a module); ``marks`` are keys of documents or arguments that tell
+    this launcher from the others, by their dotted paths, and ``hints`` keys that others have too.
+    """
+
+    launcher: Launcher
+    versions: Mapping[str, str]
+    read: Callable[[HandedIn, Draft], None]
+    programs: frozenset[str] = field(default_factory=frozenset)
+    marks: frozenset[str] = field(default_factory=frozenset)
+    hints: frozenset[str] = field(default_factory=frozenset)
+
+    def count_marks(self, handed_in: HandedIn) -> int:
+        """Return how much tells for this launcher; 0 for nothing."""
+        command = handed_in.command
+        program = 0 if command is None else _PROGRAM * (command.program in self.programs)
+        settings = (*handed_in.documents.values(), handed_in.arguments)
+        marks = sum(mark in source for source in settings for mark in self.marks)
+        hints = sum(hint in source for source in settings for hint in self.hints)
+        return program + _MARK * marks + min(hints, _MARK - 1)

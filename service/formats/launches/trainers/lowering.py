@@ -1,0 +1,148 @@
+"""Arguments of a trainer as the workload that it runs."""
+
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.trainers.adapters import read_adapters
+from service.formats.launches.trainers.number_formats import put_precision, read_formats
+from service.formats.launches.trainers.setup import TRANSFORMERS, TrainerSetup
+from service.formats.launches.trainers.trl_config import read_trl
+from service.formats.launches.trainers.unused import WITHOUT_EFFECT
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import Setting, make_default
+
+_SOURCE = f"transformers {TRANSFORMERS}, training_args.py"
+_LENGTHS = (
+    *("sequence_length", "max_seq_length", "max_sequence_length", "seq_length", "seq_len"),
+    *("max_length", "model_max_length", "cutoff_len", "block_size", "max_source_length"),
+)
+_TARGET_LENGTHS = ("decoder_length", "max_target_length", "target_length")
+_ATTENTION = {
+    "eager": "eager",
+    "sdpa": "sdpa",
+    **dict.fromkeys(
+        (
+            *("flash_attention_2", "flash_attention_3", "flash_attn", "flash"),
+            *("kernels-community/flash-attn", "kernels-community/flash-attn2"),
+            *("kernels-community/flash-attn3", "kernels-community/vllm-flash-attn3"),
+        ),
+        "flash",
+    ),
+}
+_UNMODELLED = {
+    "neftune_noise_alpha": "the noise is one more copy of the embeddings' output",
+    "torch_empty_cache_steps": "the cache is emptied between steps, which takes less",
+    "auto_find_batch_size": "the batch shrinks by itself where it does not fit",
+    "label_smoothing_factor": "a smoothed loss keeps log-probabilities of every logit",
+    "optim_target_modules": "every matrix has the optimizer that optim names",
+    "optim_args": "its settings have their defaults",
+}
+
+
+def lower_trainer(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
+    """Set the workload of a trainer on one GPU.
+
+    What shards it over several is read by the caller.
+    """
+    draft.put("workload.task", "train")
+    draft.put("workload.framework", "transformers")
+    _read_lengths(setup, draft)
+    _read_batch(setup, draft)
+    read_trl(setup, draft)
+    put_precision(read_formats(setup, draft, handed_in), draft)
+    _read_step(setup, draft)
+    _read_kernels(setup, draft)
+    read_adapters(setup, draft, handed_in)
+    for name, reason in _UNMODELLED.items():
+        setting = setup.training.take(name)
+        if setting is not None and setting.value not in (False, 0, 0.0):
+            draft.ignore(setting, reason)
+    draft.account(setup.training, WITHOUT_EFFECT)
+
+
+def _read_lengths(setup: TrainerSetup, draft: Draft) -> None:
+    training = setup.training
+    length = training.take(*_LENGTHS)
+    if length is None and setup.client.is_trl:
+        source = "TRL, max_length of its configs"
+        length = make_default("max_length", 1024, source)
+    if length is None:
+        draft.ask("workload.sequence_length", "the tokens of a batch's rows are the data's")
+    else:
+        draft.put("workload.sequence_length", length.as_int(minimum=1), length)
+    target = training.take(*_TARGET_LENGTHS)
+    if target is not None:
+        draft.put("workload.decoder_length", target.as_int(minimum=1), target)
+
+
+def _read_batch(setup: TrainerSetup, draft: Draft) -> None:
+    training = setup.training
+    batch = training.take("per_device_train_batch_size") or make_default(
+        "per_device_train_batch_size", 8, _SOURCE
+    )
+    draft.put("workload.micro_batch_size", batch.as_int(minimum=1), batch)
+    steps = training.take("gradient_accumulation_steps") or make_default(
+        "gradient_accumulation_steps", 1, _SOURCE
+    )
+    draft.put("workload.gradient_accumulation_steps", steps.as_int(minimum=1), steps)
+    evaluated = training.take("per_device_eval_batch_size")
+    if evaluated is not None:
+        train, evaluation = batch.as_int(minimum=1), evaluated.as_int(minimum=1)
+        draft.note(evaluated, "evaluation runs beside no gradient, and is not a part of the answer")
+        if evaluation > train:
+            draft.warn(
+                f"evaluation runs {evaluation} sequences at once, training {train}: the answer is "
+                "for training"
+            )
+
+
+def _read_step(setup: TrainerSetup, draft: Draft) -> None:
+    training = setup.training
+    optimizer = training.take("optim") or make_default("optim", "adamw_torch_fused", _SOURCE)
+    draft.put("workload.optimizer", optimizer.as_text().removeprefix("OptimizerNames."), optimizer)
+    norm = training.take("max_grad_norm") or make_default("max_grad_norm", 1.0, _SOURCE)
+    draft.put("workload.gradient_clipping", norm.as_float() > 0.0, norm)
+    limit = training.take("save_total_limit")
+    if limit is not None:
+        draft.put("workload.save_total_limit", limit.as_int(minimum=1), limit)
+    _read_checkpointing(setup, draft)
+
+
+def _read_checkpointing(setup: TrainerSetup, draft: Draft) -> None:
+    training = setup.training
+    switch = training.take("gradient_checkpointing", "activation_checkpointing")
+    if switch is None:
+        source = "TRL, trl/trainer/base_config.py" if setup.client.is_trl else _SOURCE
+        switch = make_default("gradient_checkpointing", setup.client.is_trl, source)
+    runs = switch.as_bool()
+    draft.put("workload.activation_checkpointing", "full" if runs else "none", switch)
+    reentrant = training.take(
+        "gradient_checkpointing_kwargs.use_reentrant",
+        "activation_checkpointing_kwargs.use_reentrant",
+    )
+    if runs and reentrant is not None:
+        draft.put("workload.reentrant_checkpointing", reentrant.as_bool(), reentrant)
+    elif reentrant is not None:
+        draft.drop(reentrant)
+
+
+def _read_kernels(setup: TrainerSetup, draft: Draft) -> None:
+    training = setup.training
+    liger = training.take("use_liger_kernel", "use_liger")
+    if liger is not None:
+        draft.put("workload.kernels", "liger" if liger.as_bool() else "torch", liger)
+    attention = setup.model.take("attn_implementation", "_attn_implementation")
+    if attention is not None:
+        draft.put("workload.attention", attention.as_choice(_ATTENTION), attention)
+    _put_switch(training.take("torch_compile"), "workload.compile", draft)
+    _put_switch(training.take("full_determinism"), "workload.deterministic", draft)
+    tf32 = training.take("tf32")
+    if tf32 is not None:
+        draft.note(tf32, "fp32 products in TF32, which decides time alone")
+    for name in ("torch_compile_backend", "torch_compile_mode"):
+        setting = training.take(name)
+        if setting is not None:
+            draft.note(setting, "how torch.compile compiles, which torch_compile then is")
+
+
+def _put_switch(setting: Setting | None, field: str, draft: Draft) -> None:
+    if setting is not None:
+        draft.put(field, setting.as_bool(), setting)

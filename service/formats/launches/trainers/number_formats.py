@@ -1,0 +1,96 @@
+"""Number formats of a trainer's weights and of autocast."""
+
+from dataclasses import dataclass
+
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.trainers.setup import TRANSFORMERS, TRL, TrainerSetup
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import Setting, make_default
+
+DTYPES = {
+    **dict.fromkeys(("float32", "fp32", "torch.float32", "float"), "fp32"),
+    **dict.fromkeys(("bfloat16", "bf16", "torch.bfloat16"), "bf16"),
+    **dict.fromkeys(("float16", "fp16", "torch.float16", "half"), "fp16"),
+}
+"""Formats by the words that ``from_pretrained`` and others have for them."""
+_AUTO = "auto"
+_POLICIES: dict[tuple[str, str | None], str] = {
+    ("fp32", None): "fp32",
+    ("bf16", None): "bf16",
+    ("fp16", None): "fp16",
+    ("fp32", "bf16"): "amp_bf16",
+    ("fp32", "fp16"): "amp_fp16",
+    ("bf16", "bf16"): "bf16_autocast",
+    ("fp16", "fp16"): "fp16_autocast",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberFormats:
+    """Format of the loaded weights, and of autocast (None without)."""
+
+    weights: str
+    autocast: str | None
+    settings: tuple[Setting, ...]
+
+
+def read_formats(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> NumberFormats:
+    """Return the number formats that a trainer runs with."""
+    weights, dtype = _read_weights(setup, draft, handed_in)
+    autocast, switch = _read_autocast(setup)
+    return NumberFormats(
+        weights=weights,
+        autocast=autocast,
+        settings=tuple(setting for setting in (dtype, switch) if setting is not None),
+    )
+
+
+def put_precision(formats: NumberFormats, draft: Draft) -> None:
+    """Set the precision of an unsharded trainer."""
+    key = (formats.weights, formats.autocast)
+    policy: object = _POLICIES.get(key)
+    if policy is None:
+        policy = {
+            "param_dtype": formats.weights,
+            "compute_dtype": formats.autocast,
+            "autocast": True,
+        }
+    draft.put("workload.precision", policy, *formats.settings)
+
+
+def _read_weights(
+    setup: TrainerSetup, draft: Draft, handed_in: HandedIn
+) -> tuple[str, Setting | None]:
+    """Return the format that weights are loaded in.
+
+    transformers 5 takes the checkpoint's own where nothing is said; TRL loads fp32.
+    """
+    dtype = setup.model.take("dtype", "torch_dtype")
+    if dtype is not None and str(dtype.value).casefold() != _AUTO:
+        return dtype.as_choice(DTYPES), dtype
+    if dtype is None and setup.client.is_trl:
+        source = f"TRL {TRL}, trl/trainer/sft_trainer.py (model_init_kwargs)"
+        return "fp32", make_default("dtype", "float32", source)
+    checkpoint = handed_in.find_checkpoint(setup.model_name)
+    native = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
+    if native is not None:
+        source = f"transformers {TRANSFORMERS}, from_pretrained takes the checkpoint's dtype"
+        return native, dtype or make_default("dtype", _AUTO, source)
+    why = "the weights are loaded in the checkpoint's own format, and its config says none"
+    draft.ask("workload.precision", why, ("bf16", "fp32", "fp16"))
+    return "bf16", dtype
+
+
+def _read_autocast(setup: TrainerSetup) -> tuple[str | None, Setting | None]:
+    bf16, fp16 = setup.training.take("bf16"), setup.training.take("fp16")
+    for word, setting in (("bf16", bf16), ("fp16", fp16)):
+        # LLaMA-Factory and axolotl say ``auto``: bf16 where the GPU has it.
+        if setting is not None and (
+            str(setting.value).casefold() in {_AUTO, "full"} or setting.as_bool()
+        ):
+            return word, setting
+    if setup.client.is_trl and bf16 is None and fp16 is None:
+        return "bf16", make_default(
+            "bf16", value=True, source=f"TRL {TRL}, trl/trainer/base_config.py"
+        )
+    return None, bf16 or fp16

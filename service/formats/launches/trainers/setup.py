@@ -1,0 +1,45 @@
+"""Arguments that every launcher of transformers' Trainer comes down to.
+
+Axolotl, LLaMA-Factory, Unsloth and TRL build the arguments of ``TrainingArguments``,
+``from_pretrained`` and ``LoraConfig`` from their own words. So do their readers, by those names.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from service.formats.launches.values.settings import Settings
+
+TRANSFORMERS, PEFT, TRL = "5.23.0", "0.21.0", "1.16.0"
+"""Releases whose keys and defaults are known."""
+
+
+class Client(StrEnum):
+    """Trainer that runs."""
+
+    TRAINER = "trainer"
+    SFT = "sft"
+    DPO = "dpo"
+    REWARD = "reward"
+
+    @property
+    def is_trl(self) -> bool:
+        """Whether it is one of TRL's."""
+        return self is not Client.TRAINER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerSetup:
+    """Arguments of a trainer's script, by the names of their libraries.
+
+    ``training`` are ``TrainingArguments``' and those of TRL's configs, ``model`` are
+    ``from_pretrained``'s (``quantization_config.load_in_4bit`` and the rest below it), ``adapters``
+    ``LoraConfig``'s. ``prepares`` says whether PEFT's ``prepare_model_for_kbit_training`` is
+    called, None where nobody knows.
+    """
+
+    client: Client
+    model_name: str | None = None
+    training: Settings
+    model: Settings = field(default_factory=Settings)
+    adapters: Settings = field(default_factory=Settings)
+    prepares: bool | None = None

@@ -1,0 +1,150 @@
+"""Keyword arguments of scripts with transformers' Trainer or one of TRL's.
+
+``arguments`` hold ``TrainingArguments``' (or ``SFTConfig``'s, …) by their names, ``LoraConfig``'s
+under ``peft`` and ``from_pretrained``'s under ``model_kwargs``.
+"""
+
+from functools import partial
+
+from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.reader import Reader
+from service.formats.launches.trainers.lowering import lower_trainer
+from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Launcher
+from service.formats.launches.values.settings import Setting, Settings
+
+_CLIENTS = {
+    Launcher.TRAINER: Client.TRAINER,
+    Launcher.TRL_SFT: Client.SFT,
+    Launcher.TRL_DPO: Client.DPO,
+    Launcher.TRL_REWARD: Client.REWARD,
+}
+_MODEL_NAMES = ("model", "model_name_or_path", "model_id", "base_model", "model_name")
+_ADAPTER_GROUPS = ("peft", "peft_config", "lora", "lora_config")
+_MODEL_GROUPS = ("model_kwargs", "model_init_kwargs")
+_TRL_MODEL_WORDS = (
+    *("dtype", "torch_dtype", "attn_implementation", "load_in_4bit", "load_in_8bit"),
+    "quantization_config",
+)
+_LORA_FLAGS = {
+    "lora_r": "r",
+    "lora_target_modules": "target_modules",
+    "lora_alpha": "lora_alpha",
+    "lora_dropout": "lora_dropout",
+    "lora_task_type": "task_type",
+    "lora_modules_to_save": "modules_to_save",
+    "use_rslora": "use_rslora",
+    "use_dora": "use_dora",
+}
+"""Names of TRL's ``ModelConfig`` (``trl/trainer/model_config.py``) for ``LoraConfig``'s."""
+_GRAMMAR = Grammar(
+    flags=frozenset(
+        {
+            *("bf16", "fp16", "gradient_checkpointing", "packing", "use_peft", "load_in_4bit"),
+            *("load_in_8bit", "do_train", "do_eval", "push_to_hub", "use_liger_kernel"),
+            *("torch_compile", "padding_free", "activation_offloading", "use_rslora", "use_dora"),
+        }
+    ),
+    many=frozenset({"lora_target_modules", "report_to", "loss_type"}),
+)
+
+
+def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
+    """Read the arguments of a trainer's script."""
+    training = handed_in.arguments
+    for document in handed_in.documents.values():
+        training = training.merge(document)
+    if handed_in.command is not None:
+        training = read_argv(handed_in.command.arguments, _GRAMMAR, where="command").merge(training)
+    lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
+
+
+def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSetup:
+    """Return a script's arguments sorted by the library that takes them."""
+    name = training.take(*_MODEL_NAMES)
+    if name is not None:
+        draft.put("model", name.as_text(), name)
+    else:
+        draft.ask("model", "the arguments name no model")
+    model = _take_groups(training, _MODEL_GROUPS)
+    for word in _TRL_MODEL_WORDS:
+        _move(training, word, model, word)
+    adapters = _take_groups(training, _ADAPTER_GROUPS)
+    uses = training.take("use_peft")
+    if uses is None or uses.as_bool():
+        for flag, word in _LORA_FLAGS.items():
+            _move(training, flag, adapters, word)
+    prepares = training.take("prepare_model_for_kbit_training")
+    if prepares is not None:
+        draft.note(prepares, "whether norms and the head are cast to fp32")
+    return TrainerSetup(
+        client=client,
+        model_name=None if name is None else name.as_text(),
+        training=training,
+        model=model,
+        adapters=adapters,
+        prepares=None if prepares is None else prepares.as_bool(),
+    )
+
+
+def _take_groups(settings: Settings, prefixes: tuple[str, ...]) -> Settings:
+    group = Settings()
+    for prefix in prefixes:
+        group = group.merge(settings.take_group(prefix))
+    return group
+
+
+def _move(source: Settings, name: str, target: Settings, other: str) -> None:
+    """Hand a setting, and those below it, to another library's."""
+    setting: Setting | None = source.take(name)
+    if setting is not None:
+        target.add(other, setting)
+    below = source.take_group(name)
+    for inner in below:
+        nested = below.peek(inner)
+        if nested is not None:
+            target.add(f"{other}.{inner}", nested)
+
+
+def _make_reader(
+    launcher: Launcher,
+    programs: tuple[str, ...],
+    *,
+    marks: tuple[str, ...] = (),
+    hints: tuple[str, ...] = (),
+) -> Reader:
+    versions = {"transformers": TRANSFORMERS, "peft": PEFT}
+    return Reader(
+        launcher=launcher,
+        versions=versions if launcher is Launcher.TRAINER else {**versions, "trl": TRL},
+        read=partial(read_trainer, launcher),
+        programs=frozenset(programs),
+        marks=frozenset(marks),
+        hints=frozenset(hints),
+    )
+
+
+READERS = {
+    Launcher.TRAINER: _make_reader(
+        Launcher.TRAINER,
+        ("run_clm.py", "run_mlm.py", "run_glue.py", "run_summarization.py", "train.py"),
+        hints=("per_device_train_batch_size", "output_dir"),
+    ),
+    Launcher.TRL_SFT: _make_reader(
+        Launcher.TRL_SFT,
+        ("sft.py",),
+        marks=("packing", "completion_only_loss", "assistant_only_loss", "dataset_text_field"),
+    ),
+    Launcher.TRL_DPO: _make_reader(
+        Launcher.TRL_DPO,
+        ("dpo.py",),
+        marks=("precompute_ref_log_probs", "sync_ref_model", "f_divergence_type", "loss_weights"),
+    ),
+    Launcher.TRL_REWARD: _make_reader(
+        Launcher.TRL_REWARD,
+        ("reward_modeling.py", "reward.py"),
+        marks=("center_rewards_coefficient",),
+    ),
+}

@@ -1,0 +1,81 @@
+"""Additions of TRL's trainers to Trainer's own step."""
+
+from service.formats.launches.trainers.setup import TRL, Client, TrainerSetup
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import make_default
+
+_LOSSES = {"nll": "nll", "chunked_nll": "chunked_nll", "dft": "dft"}
+_PADDING_FREE_PACKINGS = ("bfd", "bfd_split", "bfd-requeue")
+
+
+def read_trl(setup: TrainerSetup, draft: Draft) -> None:
+    """Set TRL's trainer, its loss and its rows."""
+    if not setup.client.is_trl:
+        return
+    if setup.client is Client.SFT:
+        _read_sft(setup, draft)
+    else:
+        draft.put("workload.trainer", setup.client.value)
+    if setup.client is Client.DPO:
+        _read_dpo(setup, draft)
+    offloads = setup.training.take("activation_offloading")
+    if offloads is not None:
+        draft.put("workload.offload.activations", "cpu" if offloads.as_bool() else "none", offloads)
+    multiple = setup.training.take("pad_to_multiple_of")
+    if multiple is not None and str(multiple.value) != "auto":
+        draft.note(multiple, "rows are padded to a multiple, which sequence_length has to be")
+
+
+def _read_sft(setup: TrainerSetup, draft: Draft) -> None:
+    training = setup.training
+    liger = training.peek("use_liger_kernel")
+    if liger is not None and liger.as_bool():
+        loss = training.take("loss_type")
+        if loss is not None:
+            draft.note(loss, "the loss is Liger's, in one with the head")
+    else:
+        source = f"TRL {TRL}, trl/trainer/sft_config.py"
+        loss = training.take("loss_type") or make_default("loss_type", "nll", source)
+        draft.put("workload.loss", loss.as_choice(_LOSSES), loss)
+    _read_packing(setup, draft)
+
+
+def _read_packing(setup: TrainerSetup, draft: Draft) -> None:
+    training = setup.training
+    packing, free = training.take("packing"), training.take("padding_free")
+    strategy = training.take("packing_strategy")
+    if packing is not None and packing.as_bool():
+        name = "bfd" if strategy is None else strategy.as_text()
+        # Blocks of the wrapped strategy are cut through documents and masked as one row each.
+        rows = "packed" if name in _PADDING_FREE_PACKINGS else "none"
+        settings = (packing,) if strategy is None else (packing, strategy)
+        draft.put("workload.packing", rows, *settings)
+    elif free is not None and free.as_bool():
+        draft.put("workload.packing", "padding_free", free)
+    else:
+        for setting in (packing, free, strategy):
+            if setting is not None:
+                draft.drop(setting)
+    evaluated = training.take("eval_packing")
+    if evaluated is not None:
+        draft.drop(evaluated)
+
+
+def _read_dpo(setup: TrainerSetup, draft: Draft) -> None:
+    precomputed = setup.training.take("precompute_ref_log_probs")
+    adapts = len(setup.adapters) > 0
+    if precomputed is not None and precomputed.as_bool():
+        draft.put("workload.reference", "precomputed", precomputed)
+    else:
+        draft.put("workload.reference", "adapters_off" if adapts else "model")
+        if precomputed is not None:
+            draft.drop(precomputed)
+    synced = setup.training.take("sync_ref_model")
+    if synced is not None:
+        draft.note(synced, "the reference is copied into between steps, in place")
+    losses = setup.training.take("loss_type")
+    if losses is not None:
+        draft.note(losses, "a loss of the same log-probabilities")
+    batch = setup.training.take("precompute_ref_batch_size")
+    if batch is not None:
+        draft.note(batch, "the reference runs before training, and is not a part of the answer")

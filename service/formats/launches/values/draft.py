@@ -1,0 +1,135 @@
+"""A question that is made of settings, and what became of each."""
+
+import json
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import ImportedLaunch, Launcher, OpenQuestion, ReadKey
+from service.formats.launches.values.settings import Setting, Settings, is_default, is_unset
+
+
+class Draft:
+    """The question of a launch while it is read.
+
+    Fields are dotted paths of a body of ``POST /v1/fit``, such as ``workload.micro_batch_size``.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._fields: dict[str, tuple[object, Setting | None]] = {}
+        self._read: list[ReadKey] = []
+        self._without_effect: list[str] = []
+        self._ignored: list[str] = []
+        self._questions: list[OpenQuestion] = []
+        self._warnings: list[str] = []
+        self._versions: dict[str, str] = {}
+
+    def put(self, field: str, value: object, *settings: Setting) -> None:
+        """Set a field to what settings say.
+
+        Raises LaunchFormatError where the field has another value already.
+        """
+        first = settings[0] if settings else None
+        if field in self._fields and self._fields[field][0] != value:
+            raise self._refuse_contradiction(field, value, first)
+        self._fields.setdefault(field, (value, first))
+        self._read += [
+            _make_read_key(setting, f"{field} = {_format(value)}") for setting in settings
+        ]
+
+    def get(self, field: str) -> object:
+        """Return the value of a field, None where it has none."""
+        return self._fields[field][0] if field in self._fields else None
+
+    def note(self, setting: Setting, meaning: str) -> None:
+        """Tell what a setting means that has no field of its own."""
+        self._read.append(_make_read_key(setting, meaning))
+
+    def ignore(self, setting: Setting, reason: str) -> None:
+        """Name a setting that counts and has no word here."""
+        self._ignored.append(setting.key)
+        self._warnings.append(f"{setting.where}: {setting.key} is ignored: {reason}")
+
+    def drop(self, setting: Setting) -> None:
+        """Name a setting that decides neither memory nor time."""
+        self._without_effect.append(setting.key)
+
+    def ask(self, field: str, why: str, choices: Iterable[bool | float | str] = ()) -> None:
+        """Ask for a field that the launch does not say."""
+        question = OpenQuestion(field=field, why=why, choices=tuple(choices))
+        if question not in self._questions:
+            self._questions.append(question)
+
+    def warn(self, text: str) -> None:
+        """Add a sentence that whoever asks should read."""
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def set_version(self, package: str, version: str) -> None:
+        """Name the version of a package whose defaults and keys were used."""
+        self._versions.setdefault(package, version)
+
+    def account(self, settings: Settings, without_effect: Iterable[str] = ()) -> None:
+        """Sort what nobody took of settings, by patterns of names without effect."""
+        patterns = tuple(without_effect)
+        for name, setting in settings.list_left():
+            is_idle = is_unset(setting) or any(fnmatchcase(name, pattern) for pattern in patterns)
+            (self._without_effect if is_idle else self._ignored).append(setting.key)
+            settings.take(name)
+
+    def finish(self, launcher: Launcher) -> ImportedLaunch:
+        """Return the question and what became of each setting."""
+        question: dict[str, object] = {}
+        for field, (value, _) in self._fields.items():
+            _place(question, field.split("."), value)
+        return ImportedLaunch(
+            launcher=launcher,
+            question=question,
+            read=tuple(self._read),
+            without_effect=tuple(dict.fromkeys(self._without_effect)),
+            ignored=tuple(dict.fromkeys(self._ignored)),
+            questions=tuple(self._questions),
+            warnings=tuple(self._warnings),
+            versions=dict(self._versions),
+            open_fields=self._list_open_fields(),
+        )
+
+    def _list_open_fields(self) -> frozenset[str]:
+        """Return fields that whoever asks may say otherwise: asked ones, and defaults."""
+        open_questions = {question.field for question in self._questions}
+        return frozenset(open_questions) | {
+            field
+            for field, (_, setting) in self._fields.items()
+            if setting is None or is_default(setting)
+        }
+
+    def _refuse_contradiction(
+        self, field: str, value: object, setting: Setting | None
+    ) -> LaunchFormatError:
+        earlier, source = self._fields[field]
+        first = "" if source is None else f" by {source.key} ({source.where})"
+        second = "" if setting is None else f" by {setting.key} ({setting.where})"
+        return LaunchFormatError(
+            f"{field} is {_format(earlier)}{first} and {_format(value)}{second}; "
+            "say it once, or say the same"
+        )
+
+
+def _place(document: dict[str, object], path: list[str], value: object) -> None:
+    for name in path[:-1]:
+        inner = document.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return
+        document = inner
+    document[path[-1]] = value
+
+
+def _make_read_key(setting: Setting, meaning: str) -> ReadKey:
+    return ReadKey(key=setting.key, value=setting.value, meaning=meaning, where=setting.where)
+
+
+def _format(value: object) -> str:
+    if isinstance(value, Mapping | list | tuple | bool) or value is None:
+        return json.dumps(value)
+    return str(value)

@@ -1,0 +1,115 @@
+"""A launch as it is handed in, and its question."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Launcher(StrEnum):
+    """Program or library whose settings are read."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TENSORRT_LLM = "tensorrt_llm"
+    LLAMA_CPP = "llama_cpp"
+    DEEPSPEED = "deepspeed"
+    ACCELERATE = "accelerate"
+    TRAINER = "trainer"
+    TRL_SFT = "trl_sft"
+    TRL_DPO = "trl_dpo"
+    TRL_REWARD = "trl_reward"
+    TRL_GRPO = "trl_grpo"
+    AXOLOTL = "axolotl"
+    LLAMAFACTORY = "llamafactory"
+    MEGATRON = "megatron"
+    NEMO = "nemo"
+    TORCHTITAN = "torchtitan"
+    UNSLOTH = "unsloth"
+    VERL = "verl"
+    OPENRLHF = "openrlhf"
+    GENERATE = "generate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchFile:
+    """A file by its name, and its text."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Facts of the launched model that a reader needs.
+
+    ``dtype`` is the word of its config (``bfloat16``), None where it has none.
+    """
+
+    model_type: str
+    dtype: str | None = None
+
+
+def find_no_checkpoint(_model: str, /) -> Checkpoint | None:
+    """Return None: no model is known."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Files, a command, or the keyword arguments of a script.
+
+    ``launcher`` None is detected. ``find_checkpoint`` tells what is known of a model by the name
+    that the launch has for it. ``model`` is the name that the request gives in place of that.
+    """
+
+    launcher: Launcher | None = None
+    files: tuple[LaunchFile, ...] = ()
+    command: tuple[str, ...] = ()
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    model: str | None = None
+    find_checkpoint: Callable[[str], Checkpoint | None] = find_no_checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadKey:
+    """A setting that decides memory or time.
+
+    ``meaning`` is the field of the question that it became, with its value, or a sentence.
+    """
+
+    key: str
+    value: object
+    meaning: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQuestion:
+    """A field of the question that the launch does not say.
+
+    ``choices`` are values that it may have, the first of which the question has meanwhile, if any.
+    """
+
+    field: str
+    why: str
+    choices: tuple[bool | float | str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedLaunch:
+    """The question of a launch, its settings accounted for.
+
+    ``question`` has the words of ``POST /v1/fit``. ``ignored`` are settings that may decide memory
+    or time and have no word here; ``without_effect`` decide neither. ``open_fields`` are fields of
+    the question that the launch leaves open, or to a default: whoever asks may say them otherwise.
+    """
+
+    launcher: Launcher
+    question: Mapping[str, object]
+    read: tuple[ReadKey, ...]
+    without_effect: tuple[str, ...]
+    ignored: tuple[str, ...]
+    questions: tuple[OpenQuestion, ...]
+    warnings: tuple[str, ...]
+    versions: Mapping[str, str]
+    open_fields: frozenset[str] = frozenset()
