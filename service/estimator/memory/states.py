@@ -238,7 +238,7 @@ def _count_optimizer_bytes(setup: TrainSetup, stepped: int) -> tuple[int, int, i
 
 
 def list_head_states(head: SavedHead, optimizer: Optimizer, shards: int = 1) -> list[int]:
-    """Return the bytes of a rank's states of a head beside adapters, one by one."""
+    """Return the bytes of each state of a head beside adapters."""
     width, counts = head.dtype.bytes_per_element, optimizer.step_counts_on_device
     return [
         size
