@@ -13,7 +13,7 @@ from service.calibration.evidence import Evidence
 from service.calibration.shrinkage import Mean
 from service.estimator.values.result import Bound
 
-NOISE: Mapping[Bound, float] = MappingProxyType({Bound.HOST: 0.135, Bound.GPU: 0.056})
+NOISE: Mapping[Bound, float] = MappingProxyType({Bound.HOST: 0.135, Bound.GPU: 0.048})
 """Standard deviations of what one run tells: 79 recorded runs of an H100 and an H200 at full depth,
 each in a process of its own, about the rates of their machines (``tests/accuracy/times``).
 """

@@ -17,7 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.files import read_config
+from service.cli.model_files.json_files import read_config
+from service.cli.model_files.spelling import MODEL_HELP, adopt_adapter, is_place, read_place
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -41,9 +42,7 @@ def add_question(
 ) -> None:
     """Add the model, task, workload and layout flags."""
     parser.usage = usage
-    parser.add_argument(
-        "model", nargs="?", help="name or Hugging Face id of a model; or give --config"
-    )
+    parser.add_argument("model", nargs="?", help=MODEL_HELP)
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name"
     )
@@ -120,6 +119,8 @@ def get_model(options: argparse.Namespace) -> object:
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
         raise InvalidRequestError(message)
     other = get_head(options)
+    if is_place(options.model):
+        return {**adopt_adapter(read_place(options.model), options), **other}
     if options.config is not None:
         return {"hf_config": read_config(options.config), **other}
     return {"name": options.model, **other} if other else options.model

@@ -10,9 +10,9 @@ from typing import Any
 from httpx import Client
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.files import read_object
 from service.cli.flags import add_head, build_workload, get_model
 from service.cli.http import Document, ask, build_path
+from service.cli.model_files.json_files import read_object
 from service.cli.schema_flags import translate_to_flags
 from service.contract.schemas.imports.measurements import MAX_IMPORT_BYTES
 from service.formats.measured.reading import Format

@@ -4,8 +4,8 @@ It knows the models that were stored there and what was measured.
 """
 
 from service.base.errors import InvalidRequestError
-from service.cli.files import read_bounded_file
 from service.cli.http import Document, ask, build_path, connect, read
+from service.cli.model_files.json_files import read_bounded_file
 from service.client.flat import flatten_question
 from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 

@@ -13,6 +13,7 @@ from service.client.asking import Plain, build_body, to_json
 from service.client.generated.api.clusters import (
     create_cluster,
     delete_cluster,
+    import_cluster,
     list_clusters,
     read_cluster,
     replace_cluster,
@@ -33,6 +34,8 @@ from service.client.generated.api.reservations import (
 from service.client.generated.models import (
     ClusterAnswer,
     ClusterCreate,
+    ClusterImportAnswer,
+    ClusterImportRequest,
     ClusterReplace,
     ModelAnswer,
     ModelItem,
@@ -171,6 +174,24 @@ class Clusters:
         Raises StaleError when another one is there.
         """
         call = replace_cluster.call(seen.value.name, body=to_json(cluster), if_match=seen.etag)
+        return _to_stored(self._transport.send(call, Repeat.IF_NOT_DONE))
+
+    def import_nodes(
+        self,
+        name: str,
+        listing: ClusterImportRequest | Plain,
+        *,
+        seen: Stored[ClusterImportAnswer] | Stored[ClusterAnswer] | None = None,
+    ) -> Stored[ClusterImportAnswer]:
+        """Show what another tool's listing changes, and store it with its ``apply``.
+
+        ``seen`` is the answer without ``apply``, or the cluster. Raises StaleError when another
+        version is there.
+        """
+        value = None if seen is None else seen.value
+        is_new = isinstance(value, ClusterImportAnswer) and value.created and not value.applied
+        etag = UNSET if seen is None or is_new else seen.etag
+        call = import_cluster.call(name, body=to_json(listing), if_match=etag)
         return _to_stored(self._transport.send(call, Repeat.IF_NOT_DONE))
 
     def delete(self, seen: Stored[ClusterAnswer], *, end_reservations: bool = False) -> None:

@@ -48,6 +48,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
     roots = (
         "service.base.errors",
         "service.base.explain_errors",
+        "service.base.hub_errors",
         "service.base.server_refusals",
         "service.base.startup_errors",
         "service.runtime.background_program",

@@ -217,7 +217,12 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
             )
     for name, kind in operation.headers.items():
         parameters.append(
-            _describe_parameter(name, "header", schemas.get(kind), required=name == "If-Match")
+            _describe_parameter(
+                name,
+                "header",
+                schemas.get(kind),
+                required=name == "If-Match" and name not in operation.optional_headers,
+            )
         )
     return parameters
 

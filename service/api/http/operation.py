@@ -31,7 +31,8 @@ class Reply:
 class Operation:
     """One method of one path.
 
-    ``path`` and ``headers`` map a parameter to its type; ``query`` is a struct of parameters.
+    ``path`` and ``headers`` map a parameter to its type; ``query`` is a struct of parameters. Of
+    the headers only ``If-Match`` is required, where ``optional_headers`` does not name it.
     ``scope`` is what a key needs, ``None`` where no key is needed; ``is_change`` says that the log
     of changes has it.
     """
@@ -45,6 +46,7 @@ class Operation:
     query: Any = None
     path: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, Any] = field(default_factory=dict)
+    optional_headers: frozenset[str] = frozenset()
     problems: tuple[int, ...] = ()
     example: object = None
     scope: Scope | None = Scope.READ

@@ -32,7 +32,7 @@ from service.contract.to_question.models import (
 )
 from service.contract.to_question.workloads import read_workload
 from service.jobs.contract import MeasureRequest, ModelSource, make_task
-from service.usecases.hub.models import HubModel, HubReference
+from service.usecases.hub.values import HubModel, HubReference
 from service.usecases.jobs.measurable import check_plannable
 from service.usecases.jobs.waiting import choose_probe_device
 from service.usecases.stored import ModelContent

@@ -10,8 +10,8 @@ from rich.table import Table
 from service.base.errors import InvalidRequestError
 from service.cli.cluster_imports.repeating import Rounds, repeat, run_command, stop_on_signals
 from service.cli.cluster_imports.sending import FIELDS, add_import, build_body, read_contents, send
-from service.cli.files import read_object
 from service.cli.http import Document, connect
+from service.cli.model_files.json_files import read_object
 from service.cli.printing import print_json
 from service.cli.resources import ACTIONS, add_actions, require_name, run_action
 from service.cli.views.cluster_imports import show_import

@@ -10,6 +10,7 @@ from service.base.errors import InvalidRequestError
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
+from service.cli.launch.questions import add_launch, take_launch
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the log, the error message or the memory snapshot; - is stdin",
     )
     add_question(parser, usage="%(prog)s FILE [MODEL --gpu GPU --task train|serve [WORD …]]")
+    add_launch(parser)
     add_gpu(parser)
     add_confidence(parser)
     parser.add_argument(
@@ -40,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
     nothing is told.
     """
     source = get_source(options)
+    take_launch(options, source)
     document: dict[str, Any] = {"file": options.file}
     question = _build_question(options)
     if question is not None:
@@ -71,4 +74,4 @@ def _build_question(options: argparse.Namespace) -> dict[str, Any] | None:
     }
 
 
-_OWN = frozenset({"file", "json", "server", "offline"})
+_OWN = frozenset({"file", "json", "server", "offline", "launch_files", "launch_command"})

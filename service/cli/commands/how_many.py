@@ -17,6 +17,7 @@ from service.cli.flags import (
     parse_number,
 )
 from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.spelling import is_place
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -86,12 +87,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _choose_source(options: argparse.Namespace) -> Source:
     """Return who answers; a config in a file is answered here, unless a server is insisted on."""
-    if options.config is None:
+    if options.config is None and not is_place(options.model):
         return get_source(options)
     if options.server is not None:
         message = (
             "a server answers how-many by the model's name; store the config with `headroom models "
-            "add NAME --config FILE`"
+            "add NAME --config FILE`, or with `headroom models push PLACE --name NAME`"
         )
         raise InvalidRequestError(message)
     return Source()

@@ -9,29 +9,45 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from service.base.errors import InvalidRequestError, UnavailableError
+from service.base.errors import InvalidRequestError, ServiceError, UnavailableError
 from service.catalog.models import find_model, list_models
 from service.catalog.spellings import read_spelling
-from service.cli.files import read_config
 from service.cli.flags import add_head, get_head
-from service.cli.http import Document
+from service.cli.http import Document, ask, build_path, connect
+from service.cli.ignored import refuse_ignored
+from service.cli.model_files.json_files import read_config
+from service.cli.model_files.spelling import is_place, read_place
 from service.cli.printing import print_json
-from service.cli.resources import add_actions, require_name, run_action
+from service.cli.resources import (
+    ACTIONS,
+    add_actions,
+    require_name,
+    run_action,
+    translate_to_command,
+)
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 from service.contract.to_answer.catalogue_models import build_catalogue_item, build_catalogue_model
 from service.estimator.values.units import format_count
 
+_PUSH = "push"
 _READING = frozenset({"list", "show"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, the model and its config."""
-    add_actions(parser, noun="model")
+    add_actions(parser, noun="model", actions=(*ACTIONS, _PUSH))
     parser.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
         help="a Hugging Face config.json, for add and replace",
+    )
+    parser.add_argument(
+        "--name",
+        dest="stored_name",
+        metavar="NAME",
+        help="the name to store under, for push; push takes a directory, a .gguf or .safetensors "
+        "file, a name that Ollama has, or hub:org/name, and sends their headers alone",
     )
     add_head(parser)
     parser.add_argument(
@@ -43,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the action and print its result."""
+    if options.action == _PUSH:
+        return _push(options)
     is_own = options.action in _READING and options.server is None
     if options.offline:
         if not is_own:
@@ -58,6 +76,31 @@ def run(options: argparse.Namespace) -> int:
         code = _run_offline(options)
         sys.stderr.write(f"headroom: the catalogue of this installation; {error.detail}\n")
         return code
+
+
+def _push(options: argparse.Namespace) -> int:
+    """Store the model at a place of this machine, by the headers of its files."""
+    refuse_ignored(options, "models push", takes=("name", "stored_name", "head", "num_labels"))
+    if options.name is None or options.stored_name is None or not is_place(options.name):
+        message = (
+            "push needs a place and a name: headroom models push ./model --name NAME; a place is a "
+            "directory such as ./model, a file, a name that Ollama has, or hub:org/name"
+        )
+        raise InvalidRequestError(message)
+    brought = read_place(options.name)
+    if "adapter" in brought:
+        message = f"it is an adapter of {brought['base']}: push that model"
+        raise InvalidRequestError(message)
+    source = {name: value for name, value in brought.items() if name != "origin"}
+    body = {"name": options.stored_name, "source": {**source, **get_head(options)}}
+    with connect(options.server) as client:
+        try:
+            model = ask(client, "POST", build_path("models"), body=body).json()
+        except ServiceError as error:
+            command = f"models replace {options.stored_name}"
+            raise ServiceError(translate_to_command(error.detail, command)) from error
+    print_json(model) if options.json else _show_one(model)
+    return 0
 
 
 def _run_on_server(options: argparse.Namespace) -> int:
@@ -128,5 +171,10 @@ def _show_one(model: Document) -> None:
             f"{show_bytes(size)} in {dtype}" for dtype, size in model["weight_bytes"].items()
         ),
     )
+    if model.get("gguf"):
+        types = ", ".join(
+            f"{kind} {show_bytes(size)}" for kind, size in model["gguf"]["by_type"].items()
+        )
+        screen.print(f"file: {show_bytes(model['gguf']['total_bytes'])} ({types})")
     for warning in model["warnings"]:
         screen.print(f"warning: {warning}")

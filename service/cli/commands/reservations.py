@@ -8,10 +8,10 @@ from pathlib import Path
 from httpx import Client
 
 from service.base.errors import InvalidRequestError
-from service.cli.files import read_object
 from service.cli.http import Document, add_server, ask, build_path, connect, delete, read, read_all
 from service.cli.ignored import refuse_ignored
 from service.cli.lifetimes import LIFE_HELP, parse_lifetime
+from service.cli.model_files.json_files import read_object
 from service.cli.printing import print_json
 from service.cli.views.tables import add_title, make_console, make_table
 from service.terminal.arguments import format_choices, make_choice_reader

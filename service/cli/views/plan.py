@@ -186,6 +186,7 @@ def _iter_lines(plan: Document) -> Iterator[str]:
         yield from _iter_placement_lines(placement)
     if plan["candidates"] and (source := plan["candidates"][0]["price_source"]) is not None:
         yield f"price: {source}"
+    yield from (f"warning: {warning}" for warning in plan.get("warnings", ()))
     searched = plan["searched"]
     yield (
         f"considered {searched['layouts']} layouts, estimated {searched['estimated']}, in "

@@ -9,7 +9,7 @@ from service.base.hub_errors import HubOffError
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel
 from service.contract.schemas.models import ModelSource
-from service.usecases.hub.models import HubModel, HubReference
+from service.usecases.hub.values import HubModel, HubReference
 
 FetchModel = Callable[[HubReference], HubModel]
 _FILES = ("safetensors_index", "safetensors_header")

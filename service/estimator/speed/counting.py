@@ -53,6 +53,8 @@ class _BackwardRun:
 
     made: list[Size] = field(default_factory=list)
     num_sent: int = 0
+    reduced: bool = False
+    """Whether a bias has its gradient from a sum of all rows."""
 
 
 class CountingTape(Tape):
@@ -63,6 +65,8 @@ class CountingTape(Tape):
         super().__init__(Section.FORWARD, mode, autocast=autocast)
         self.ledger = NullLedger(Section.FORWARD)
         self.sections: dict[Section, Counts] = {}
+        self.batched_dtypes: set[DType] = set()
+        """Of batched products in forward."""
         self._works: dict[int, Work] = {}
         self._emitting = False
         self._pending: list[Size] = []
@@ -111,6 +115,9 @@ class CountingTape(Tape):
             backward=backward,
         )
         self._emitting = False
+        if work is Work.BATCHED:
+            self.batched_dtypes.add(dtype)
+            work = Work.PRODUCT
         if output.node is not None:
             self._works[id(output.node)] = work
         self._count_forward(output, inputs, work)
@@ -159,7 +166,8 @@ class CountingTape(Tape):
         work = self._works.get(id(node), Work.MOVE)
         assert node.grad is not None  # noqa: S101 - whoever asks has looked
         counts, repeats = self.counts, self._segment_repeats
-        read = sizes.total((node.grad.size, *(storage.size for storage in node.saved)))
+        grad_size = node.grad.size
+        read = sizes.total((grad_size, *(storage.size for storage in node.saved)))
         self._running = run = _BackwardRun()
         super()._run(node)
         self._running = None
@@ -167,8 +175,8 @@ class CountingTape(Tape):
         if not made:
             return
         match work:
-            case Work.PRODUCT:
-                counts.add(len(made), sizes.ZERO, repeats)
+            case Work.PRODUCT | Work.BATCHED:
+                counts.add(len(made), grad_size if run.reduced else sizes.ZERO, repeats)
                 counts.products += len(made) * repeats
             case Work.ATTENTION:
                 counts.add(ATTENTION_BACKWARD_KERNELS, sizes.ZERO, repeats)
@@ -184,6 +192,12 @@ class CountingTape(Tape):
         if self._running is not None:
             self._running.num_sent += 1
         super().send(target, grad, is_view=is_view)
+
+    def use_reduction(self, outputs: Size, total: Size) -> None:
+        """Sum rows; the bias of a product reads its whole output's gradient."""
+        if self._running is not None:
+            self._running.reduced = True
+        super().use_reduction(outputs, total)
 
     def deliver_outbox(self) -> None:
         """Hand on the gradients; sums of them are kernels of their own."""

@@ -146,7 +146,10 @@ class UpdateTimes:
     waiting_s: float
 
     def behind(self, host_lead_s: float) -> float:
-        """Return the seconds behind a GPU that is still busy for ``host_lead_s``."""
+        """Return the seconds behind a GPU that is still busy for ``host_lead_s``.
+
+        The lead is 0 where the host waits for the loss first.
+        """
         return max(self.gpu_s, self.host_s - host_lead_s) + self.waiting_s
 
 
@@ -218,7 +221,9 @@ def _time_update_launches(
     kernels = traffic.count_kernels(num_tensors, elements)
     if workload.gradient_clipping:
         kernels += CLIPPING_LISTS * num_tensors / TENSORS_PER_LAUNCH
-    return kernels * rates.launch_s + traffic.views * num_tensors * rates.view_s
+    launch_s = kernels * rates.launch_s + traffic.views * num_tensors * rates.view_s
+    # A step has no autograd (``torch.no_grad``).
+    return launch_s * rates.ungraphed
 
 
 def _estimate_host_update_s(

@@ -3,8 +3,8 @@
 A kernel costs the dispatcher, autograd's node and the launch itself; a view costs the dispatcher
 and the node alone. The views of a linear layer are its transposed weight and the flattening of its
 input and output, 3 in forward, and 7 in backward for its two products; those of an attention with
-its rotary positions are 18 and 22. Both are counted by a dispatch mode over transformers 5.23's
-llama, Qwen3, Gemma 3, GPT-NeoX, OPT and Phi.
+its rotary positions are 18 and 22, with a fused kernel or without. Both are counted by a dispatch
+mode over transformers 5.23's llama, Qwen3, Gemma 3, GPT-NeoX, OPT and Phi.
 """
 
 from service.estimator.speed.counting import Counts

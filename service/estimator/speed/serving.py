@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing
+from service.estimator.speed.attention import count_head_copies, time_attention
 from service.estimator.speed.host import FORWARD_KERNELS, estimate_launch_s, estimate_unpacking_s
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.rates import KERNEL_S, PRODUCT_OVERHEAD_S, Rates
@@ -95,10 +96,11 @@ def _estimate_prefill_s(
         / split
         / (machine.flops * machine.rates.products)
     )
+    flops = work.attention_flops(batch, length) / split
     attention = (
-        work.attention_flops(batch, length)
-        / split
-        / (machine.flops * machine.rates.attention_forward)
+        time_attention(work, machine, flops)[0]
+        if workload.engine is Engine.TRANSFORMERS
+        else flops / (machine.flops * machine.rates.attention_forward)
     )
     moved = (
         sizes.evaluate(work.forward.moved, sizes.evaluate_monomials(batch, length))
@@ -139,6 +141,9 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     is_concatenated = workload.engine is Engine.TRANSFORMERS and workload.cache is Cache.DYNAMIC
     weights = weight_bytes * touched * layout.pipeline_parallel
     read = (weights + cache_bytes * (CONCATENATED if is_concatenated else 1)) / machine.streaming
+    if workload.engine is Engine.TRANSFORMERS:
+        copied = count_head_copies(model, work, cache_bytes, workload.kv_cache_dtype)
+        read += copied / machine.memory
     flops = (
         workload.num_sequences
         * FLOPS_PER_PRODUCT

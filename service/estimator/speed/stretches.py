@@ -10,6 +10,7 @@ from typing import NamedTuple
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.shares import list_stage_shares
+from service.estimator.speed.attention import time_attention
 from service.estimator.speed.counting import Counts
 from service.estimator.speed.host import (
     FORWARD_KERNELS,
@@ -27,7 +28,6 @@ from service.estimator.tape.ledger import Section
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import (
-    Attention,
     Checkpointing,
     Framework,
     Method,
@@ -38,8 +38,6 @@ BACKWARD_PRODUCTS = {True: 2, False: 1}
 """Products of backward per product of forward: towards the input, and towards the weight when it is
 trained.
 """
-BACKWARD_ATTENTION = 2.5
-"""Five products instead of two (arXiv:2307.08691, section 2.3)."""
 UNPACKED_BYTES = 4.5
 
 
@@ -144,7 +142,7 @@ def _time_kernels(
         / split
         / machine.get_head_rate(work.vocab_size)
     )
-    attention = _time_attention(workload, work, machine, stages)
+    attention = time_attention(work, machine, work.attention_flops(batch, length) / stages)
     unpacked = _unpack_bytes(model, workload) / stages / machine.memory
     adapters = _time_adapters(workload, trained, machine, stages)
     full = workload.method is Method.FULL
@@ -169,31 +167,6 @@ def _time_idle_weights(work: ForwardWork, dtype: DType, machine: Machine) -> flo
 
 
 _PASSES = {Section.FORWARD: 1, Section.BACKWARD: 2}
-
-
-def _time_attention(
-    workload: TrainWorkload, work: ForwardWork, machine: Machine, stages: float
-) -> tuple[float, float]:
-    """Return the seconds of attention's products in forward and in backward.
-
-    Products of whole matrices do not skip what the causal mask hides, and the math kernel
-    multiplies in fp32 (ATen ``_scaled_dot_product_attention_math``).
-    """
-    rates = machine.rates
-    flops = work.attention_flops(workload.num_sequences, workload.sequence_length) / stages
-    if work.has_fused_attention:
-        return (
-            flops / machine.flops / rates.attention_forward,
-            BACKWARD_ATTENTION * flops / machine.flops / rates.attention_backward,
-        )
-    is_math = workload.attention is Attention.MATH
-    rate = machine.get_rate(DType.FP32) if is_math else machine.flops * rates.products
-    seconds = _WHOLE_SCORES * flops / rate
-    return seconds, 2 * seconds
-
-
-_WHOLE_SCORES = 2
-"""Scores of whole matrices per score that a causal mask leaves."""
 
 
 def _time_adapters(

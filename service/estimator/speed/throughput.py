@@ -4,9 +4,10 @@ It selects the pass and the model that are timed.
 """
 
 from service.estimator.memory.trained import select_trained_parameters
-from service.estimator.memory.training_pass import get_fixed_fields
+from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.losses import LossPass
 from service.estimator.speed.rates import Rates
 from service.estimator.speed.serving import estimate_serving_throughput
 from service.estimator.speed.training import StepTimer, estimate_training_throughput
@@ -14,6 +15,7 @@ from service.estimator.speed.work import ForwardWork, count_forward_work, count_
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss, Trainer
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import (
@@ -176,7 +178,23 @@ def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> Trainin
         window_reached=window is not None and workload.sequence_length >= window,
         length=workload.sequence_length if model.chunked else None,
         frozen=workload.frozen,
+        converts_outputs=workload.fp32_outputs
+        and precision.autocast
+        and workload.loss is Loss.FULL_LOGITS,
+        kernels=workload.kernels,
+        loss=_select_loss_pass(model, workload),
     )
+
+
+def _select_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | None:
+    """Return a loss that is the same for every batch.
+
+    None is the model's own. A timer is shared by batches, whoever asks first.
+    """
+    loss = build_loss_pass(model, workload)
+    if loss is None or loss.chunk_tokens or workload.trainer is not Trainer.SUPERVISED:
+        return None
+    return loss
 
 
 def _sum_component_bytes(estimate: Estimate, *names: str) -> int:

@@ -97,8 +97,12 @@ class StepTimer:
         )
         update = estimate_update(workload, layout, self.trained, machine, state_bytes=states)
         steps = workload.gradient_accumulation_steps
+        # Trainer asks whether the loss is a number, which waits for the GPU (transformers 5.23
+        # trainer.py, ``logging_nan_inf_filter``).
+        waits = workload.framework is Framework.TRANSFORMERS
         return StepTimes(
-            total_s=micro_batch_s * (steps + bubble_share) + update.behind(passes.host_lead_s),
+            total_s=micro_batch_s * (steps + bubble_share)
+            + update.behind(0.0 if waits else passes.host_lead_s),
             host_s=passes.host_s * steps + update.host_s,
             gpu_s=passes.gpu_s * steps + update.gpu_s,
         )

@@ -72,18 +72,20 @@ _ROWS: Mapping[str, UpdateTraffic] = MappingProxyType(
         "sgd_momentum": UpdateTraffic(weights=2, gradients=1, states=5, kernels=3, views=1),
         "adagrad": UpdateTraffic(weights=2, gradients=2, states=3, temporaries=6, kernels=5),
         "rmsprop": UpdateTraffic(weights=2, gradients=2, states=5, temporaries=5, kernels=5),
-        # fp32 casts of gradient and weight, the square and its sum with epsilon, two means, the
-        # outer product, four operations on the update, and the weight's difference and copy
-        # (transformers 5.23 optimization.py, ``Adafactor.step``).
+        # fp32 casts of gradient and weight (2 accesses), the weight's norm (1), the square and its
+        # sum with epsilon (4), two means (2), the outer product (1), the gradient's product (3),
+        # the update's norm, quotient and rate (5), and the weight's difference and copy (6), with
+        # eleven kernels over rows, columns and scalars (transformers 5.23 optimization.py,
+        # ``Adafactor.step``; Trainer has no ``scale_parameter``, which would wait for the GPU).
         "adafactor": UpdateTraffic(
             weights=2,
             gradients=1,
             states=2,
-            temporaries=21,
+            temporaries=24,
             temporary_bytes=4,
-            kernels=20,
+            kernels=27,
             form=Form.LOOP,
-            views=20,
+            views=4,
         ),
         **dict.fromkeys(
             (

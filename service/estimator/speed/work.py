@@ -46,16 +46,15 @@ class ForwardWork:
     idle_weights: int = 0
     """Weights of experts that a token does not meet: a batch reads them all the same."""
     causal: bool = True
+    has_fused_attention: bool = True
+    """Whether attention is one kernel, and not products and a softmax."""
+    scores_dtype: DType | None = None
+    """Of batched products, attention's among them; None where there are none."""
 
     @property
     def forward(self) -> Counts:
         """Kernels of embedding, layers and final norm."""
         return self.sections[Section.FORWARD]
-
-    @property
-    def has_fused_attention(self) -> bool:
-        """Whether attention is one kernel, and not products and a softmax."""
-        return self.forward.attentions > 0
 
     def attention_flops(self, batch: int, sequence: int) -> int:
         """Return the FLOPs of attention.
@@ -100,11 +99,23 @@ def count_training_work(model: Architecture, config: TrainingPass) -> ForwardWor
     """Return the work of one micro batch, forward, loss and backward."""
     tape = CountingTape(autocast=config.autocast)
     run_training(tape, model, config)
+    if config.converts_outputs and config.autocast and model.task is None:
+        _count_conversion(tape, model, config.autocast)
     return _build_work(model, tape, config.autocast or config.param_dtype)
+
+
+def _count_conversion(tape: CountingTape, model: Architecture, dtype: DType) -> None:
+    """Count accelerate's cast of logits to fp32 behind autocast."""
+    width = dtype.bytes_per_element + DType.FP32.bytes_per_element
+    tape.sections[Section.LOSS_FORWARD].add(1, sizes.per_token(model.vocab_size * width), 1)
 
 
 def _build_work(model: Architecture, tape: CountingTape, dtype: DType) -> ForwardWork:
     active, products, rows, columns = 0, 0, 0, 0
+    num_attentions = sum(times for block, times in model.blocks if block.cache_elements_per_token)
+    is_fused = tape.sections[Section.FORWARD].attentions > 0
+    if not is_fused:
+        _add_attentions(tape, num_attentions)
     for block, times in model.blocks:
         matrices = [weight for weight in block.weights() if len(weight.shape) >= _MATRIX]
         active += (sum(weight.numel for weight in matrices) - block.idle_parameters()) * times
@@ -121,14 +132,30 @@ def _build_work(model: Architecture, tape: CountingTape, dtype: DType) -> Forwar
         num_products=products + 1,
         product_bytes=(rows + columns) * dtype.bytes_per_element,
         vocab_size=model.vocab_size,
-        num_attentions=sum(
-            times for block, times in model.blocks if block.cache_elements_per_token
-        ),
+        num_attentions=num_attentions,
         windows=_list_windows(model),
         idle_weights=sum(block.idle_parameters() * times for block, times in model.blocks),
         causal=model.shifts_labels,
+        has_fused_attention=is_fused,
+        scores_dtype=_get_scores_dtype(tape),
         sections=tape.sections,
     )
+
+
+def _add_attentions(tape: CountingTape, num_attentions: int) -> None:
+    """Count attentions without a kernel of their own.
+
+    Heads are split and rotated by as many views.
+    """
+    for section in (Section.FORWARD, Section.BACKWARD):
+        if section in tape.sections:
+            tape.sections[section].attentions = num_attentions
+
+
+def _get_scores_dtype(tape: CountingTape) -> DType | None:
+    """Return the dtype of scores: fp32 where any batched product is."""
+    dtypes = tape.batched_dtypes
+    return DType.FP32 if DType.FP32 in dtypes else next(iter(dtypes), None)
 
 
 def _list_windows(model: Architecture) -> tuple[tuple[int | None, int], ...]:

@@ -23,6 +23,8 @@ class Work(Enum):
     """one kernel with all its outputs; so is its backward, whatever is held inside"""
     PRODUCT = auto()
     """a matrix product"""
+    BATCHED = auto()
+    """matrix products of a batch, as those of attention without a fused kernel"""
     ATTENTION = auto()
     """a fused attention kernel"""
 

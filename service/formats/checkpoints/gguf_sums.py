@@ -55,8 +55,8 @@ def sum_tensors(model: GgufModel) -> GgufSums:
         total_bytes=model.total_bytes,
         num_tensors=len(model.tensors),
         num_elements=sum(tensor.num_elements for tensor in model.tensors),
-        by_type=dict(by_type),
-        by_kind=dict(by_kind),
+        by_type=dict(sorted(by_type.items())),
+        by_kind=dict(sorted(by_kind.items())),
         by_layer=tuple(by_layer[index] for index in range(max(by_layer, default=-1) + 1)),
     )
 

@@ -15,8 +15,9 @@ import httpx
 from service.base.hub_errors import HubOffError, HubUnavailableError
 from service.runtime.settings import Settings
 from service.usecases.hub.addresses import GuardedTransport, HubPolicy
-from service.usecases.hub.models import HubModel, HubReference, fetch_commit, fetch_model
+from service.usecases.hub.models import fetch_commit, fetch_model
 from service.usecases.hub.reading import HubReader
+from service.usecases.hub.values import HubModel, HubReference
 
 MAX_FETCHES = 4
 """Models that are read at once: each holds a thread for some seconds."""

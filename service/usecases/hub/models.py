@@ -5,7 +5,6 @@ Three requests tell the structure and the header of the files.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
 from service.base.hub_errors import HubContentError
@@ -24,42 +23,12 @@ from service.formats.checkpoints.repository import (
 )
 from service.formats.checkpoints.safetensors_header import read_safetensors_header
 from service.usecases.hub.reading import HubReader
+from service.usecases.hub.values import HubModel, HubReference
 
 FIRST_RANGE = 100_000
 """Bytes that hold the header of most files; huggingface_hub asks for as many first."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _QUANTIZATION = "quantization_config"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubReference:
-    """A model on a hub, and for whom.
-
-    ``revision`` is a branch, a tag or a commit, ``file`` one of several GGUF files.
-    """
-
-    repository: str
-    revision: str = "main"
-    file: str | None = None
-    token: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubModel:
-    """A model as it was read at a commit."""
-
-    repository: str
-    commit: str
-    source: Mapping[str, object]
-    file: str | None = None
-    index: Mapping[str, object] | None = None
-    header: Mapping[str, object] | None = None
-
-    @property
-    def origin(self) -> str:
-        """Name that stays true."""
-        name = f"{self.repository} at {self.commit}"
-        return name if self.file is None else f"{name}, {self.file}"
 
 
 def fetch_commit(reader: HubReader, reference: HubReference) -> tuple[str, frozenset[str]]:

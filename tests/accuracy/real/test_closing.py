@@ -34,7 +34,7 @@ def _list_slices(name: str) -> list[Row]:
     return [row for key, row in H100.rows.items() if key.startswith(f"{name} layers ")]
 
 
-NEIGHBOUR_TIMES = 0.033
+NEIGHBOUR_TIMES = 0.03
 """Median error of a neighbour's time, what is reached now, rounded up."""
 NEIGHBOURS = _list_neighbours()
 SLICED = tuple(name for name in WHOLE if _list_slices(name))

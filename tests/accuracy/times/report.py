@@ -82,7 +82,7 @@ _LESSONS = """\
 What one measurement teaches about all else on its machine: each of these runs at full depth in turn is the one that was
 measured, and all others of that GPU are answered by what it tells. A host that is slower or faster than the shipped rates
 believe is one that nobody recorded. One run differs from the rates of its own machine by a standard deviation of 13.5% where
-the host decides and 5.6% where the GPU does, so that much is not believed; a measured question itself has its own time.
+the host decides and 4.8% where the GPU does, so that much is not believed; a measured question itself has its own time.
 """
 
 

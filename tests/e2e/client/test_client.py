@@ -1,5 +1,7 @@
 """The client against a live server: everything that it offers, and what it makes of refusals."""
 
+from dataclasses import replace
+
 import pytest
 
 from service.client.errors import (
@@ -112,6 +114,24 @@ def test_gpus_are_reserved_and_released(headroom: Headroom) -> None:
     replaced = headroom.clusters.replace(seen, {"pools": CLUSTER["pools"]})
     headroom.clusters.delete(replaced)
     assert list(headroom.clusters.list()) == []
+
+
+def test_a_cluster_is_imported_in_two_steps(headroom: Headroom) -> None:
+    """What was shown is what is stored, whether the cluster was there or not."""
+    node = {"name": "n1", "state": ["IDLE"], "gres": "gpu:nvidia_a100-sxm4-80gb:8"}
+    listing = {"content": {"nodes": [node]}}
+
+    shown = headroom.clusters.import_nodes("lab", listing)
+    created = headroom.clusters.import_nodes("lab", {**listing, "apply": True}, seen=shown)
+    again = headroom.clusters.import_nodes("lab", {**listing, "apply": True}, seen=created)
+
+    assert (shown.value.created, shown.value.applied, shown.value.after.gpus) == (True, False, 8)
+    assert (created.value.created, created.value.applied) == (True, True)
+    assert (again.value.num_changes, again.etag) == (0, created.etag)
+    with pytest.raises(StaleError):
+        headroom.clusters.import_nodes(
+            "lab", {**listing, "apply": True}, seen=replace(created, etag='"old"')
+        )
 
 
 def test_a_measurement_is_cancelled(headroom: Headroom) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.files import read_config
+from service.cli.model_files.json_files import read_config
 
 
 @pytest.mark.parametrize("own", [{}, {"quantization_config": {"quant_method": "fp8"}}])

@@ -9,7 +9,7 @@ import pytest
 
 from service.__main__ import main
 from service.cli.commands.clusters import show_cluster
-from service.cli.files import read_object
+from service.cli.model_files.json_files import read_object
 from service.cli.resources import translate_to_command
 
 

@@ -1,7 +1,7 @@
 """What a cluster may be that is stored."""
 
 import pytest
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from service.base.errors import UnknownGpuError
 from service.contract.schemas.clusters import MigSlicesRequest, NodeRequest, PoolRequest
@@ -89,3 +89,33 @@ def test_slices_of_slices_and_unknown_profiles_are_refused() -> None:
         read_inventory(
             [PoolRequest(name="a", gpu="A100-SXM4-80GB/1g.5gb", gpus_per_node=7, num_nodes=1)]
         )
+
+
+def test_a_gpu_that_the_catalogue_does_not_have_is_kept_with_its_memory() -> None:
+    """It comes from an import, or somebody types it; one that the catalogue has has its own."""
+    typed = PoolRequest(
+        name="z", gpu="zeta9000", gpus_per_node=8, num_nodes=2, gpu_memory_bytes="24Gi"
+    )
+
+    (read,) = read_inventory([typed]).pools
+
+    assert (read.gpu, read.gpu_memory_bytes) == ("zeta9000", 24 << 30)
+    with pytest.raises(UnknownGpuError, match="'zeta9000' is not in the catalogue"):
+        read_inventory([structs.replace(typed, gpu_memory_bytes=UNSET)])
+    with pytest.raises(InvalidInputError, match="the catalogue does not have, and it has 'L4'"):
+        read_inventory([structs.replace(typed, gpu="L4")])
+
+
+def test_a_node_has_a_place_in_every_level_or_none() -> None:
+    """Two names of levels and one place cannot be told apart from each other."""
+    named = PoolRequest(
+        name="a",
+        gpu="L4",
+        gpus_per_node=8,
+        level_names=["block", "rack"],
+        nodes=[NodeRequest(name="n1", levels=["b1", "r1"]), NodeRequest(name="n2")],
+    )
+
+    assert read_inventory([named]).pools[0].level_names == ("block", "rack")
+    with pytest.raises(InvalidInputError, match="'n3' has"):
+        read_inventory([structs.replace(named, nodes=[NodeRequest(name="n3", levels=["b1"])])])

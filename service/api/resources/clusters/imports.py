@@ -63,6 +63,7 @@ EXAMPLE = {
         "changes nothing.",
         path={"name": Name},
         headers={"If-Match": IfMatch},
+        optional_headers=frozenset({"If-Match"}),
         body=ClusterImportRequest,
         example=EXAMPLE,
         replies={

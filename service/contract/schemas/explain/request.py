@@ -6,6 +6,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import Strict
 from service.contract.schemas.fit import FitRequest
+from service.contract.schemas.imports.launches import LaunchImportRequest
 
 
 class ExplainRequest(Strict, frozen=True, kw_only=True):
@@ -27,6 +28,15 @@ class ExplainRequest(Strict, frozen=True, kw_only=True):
             description=(
                 "What ran, as POST /v1/fit takes it: the answer then has what was predicted beside "
                 "what was read, and the remedies of this question on the memory that was there."
+            )
+        ),
+    ] = UNSET
+    launch: Annotated[
+        LaunchImportRequest | UnsetType,
+        Meta(
+            description=(
+                "What ran by its launch file, command or arguments, as POST /v1/launches/import "
+                "takes it, in place of `question`."
             )
         ),
     ] = UNSET

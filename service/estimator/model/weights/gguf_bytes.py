@@ -69,7 +69,7 @@ def read_gguf_bytes(described: object, num_layers: int) -> GgufBytes | None:
             head=_read_count(described["head"]),
             outside=_read_count(described["outside"]),
             by_layer=tuple(_read_layer(layer) for layer in layers),
-            types=tuple((str(name), _read_count(size)) for name, size in types.items()),
+            types=tuple(sorted((str(name), _read_count(size)) for name, size in types.items())),
         )
         assert len(result.by_layer) == num_layers  # noqa: S101 - refused below
     except (AssertionError, AttributeError, KeyError, TypeError, ValueError):

@@ -132,7 +132,7 @@ def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
         left.dtype,
         inputs=(left, right),
         saves=saves,
-        work=Work.PRODUCT,
+        work=Work.BATCHED,
         backward=backward,
     )
     tape.use_workspace()

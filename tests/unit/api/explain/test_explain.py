@@ -13,6 +13,13 @@ from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 from tests.unit.api.builders import FIT, served
 
 URL = "/v1/explain"
+LAUNCH = {
+    "launcher": "trainer",
+    "arguments": {"per_device_train_batch_size": 1, "bf16": True},
+    "model": "gpt2",
+    "gpu": "T4",
+    "workload": {"sequence_length": 128},
+}
 Json = dict[str, Any]
 
 
@@ -49,6 +56,15 @@ def test_a_question_adds_its_prediction(client: TestClient[Any]) -> None:
     assert len(answer["prediction"]["comparisons"]) == 3
 
 
+def test_a_launch_asks_the_question(client: TestClient[Any]) -> None:
+    """As POST /v1/launches/import reads it, in place of our words."""
+    answer = client.post(URL, json=EXAMPLE | {"launch": LAUNCH}).json()
+
+    assert answer["prediction"]["fit"]["verdict"] == "fits"
+    assert {each["agreement"] for each in answer["prediction"]["comparisons"]} == {"above"}
+    assert "the question fits on what this GPU had" in " ".join(answer["prediction"]["notes"])
+
+
 @pytest.mark.parametrize(
     ("body", "field", "says"),
     [
@@ -62,6 +78,12 @@ def test_a_question_adds_its_prediction(client: TestClient[Any]) -> None:
             "sequence_length",
         ),
         ({"contents": "x"}, "contents", "content"),
+        (EXAMPLE | {"launch": LAUNCH, "question": FIT}, "launch", "say what ran once"),
+        (
+            EXAMPLE | {"launch": {name: LAUNCH[name] for name in ("launcher", "arguments")}},
+            "launch.model",
+            "the launch does not say ",
+        ),
     ],
 )
 def test_a_refusal_names_the_field(

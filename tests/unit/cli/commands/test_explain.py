@@ -61,6 +61,20 @@ def test_a_question_shows_predicted_beside_read(
     assert "allocated: read at least 12.41 GiB, predicted " in out
 
 
+def test_a_launch_file_says_what_ran(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Flags say what it leaves open."""
+    arguments = tmp_path / "arguments.json"
+    arguments.write_text('{"per_device_train_batch_size": 1, "bf16": true}')
+    words = f"gpt2 --gpu T4 --from {arguments} --launcher trainer --sequence-length 128"
+
+    code = main(["explain", log, *words.split()])
+
+    assert code == 0
+    assert "predicted  fits: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.catalog.models import load_architecture, resolve_model
+from service.catalog.models import load_architecture, load_config, resolve_model
 from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.passes.config import TrainingPass
 from service.estimator.speed.work import ForwardWork, count_forward_work, count_training_work
 from service.estimator.tape import sizes
@@ -105,3 +106,38 @@ def test_a_pass_without_gradients_launches_a_forward() -> None:
 
     assert set(work.sections) == {Section.FORWARD}
     assert work.forward.kernels == pytest.approx(work_of("llama-3.2-1b").forward.kernels, rel=0.02)
+
+
+def test_a_bias_reads_its_whole_outputs_gradient() -> None:
+    """What a product with a bias sums over all rows is as much as its output, in each layer."""
+    values, config = sizes.evaluate_monomials(2, 1024), load_config(resolve_model("llama-3.2-1b"))
+    plain, biased = (
+        architecture_from_config({**config, "attention_bias": bias}) for bias in (False, True)
+    )
+    without, with_bias = (
+        sizes.evaluate(
+            count_training_work(model, a_pass(model)).sections[Section.BACKWARD].moved, values
+        )
+        for model in (plain, biased)
+    )
+
+    spec = plain.spec
+    heads = 2 * spec.num_attention_heads + 2 * spec.num_key_value_heads
+    summed_bytes = 2 * 1024 * heads * spec.head_dim * 2
+    assert with_bias - without == summed_bytes * plain.num_hidden_layers
+
+
+def test_logits_are_cast_once_autocast_is_left() -> None:
+    """Accelerate's clients read each logit in 16 bits and write it in 32."""
+    values, model = sizes.evaluate_monomials(2, 1024), a_model("llama-3.2-1b")
+    workload = replace(WORKLOAD, precision=POLICIES["amp_bf16"])
+    client, loop = (
+        count_training_work(model, a_pass(model, replace(workload, fp32_outputs=casts))).sections[
+            Section.LOSS_FORWARD
+        ]
+        for casts in (True, False)
+    )
+
+    assert client.kernels - loop.kernels == 1
+    moved = sizes.evaluate(client.moved, values) - sizes.evaluate(loop.moved, values)
+    assert moved == 2 * 1024 * model.vocab_size * 6

@@ -11,7 +11,7 @@ import pytest
 from service.base.errors import ServiceError
 from service.usecases.hub.addresses import GuardedTransport, HubPolicy
 from service.usecases.hub.hub import Hub
-from service.usecases.hub.models import HubReference
+from service.usecases.hub.values import HubReference
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PUBLIC = "8.8.8.8"

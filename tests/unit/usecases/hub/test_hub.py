@@ -11,7 +11,7 @@ from service.base.hub_errors import (
     HubRefusedError,
     HubUnavailableError,
 )
-from service.usecases.hub.models import HubReference
+from service.usecases.hub.values import HubReference
 from tests.unit.formats.checkpoints.files import FOLDER, read_model
 from tests.unit.usecases.hub.fake_hub import (
     COMMIT,

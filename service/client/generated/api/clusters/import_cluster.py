@@ -8,18 +8,19 @@ import httpx
 
 from ...models.cluster_import_answer import ClusterImportAnswer
 from ...models.cluster_import_request import ClusterImportRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     name: str,
     *,
     body: ClusterImportRequest | Mapping[str, Any],
-    if_match: str,
+    if_match: str | Unset = UNSET,
 ) -> Call[ClusterImportAnswer]:
     """Bring a cluster up to date with what another tool lists."""
     headers: dict[str, Any] = {}
-    headers["If-Match"] = if_match
+    if not isinstance(if_match, Unset):
+        headers["If-Match"] = if_match
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 

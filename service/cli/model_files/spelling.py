@@ -1,0 +1,76 @@
+"""Models that a command names by a place.
+
+A place is a file, a directory, a name that Ollama has, or a hub.
+"""
+
+import argparse
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from service.cli.model_files.brought import Brought
+
+MODEL_HELP = (
+    "name or Hugging Face id of a model, a directory (./model), a .gguf or .safetensors file, a "
+    "name that Ollama has here (llama3.2:3b), or hub:org/name to read it from the hub now; or "
+    "give --config"
+)
+_PATH = ("./", "../", "/", "~/")
+_SUFFIXES = (".gguf", ".safetensors")
+_OLLAMA = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,3}:[A-Za-z0-9._-]+"
+)
+_HUB = "hub:"
+
+
+def is_place(text: str | None) -> bool:
+    """Return whether a text names a place rather than a model."""
+    if text is None:
+        return False
+    return (
+        text in {".", ".."}
+        or text.startswith((*_PATH, _HUB))
+        or text.endswith(_SUFFIXES)
+        or _is_kept_by_ollama(text)
+    )
+
+
+def _is_kept_by_ollama(text: str) -> bool:
+    """Return whether Ollama has a name here."""
+    if _OLLAMA.fullmatch(text) is None:
+        return False
+    return import_module("service.cli.model_files.ollama").find_manifest(text) is not None
+
+
+def read_place(text: str) -> Brought:
+    """Return the fields of the model at a place.
+
+    Headers are read, never a tensor; only ``hub:`` reaches out. Raises ServiceError or
+    EstimatorError for what cannot be read.
+    """
+    if text.startswith(_HUB):
+        return dict(import_module("service.cli.model_files.hub").read_hub(text[len(_HUB) :]))
+    if text.startswith(_PATH) or text in {".", ".."} or text.endswith(_SUFFIXES):
+        path = Path(text).expanduser()
+        return dict(import_module("service.cli.model_files.local").read_path(path))
+    return dict(import_module("service.cli.model_files.ollama").read_ollama(text))
+
+
+def adopt_adapter(brought: Brought, options: argparse.Namespace) -> Brought:
+    """Return the base of an adapter, if a model is one.
+
+    Its numbers become defaults of a training. What the command line says of them wins. Any other
+    model is returned as it is.
+    """
+    adapter = brought.pop("adapter", None)
+    if adapter is None:
+        return brought
+    if getattr(options, "task", None) == "train":
+        for dest, value in adapter.items():
+            if getattr(options, dest, None) is None:
+                setattr(options, dest, value)
+    numbers = [f"{dest.partition('.')[2]} {value}" for dest, value in adapter.items()]
+    sys.stderr.write(f"headroom: an adapter of {brought['base']}: {', '.join(numbers)}\n")
+    base = brought.pop("base")
+    return read_place(base) if is_place(base) else {"name": base}

@@ -1,0 +1,54 @@
+"""Times of attention: one fused kernel, or products and a softmax."""
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.speed.machine import Machine
+from service.estimator.speed.work import ForwardWork
+from service.estimator.values.dtypes import DType
+
+BACKWARD_ATTENTION = 2.5
+"""Five products instead of two (arXiv:2307.08691, section 2.3)."""
+_WHOLE_SCORES = 2
+"""Scores of whole matrices per score that a causal mask leaves."""
+_WRITTEN_AND_READ = 2
+
+
+def time_attention(work: ForwardWork, machine: Machine, flops: float) -> tuple[float, float]:
+    """Return the seconds of attention's products in forward and in backward.
+
+    Products of whole matrices do not skip what the causal mask hides, and the math kernel
+    multiplies in fp32 (ATen ``_scaled_dot_product_attention_math``).
+    """
+    rates = machine.rates
+    if work.has_fused_attention:
+        return (
+            flops / machine.flops / rates.attention_forward,
+            BACKWARD_ATTENTION * flops / machine.flops / rates.attention_backward,
+        )
+    is_math = work.scores_dtype is DType.FP32
+    rate = machine.get_rate(DType.FP32) if is_math else machine.flops * rates.products
+    seconds = _WHOLE_SCORES * flops / rate
+    return seconds, 2 * seconds
+
+
+def count_head_copies(
+    model: Architecture, work: ForwardWork, cache_bytes: float, dtype: DType
+) -> float:
+    """Return the bytes of copies of a cache's heads, per token.
+
+    A product without a fused kernel wants a head of key and value for each of the query, in the
+    dtype of the scores: the whole cache is written so, and read again. With as many heads it reads
+    the cache as it is, unless it is cast.
+    """
+    scores = work.scores_dtype
+    if work.has_fused_attention or scores is None or not work.num_attentions:
+        return 0.0
+    copies = model.spec.num_attention_heads / max(model.spec.num_key_value_heads, 1)
+    if copies == 1 and scores is dtype:
+        return 0.0
+    return (
+        _WRITTEN_AND_READ
+        * cache_bytes
+        / dtype.bytes_per_element
+        * copies
+        * scores.bytes_per_element
+    )

@@ -1,0 +1,78 @@
+"""Times of attention without a fused kernel, in prefill, decode and the host's launches."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.speed.attention import count_head_copies, time_attention
+from service.estimator.speed.machine import Machine
+from service.estimator.speed.work import ForwardWork, count_forward_work
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Attention, Engine, ServeWorkload
+from service.planner.fit.evaluator import make_evaluator
+
+H100 = resolve_gpu("H100-SXM5-80GB").to_device()
+FALCON = load_architecture(resolve_model("falcon-7b"))
+LLAMA = load_architecture(resolve_model("llama-3.2-1b"))
+SERVED = ServeWorkload(
+    engine=Engine.TRANSFORMERS, num_sequences=8, prompt_tokens=1024, output_tokens=32
+)
+
+
+def count(attention: Attention = Attention.SDPA) -> ForwardWork:
+    """Return the work of Falcon's forward in bf16."""
+    return count_forward_work(FALCON, dtype=DType.BF16, attention=attention)
+
+
+def make_machine() -> Machine:
+    """Return an H100 that multiplies in bf16."""
+    machine = Machine.from_device(H100, Layout(), DType.BF16)
+    assert machine is not None
+    return machine
+
+
+def test_one_shared_head_is_left_to_the_math_kernel() -> None:
+    """Scores are in fp32, and heads are split and rotated as before a fused kernel."""
+    work = count()
+
+    assert not work.has_fused_attention
+    assert work.scores_dtype is DType.FP32
+    assert work.forward.attentions == FALCON.num_hidden_layers
+
+
+def test_the_math_kernel_multiplies_whole_scores_in_fp32() -> None:
+    """Twice what a causal mask leaves, without tensor cores: not at the rate of a fused kernel."""
+    machine, work = make_machine(), count()
+
+    forward, backward = time_attention(work, machine, 1e12)
+
+    assert forward == pytest.approx(2e12 / machine.get_rate(DType.FP32))
+    assert backward == 2 * forward
+    assert forward > 10 * time_attention(replace(work, has_fused_attention=True), machine, 1e12)[0]
+
+
+def test_a_decoded_token_copies_the_cache_for_every_head() -> None:
+    """71 heads of fp32, written and read, for each of the cache's bf16."""
+    copied = count_head_copies(FALCON, count(), 1000.0, DType.BF16)
+
+    assert copied == 1000 / 2 * 71 * 4 * 2
+    fused = count_forward_work(LLAMA, dtype=DType.BF16, attention=Attention.SDPA)
+    assert count_head_copies(LLAMA, fused, 1000.0, DType.BF16) == 0.0
+
+
+def test_falcon_waits_for_its_copies_under_transformers_alone() -> None:
+    """An engine has a kernel of its own for one shared head."""
+
+    def time_decode(workload: ServeWorkload) -> float:
+        evaluator = make_evaluator(FALCON, H100)
+        answer = evaluator.answer(workload, Layout())
+        throughput = evaluator.get_throughput(workload, Layout(), answer)
+        assert throughput is not None
+        return throughput.gpu_time_s
+
+    own, engine = map(time_decode, (SERVED, replace(SERVED, engine=Engine.VLLM)))
+
+    assert own > engine + 0.005
