@@ -1,4 +1,4 @@
-"""What the readers of serving engines share."""
+"""Settings of serving engines, as their readers share them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,15 +20,20 @@ _ENVIRONMENT_WITHOUT_EFFECT = (
 
 
 def gather_settings(
-    handed_in: HandedIn, tokens: Iterable[str], grammar: Grammar, *, config: tuple[str, ...]
+    handed_in: HandedIn,
+    tokens: Iterable[str],
+    grammar: Grammar,
+    *,
+    config: tuple[str, ...],
+    file_wins: bool = False,
 ) -> Settings:
     """Return all settings by names with underscores, whoever says them.
 
-    Words of the command win over its file: that of an option in ``config``, or every document that
-    was handed in. Raises LaunchFormatError where the command names a file that was not handed in.
+    Words of the command win over its file (or it over them, ``file_wins``): that of an option in
+    ``config``, or every document that was handed in. Raises LaunchFormatError where the command names a file that was not handed in.
     """
     command = read_argv(tuple(tokens), grammar, where="command")
-    option = command.peek(config[0]) if len(config) == 1 else _peek_any(command, config)
+    option = _peek_any(command, config)
     documents = list(handed_in.documents.values())
     if option is not None:
         document = handed_in.find_document(option.as_text())
@@ -40,9 +45,12 @@ def gather_settings(
             )
         documents = [document]
         command.take(*config)
-    merged = command
-    for source in (handed_in.arguments, *documents):
-        merged = merged.merge(_spell_alike(source, grammar))
+    sources = [command, *(_spell_alike(one, grammar) for one in (handed_in.arguments, *documents))]
+    if file_wins:
+        sources.reverse()
+    merged = sources[0]
+    for source in sources[1:]:
+        merged = merged.merge(source)
     return merged
 
 
@@ -57,7 +65,10 @@ def _spell_alike(settings: Settings, grammar: Grammar) -> Settings:
 
 
 def read_object(settings: Settings, name: str) -> Settings | None:
-    """Return what is below a setting that is an object, or JSON of one; None where it is unset."""
+    """Return the keys of an object, nested or as JSON.
+
+    None where it is unset.
+    """
     nested = settings.take_group(name)
     setting = settings.take(name)
     if setting is not None:
@@ -86,7 +97,7 @@ def _parse_object(setting: Setting) -> Settings:
 def put_int(
     draft: Draft, settings: Settings, field: str, *names: str, minimum: int = 1
 ) -> int | None:
-    """Set a field to a whole number, if there is one; return it."""
+    """Set a field to a whole number, if set; return it."""
     setting = settings.take(*names)
     if setting is None:
         return None
@@ -131,11 +142,12 @@ def put_weight_dtype(
     model: str | None,
     *,
     source: str,
-    of_fp32: str = "bf16",
+    of_fp32: str | None = "bf16",
 ) -> None:
     """Set the format of the weights: ``auto`` is the checkpoint's.
 
-    ``of_fp32`` is what ``auto`` makes of weights in fp32; ``source`` says so.
+    ``of_fp32`` is what ``auto`` makes of weights in fp32, None where that is not known; ``source``
+    says so.
     """
     setting = settings.take("dtype")
     words = {
@@ -149,17 +161,21 @@ def put_weight_dtype(
     if dtype == "auto":
         checkpoint = handed_in.find_checkpoint(model)
         loaded = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
+        loaded = of_fp32 if loaded == "fp32" else loaded
         if loaded is None:
             why = "the weights are loaded in the checkpoint's own format, which is not known"
             draft.ask("workload.weight_dtype", why, ("bf16", "fp16", "fp32"))
             draft.put("workload.weight_dtype", "bf16")
             return
-        dtype = of_fp32 if loaded == "fp32" else loaded
+        dtype = loaded
     draft.put("workload.weight_dtype", dtype, setting)
 
 
 def ask_requests(draft: Draft, *, sequences: str, tokens: str) -> None:
-    """Ask for the load: a launch says what an engine accepts, not what it gets."""
+    """Ask for the load.
+
+    A launch says what an engine accepts, not what it gets.
+    """
     if draft.get("workload.num_sequences") is None:
         draft.ask("workload.num_sequences", f"how many run at once is the requests'{sequences}")
     draft.ask("workload.prompt_tokens", f"the tokens of a prompt are the requests'{tokens}")
@@ -196,7 +212,7 @@ def account_environment(draft: Draft, handed_in: HandedIn) -> None:
 
 
 def describe_limit(setting: Setting | None, prefix: str) -> str:
-    """Return the end of a sentence about a limit that the launch says."""
+    """Return the end of a sentence about a limit."""
     if setting is None or is_default(setting):
         return ""
     return f"; {prefix} {setting.value} by {setting.key}"

@@ -1,4 +1,7 @@
-"""Arguments of vLLM: ``vllm serve``, its API server's, a ``--config`` file's, or ``LLM()``'s."""
+"""Arguments of vLLM.
+
+They are those of ``vllm serve``, of its API server, of a ``--config`` file or of ``LLM()``.
+"""
 
 import re
 from collections.abc import Mapping
@@ -190,7 +193,7 @@ def _read_layout(settings: Settings, draft: Draft) -> None:
 
 
 def _read_speculation(settings: Settings, draft: Draft) -> None:
-    """Read who guesses tokens ahead: the prompt, a draft model, or heads that have no term."""
+    """Read who guesses tokens ahead."""
     speculation = read_object(settings, "speculative_config") or Settings()
     for name, word in _SPECULATION.items():
         setting = settings.take(name)
