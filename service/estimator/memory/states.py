@@ -231,13 +231,13 @@ def _count_optimizer_bytes(setup: TrainSetup, stepped: int) -> tuple[int, int, i
     tensors, width = list_tensors(head.weights), head.dtype.bytes_per_element
     own = optimizer.step_bytes(tensors, width)
     return (
-        states + sum(list_head_states(head, optimizer)),
+        states + sum(list_head_states(head, optimizer, setup.shards.optimizer)),
         temporaries + own if optimizer.per_element_temporaries else max(temporaries, own),
         managed + optimizer.managed_bytes(tensors, width),
     )
 
 
-def list_head_states(head: SavedHead, optimizer: Optimizer) -> list[int]:
+def list_head_states(head: SavedHead, optimizer: Optimizer, shards: int = 1) -> list[int]:
     """Return the bytes of each state of a head beside adapters."""
     width, counts = head.dtype.bytes_per_element, optimizer.step_counts_on_device
     return [
@@ -245,7 +245,7 @@ def list_head_states(head: SavedHead, optimizer: Optimizer) -> list[int]:
         for tensor in list_tensors(head.weights)
         for size in (
             *[STEP_COUNT_BYTES] * counts,
-            *optimizer.states(tensor, width).device,
+            *(ceil_div(state, shards) for state in optimizer.states(tensor, width).device),
         )
     ]
 

@@ -3,6 +3,7 @@
 Lines come one by one and are forgotten, so that a log of any length takes little memory.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -165,7 +166,23 @@ def scan_lines(lines: Iterable[tuple[int, str]]) -> FailureLog:
 
 
 def split_line(number: int, text: str) -> Iterator[tuple[int, str]]:
-    """Yield a line without colours, cut at a progress bar's carriage returns."""
-    for part in text[:MAX_LINE].split("\r"):
+    """Yield a line without colours, cut at a progress bar's carriage returns.
+
+    Of a line of structured logs its texts are lines of their own.
+    """
+    text = text[:MAX_LINE]
+    if text[:1] == "{" and "\\" in text:
+        text = _unfold_record(text)
+    for part in text.replace("\r", "\n").split("\n") if "\n" in text else text.split("\r"):
         if part:
             yield number, _ANSI.sub("", part) if "\x1b" in part else part
+
+
+def _unfold_record(text: str) -> str:
+    """Return the texts of a JSON record, a line each."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    values = record.values() if isinstance(record, dict) else ()
+    return "\n".join(value for value in values if isinstance(value, str)) or text

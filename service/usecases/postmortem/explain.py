@@ -27,6 +27,7 @@ _ENGINES = frozenset(
 )
 MAX_DOCUMENT_BYTES = 1 << 30
 """Of a snapshot in a file; a log may have any length."""
+_MEMBERS = frozenset({"segments", "device_traces", "jobs"})
 _PEEKED = 4096
 _DOCUMENT = re.compile(
     rb'"(?:segments|device_traces|allocator_settings|external_annotations|jobs|meta)"'
@@ -77,14 +78,24 @@ def read_failures(data: bytes) -> FailureLog:
     if data[:1] == PICKLE:
         return _read_document(load_containers(data), size=len(data))
     text = _decode(data)
-    if text.lstrip()[:1] == "{":
-        try:
-            document = parse_json(text)
-        except MeasuredFormatError:
-            # A log may begin with a brace as well.
-            return scan_lines(_iter_text(text))
+    document = _parse_document(text)
+    if document is not None:
         return _read_document(document, size=len(data))
     return scan_lines(_iter_text(text))
+
+
+def _parse_document(text: str) -> dict[str, object] | None:
+    """Return a snapshot or an accounting as JSON, ``None`` of a log.
+
+    A log may begin with a brace as well, or be one record in JSON.
+    """
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        document = parse_json(text)
+    except MeasuredFormatError:
+        return None
+    return document if isinstance(document, dict) and _MEMBERS & document.keys() else None
 
 
 def explain_log(log: FailureLog, *, place: Place | None = None) -> Explanation:

@@ -21,6 +21,7 @@ from service.estimator.memory.states import (
 from service.estimator.memory.trained import Shards, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Method, TrainWorkload
 
 FIRST_BUCKET_BYTES, BUCKET_BYTES = 2**20, 25 * 2**20
@@ -44,8 +45,12 @@ def list_training_tensors(
     """
     shards, optimizer = Shards.from_layout(layout), resolve_optimizer(workload)
     width = trained.optimizer_dtype.bytes_per_element
-    head, head_width = trained.saved_head, trained.saved_head.dtype.bytes_per_element
-    of_head = list_head_states(head, optimizer)
+    head = trained.saved_head
+    copies = [
+        ceil_div(weight.numel * head.dtype.bytes_per_element, shards.weights)
+        for weight, _ in head.weights
+    ]
+    of_head = list_head_states(head, optimizer, shards.optimizer)
     base = _split_local(list_tensors(model.counts.tensors), layout, shards.weights)
     adapters = (
         _split_local(list_tensors(trained.weights), layout, shards.weights)
@@ -57,8 +62,8 @@ def list_training_tensors(
     return JobTensors(
         loaded=(
             *split_bytes(states.weights, _list_numels(base) * count_models(workload)),
-            *split_bytes(states.adapters - head.num_bytes, _list_numels(adapters)),
-            *(weight.numel * head_width for weight, _ in head.weights),
+            *split_bytes(states.adapters - sum(copies), _list_numels(adapters)),
+            *copies,
             states.buffers,
             *split_bytes(states.master_weights, stepped),
             *split_bytes(states.persistent_main_gradients, stepped),

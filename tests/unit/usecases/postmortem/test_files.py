@@ -160,3 +160,33 @@ def test_what_tells_nothing_is_refused_with_what_is_read(data: bytes) -> None:
         kinds = refusal.value.extra["kinds"]
         assert isinstance(kinds, list)
         assert "vLLM" in " ".join(kinds)
+
+
+def test_a_record_of_a_structured_log_is_unfolded() -> None:
+    """Its message has the traceback and the error, with escaped quotes and line ends."""
+    frame = '  File "torch/_tensor.py", line 1, in backward\n    torch.autograd.backward('
+    message = f"Traceback (most recent call last):\n{frame}\n{MESSAGE}"
+    records = [{"level": "info"}, {"level": "error", "message": message, "n": 1}]
+    data = "\n".join(json.dumps(record) for record in records)
+
+    explanation = explain_data(data.encode())
+    alone = explain_data(json.dumps(records[1]).encode())
+
+    assert alone.balance == explanation.balance
+    assert explanation.failure.line == 2
+    assert explanation.place is not None
+    assert explanation.place.instant == "backward"
+
+
+def test_the_message_of_metal_is_read() -> None:
+    """Its limit stands in place of the GPU's memory."""
+    message = (
+        "MPS backend out of memory (MPS allocated: 9.02 GB, other allocations: 8.97 MB, max "
+        "allowed: 9.07 GB). Tried to allocate 25.10 MB on private pool."
+    )
+
+    explanation = explain_data(message.encode())
+
+    assert explanation.balance.limit is not None
+    assert round(explanation.balance.limit.value / 2**30, 2) == 9.07
+    assert explanation.cause.name == "too_large"

@@ -3,7 +3,6 @@
 from service.estimator.rules.grammar.conditions import (
     all_of,
     is_at_most,
-    is_given,
     is_in,
     is_not_in,
 )
@@ -93,23 +92,6 @@ HEADS = (
             "tensor_parallel {layout.tensor_parallel} of head {model.head}", "tensor_parallel 1"
         ),
         reason="tensor_parallel {layout.tensor_parallel} of head {model.head}",
-    ),
-    Rule(
-        when=all_of(
-            is_not_in(model.head, "", Head.NONE.value),
-            is_not_in(workload.trainer, Trainer.REWARD),
-            is_given(workload.lora),
-        ),
-        require=is_at_most(layout.zero_stage, 0),
-        topic=Topic.LABELS,
-        refusal=unmodelled(
-            "zero_stage {layout.zero_stage} of adapters beside head {model.head}, which PEFT "
-            "trains in full",
-            "zero_stage 0",
-            "method full",
-        ),
-        reason="sharded adapters beside head {model.head}, which PEFT trains in full",
-        source="peft 0.21 peft_model.py, modules_to_save",
     ),
 )
 """What a head of another task leaves of a step's words."""
