@@ -5,13 +5,13 @@ They are equal to the byte, or the difference is explained in a warning.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 
 from service.base.errors import InvalidRequestError
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import iter_placements, weight_bytes
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.values.dtypes import DType
+from service.formats.checkpoints.tensor_differences import FileTensor, list_tensor_differences
 
 _DTYPES = {"float32": DType.FP32, "bfloat16": DType.BF16, "float16": DType.FP16}
 _BYTES_PER_ELEMENT = {
@@ -35,13 +35,18 @@ class Checkpoint:
 
     total_bytes: int
     num_tensors: int | None = None
+    tensors: tuple[FileTensor, ...] = ()
+    """Tensors of a header, which are compared and not stored."""
+    differences: tuple[str, ...] = ()
+    """Warnings that name tensors, as they were stored."""
 
     def describe(self) -> dict[str, object]:
         """Return the sums as JSON values.
 
         The lists of tensor names that they come from are not stored.
         """
-        return {"total_bytes": self.total_bytes, "num_tensors": self.num_tensors}
+        described = {"total_bytes": self.total_bytes, "num_tensors": self.num_tensors}
+        return described | ({"differences": list(self.differences)} if self.differences else {})
 
 
 def read_index(index: Mapping[str, object], *, field: str = "source") -> Checkpoint:
@@ -66,12 +71,14 @@ def read_header(header: Mapping[str, object], *, field: str = "source") -> Check
 
     It has each tensor's format and shape.
     """
-    tensors = {name: tensor for name, tensor in header.items() if name != _METADATA}
-    total = sum(
-        _tensor_bytes(name, tensor, f"{field}.safetensors_header.{name}")
-        for name, tensor in tensors.items()
+    prefix = f"{field}.safetensors_header"
+    tensors = tuple(
+        _read_tensor(name, tensor, f"{prefix}.{name}")
+        for name, tensor in header.items()
+        if name != _METADATA
     )
-    return Checkpoint(total_bytes=total, num_tensors=len(tensors))
+    total = sum(tensor.bytes for tensor in tensors)
+    return Checkpoint(total_bytes=total, num_tensors=len(tensors), tensors=tensors)
 
 
 def read_checkpoint(described: object) -> Checkpoint | None:
@@ -85,6 +92,7 @@ def read_checkpoint(described: object) -> Checkpoint | None:
     return Checkpoint(
         total_bytes=int(described["total_bytes"]),
         num_tensors=None if tensors is None else int(tensors),
+        differences=tuple(map(str, described.get("differences", ()))),
     )
 
 
@@ -109,6 +117,9 @@ def find_disagreements(
         f"the checkpoint holds {checkpoint.total_bytes:,} bytes where the model has "
         f"{expected[dtype]:,} in {dtype.value}: {abs(difference):,} "
         f"{'more' if difference > 0 else 'fewer'}, {reason}"
+    )
+    yield from checkpoint.differences or list_tensor_differences(
+        model, checkpoint.tensors, dtype.bytes_per_element
     )
 
 
@@ -144,7 +155,7 @@ def _read_stated_dtype(config: Mapping[str, object]) -> DType | None:
     return _DTYPES.get(stated) if isinstance(stated, str) else None
 
 
-def _tensor_bytes(name: str, tensor: object, field: str) -> int:
+def _read_tensor(name: str, tensor: object, field: str) -> FileTensor:
     if not isinstance(tensor, Mapping):
         raise _make_refusal(
             field, f"{name} is {tensor!r}; it must be an object with dtype and shape"
@@ -156,7 +167,9 @@ def _tensor_bytes(name: str, tensor: object, field: str) -> int:
         )
     if not isinstance(shape, list) or not all(_is_count(size) for size in shape):
         raise _make_refusal(f"{field}.shape", f"shape is {shape!r}; it must be a list of sizes")
-    return prod(shape) * _BYTES_PER_ELEMENT[dtype]
+    return FileTensor(
+        name=name, dtype=dtype, shape=tuple(shape), element_bytes=_BYTES_PER_ELEMENT[dtype]
+    )
 
 
 def _is_count(value: object) -> bool:

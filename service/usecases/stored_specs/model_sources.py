@@ -1,6 +1,7 @@
 """Model sources as sent, and their architectures; pure."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from service.base.errors import InvalidRequestError
 from service.db.records.stored import ModelContent
@@ -60,6 +61,9 @@ def make_content(
             f"this model has {counts.total:,} parameters; at most {MAX_PARAMETERS:,} can be stored"
         )
         raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
+    if checkpoint is not None and checkpoint.tensors:
+        lines = list_source_warnings(source, architecture, checkpoint)
+        checkpoint = replace(checkpoint, tensors=(), differences=tuple(lines[1:]))
     return ModelContent(
         source={
             **source,

@@ -175,3 +175,16 @@ def test_rotary_frequencies_of_llama_are_explained() -> None:
     )
 
     assert "4,096 more, the rotary frequencies" in warning
+
+
+def test_a_header_names_what_differs_and_is_stored_as_words() -> None:
+    """The tensors themselves are not kept, the sentences about them are."""
+    header = {"model.layers.9.odd.weight": {"dtype": "BF16", "shape": [5]}}
+
+    content = make_content({"hf_config": TINY}, checkpoint=read_header(header))
+
+    lines = list_warnings(content)
+    assert len(lines) == 3
+    assert "the files alone have 10 bytes: model.layers.9.odd.weight" in lines[1]
+    assert lines[2].startswith(f"the model alone has {2 * PARAMETERS:,} bytes: ")
+    assert "tensors" not in content.source["checkpoint"]  # type: ignore[operator]  # a mapping
