@@ -13,6 +13,7 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, answer_question
 from service.cli.flags import collect_fields, get_gpu, get_model
+from service.cli.schema_flags import translate_to_flags
 from service.formats.launches.values.launch import Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
 
@@ -109,7 +110,8 @@ def _refuse_gaps(answer: dict[str, Any]) -> None:
         return
     reasons = {one["field"]: one["why"] for one in answer["questions"]}
     texts = [f"{field} ({reasons[field]})" if field in reasons else field for field in gaps]
-    message = f"the launch does not say {'; '.join(texts)}: say it by a flag"
+    fields = translate_to_flags("; ".join(texts))
+    message = f"the launch does not say {fields}: say it by a flag"
     raise InvalidRequestError(
         message, errors=[{"field": field, "message": reasons.get(field, "")} for field in gaps]
     )

@@ -17,6 +17,7 @@ PAGES = (
     "docs/howto/plan-on-a-cluster.md",
     "docs/howto/import-cluster.md",
     "docs/howto/explain-oom.md",
+    "docs/howto/ask-with-a-launch.md",
     "docs/howto/keys.md",
     "docs/howto/mcp.md",
     "docs/howto/measure.md",

@@ -2,7 +2,7 @@
 
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
-from service.formats.launches.trainers.number_formats import DTYPES
+from service.formats.launches.trainers.number_formats import DTYPES, ask_dtype
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -124,9 +124,7 @@ def _read_weights(model: Settings, name: str | None, draft: Draft, handed_in: Ha
         source = f"transformers {TRANSFORMERS}, from_pretrained takes the checkpoint's dtype"
         dtype_setting = dtype_setting or make_default("dtype", "auto", source)
     if dtype is None:
-        why = "the weights are loaded in the checkpoint's own format, and its config says none"
-        draft.ask("workload.weight_dtype", why, ("bf16", "fp16", "fp32"))
-        dtype = "bf16"
+        dtype = ask_dtype("workload.weight_dtype", handed_in.find_checkpoint(name), draft)
     draft.put("workload.weight_dtype", dtype, dtype_setting)
     draft.put("workload.kv_cache_dtype", dtype)
     for key, word in (("load_in_4bit", "nf4"), ("load_in_8bit", "int8")):

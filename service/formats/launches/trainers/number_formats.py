@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.setup import TRANSFORMERS, TRL, TrainerSetup
 from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Checkpoint
 from service.formats.launches.values.settings import Setting, make_default
 
 DTYPES = {
@@ -13,6 +14,14 @@ DTYPES = {
     **dict.fromkeys(("float16", "fp16", "torch.float16", "half"), "fp16"),
 }
 """Formats by the words that ``from_pretrained`` and others have for them."""
+FP32_TYPES = frozenset(
+    {
+        *("bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "modernbert"),
+        *("deberta", "deberta-v2", "gpt2", "gpt_neo", "t5", "mt5", "bart", "vit", "clip"),
+        *("whisper", "mamba", "opt"),
+    }
+)
+"""Types whose first checkpoints hold fp32 and whose configs, older than the key, say no dtype."""
 _AUTO = "auto"
 _POLICIES: dict[tuple[str, str | None], str] = {
     ("fp32", None): "fp32",
@@ -76,9 +85,16 @@ def _read_weights(
     if native is not None:
         source = f"transformers {TRANSFORMERS}, from_pretrained takes the checkpoint's dtype"
         return native, dtype or make_default("dtype", _AUTO, source)
+    return ask_dtype("workload.precision", checkpoint, draft), dtype
+
+
+def ask_dtype(field: str, checkpoint: Checkpoint | None, draft: Draft) -> str:
+    """Ask for the format of weights that no config says; return the likeliest."""
+    is_old = checkpoint is not None and checkpoint.model_type in FP32_TYPES
+    choices = ("fp32", "bf16", "fp16") if is_old else ("bf16", "fp32", "fp16")
     why = "the weights are loaded in the checkpoint's own format, and its config says none"
-    draft.ask("workload.precision", why, ("bf16", "fp32", "fp16"))
-    return "bf16", dtype
+    draft.ask(field, why, choices)
+    return choices[0]
 
 
 def _read_autocast(setup: TrainerSetup) -> tuple[str | None, Setting | None]:

@@ -1,0 +1,88 @@
+"""``--from FILE`` and ``-- COMMAND``: launches in place of flags, without a server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.__main__ import main
+
+GPU = ("--gpu", "H100-SXM5-80GB")
+YAML = """\
+model_name_or_path: meta-llama/Llama-3.2-1B
+max_length: 1024
+packing: false
+per_device_train_batch_size: 2
+learning_rate: 1e-4
+frobnicate: 3
+"""
+
+
+@pytest.fixture(name="file")
+def write_file(tmp_path: Path) -> str:
+    """Write a launch file of TRL's."""
+    path = tmp_path / "sft.yaml"
+    path.write_text(YAML)
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Return the exit code, stdout and stderr on one line each."""
+    code = main(arguments)
+    printed = capsys.readouterr()
+    return code, " ".join(printed.out.split()), " ".join(printed.err.split())
+
+
+def test_a_file_is_the_question(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """The answer is that of the same question in flags, and stderr tells what was read."""
+    code, out, err = run(capsys, "fit", *GPU, "--from", file, "--json")
+    flags = ("--task", "train", "--sequence-length", "1024", "--micro-batch-size", "2")
+    trl = ("--loss", "nll", "--precision", "amp_bf16", "--optimizer", "adamw_fused")
+    more = ("--activation-checkpointing", "full", "--gradient-clipping")
+    _, typed, _ = run(capsys, "fit", "llama-3.2-1b", *GPU, *flags, *trl, *more, "--json")
+
+    assert code == 0
+    assert json.loads(out)["per_gpu"] == json.loads(typed)["per_gpu"]
+    assert "read as trl_sft (transformers 5.23.0, peft 0.21.0, trl 1.16.0)" in err
+    assert "ignored: frobnicate" in err
+
+
+def test_a_command_is_the_question(capsys: pytest.CaptureFixture[str]) -> None:
+    """What stands behind two hyphens is the launch; flags before them say the rest."""
+    launch = ("python", "train.py", "--model_name_or_path", "gpt2", "--bf16")
+    missing = run(capsys, "fit", *GPU, "--", *launch)
+    code, out, _ = run(capsys, "fit", *GPU, "--sequence-length", "512", "--json", "--", *launch)
+
+    assert missing[0] == 2
+    assert "does not say --sequence-length" in missing[2]
+    assert code == 0
+    assert json.loads(out)["verdict"] == "fits"
+
+
+def test_a_flag_does_not_contradict_the_launch(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    """Both values are named."""
+    code, _, err = run(capsys, "fit", *GPU, "--from", file, "--micro-batch-size", "4")
+
+    assert code == 2
+    assert "--micro-batch-size is 2 by per_device_train_batch_size" in err
+    assert "in the launch and 4 in the request" in err
+
+
+def test_how_many_searches_the_layout_of_a_launch(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    """The number of GPUs is what is asked, so the launch does not fix it."""
+    code, out, _ = run(capsys, "how-many", *GPU, "--from", file, "--json")
+
+    assert code == 0
+    assert json.loads(out)["num_gpus"] == 1
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It is told by its name."""
+    code, _, err = run(capsys, "fit", *GPU, "--from", str(tmp_path / "none.yaml"))
+
+    assert code == 2
+    assert "none.yaml: No such file" in err

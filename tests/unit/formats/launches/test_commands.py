@@ -1,0 +1,108 @@
+"""Commands of launches: who starts what, with which words."""
+
+import pytest
+
+from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.sources.commands import Command, read_command, split_command
+from service.formats.launches.values.errors import LaunchFormatError
+
+
+def read(text: str) -> Command:
+    """Return the program of a command line."""
+    return read_command(split_command(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "arguments"),
+    [
+        ("vllm serve a/b --tp 2", "vllm", ("serve", "a/b", "--tp", "2")),
+        ("python3 -u train.py --bf16", "train.py", ("--bf16",)),
+        ("python -m vllm.entrypoints.openai.api_server", "vllm.entrypoints.openai.api_server", ()),
+        ("CUDA_VISIBLE_DEVICES=0,1 nohup /opt/x/python run.py", "run.py", ()),
+        ("vllm serve \\\n  a/b # with a comment", "vllm", ("serve", "a/b")),
+        ("srun -N 2 torchrun --nnodes 2 a.py -x", "a.py", ("-x",)),
+    ],
+)
+def test_a_program_is_found_behind_what_starts_it(
+    text: str, program: str, arguments: tuple[str, ...]
+) -> None:
+    """Interpreters, environments and starters are no program."""
+    command = read(text)
+
+    assert (command.program, command.arguments) == (program, arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "starter", "name", "value"),
+    [
+        ("torchrun --standalone --nproc-per-node=8 t.py", "torchrun", "nproc_per_node", "8"),
+        ("python -m torch.distributed.run --nnodes 2 t.py", "torchrun", "nnodes", "2"),
+        (
+            "accelerate launch --num_processes 4 -m m.train a.yml",
+            "accelerate",
+            "num_processes",
+            "4",
+        ),
+        ("deepspeed --num_gpus 8 t.py --deepspeed d.json", "deepspeed", "num_gpus", "8"),
+        ("srun -N 2 --ntasks-per-node 8 t.sh", "srun", "nodes", "2"),
+    ],
+)
+def test_a_starter_says_how_many(text: str, starter: str, name: str, value: str) -> None:
+    """Its settings are kept by its name."""
+    settings = read(text).starters[starter]
+
+    count = settings.take(name)
+
+    assert count is not None
+    assert count.value == value
+
+
+@pytest.mark.parametrize("text", ["A=1", "", "echo 'a", "python -u"])
+def test_what_starts_nothing_is_refused(text: str) -> None:
+    """An unclosed quote and an assignment alone are no command."""
+    with pytest.raises(LaunchFormatError):
+        read(text)
+
+
+def test_options_are_cut_as_their_program_cuts_them() -> None:
+    """Values behind a blank or a sign, flags, short names, lists, negative numbers."""
+    grammar = Grammar(
+        flags=frozenset({"enforce_eager"}),
+        short={"tp": "tensor_parallel_size"},
+        many=frozenset({"sizes"}),
+        positionals=("model",),
+    )
+    settings = read_argv(
+        split_command(
+            "a/b -tp 2 --enforce-eager c --len=5 --no-prefix-caching --seed -1 --sizes 1 2 4"
+        ),
+        grammar,
+        where="command",
+    )
+
+    assert {name: one.value for name, one in settings.take_all().items()} == {
+        "model": "a/b",
+        "tensor_parallel_size": "2",
+        "enforce_eager": True,
+        "argument_1": "c",
+        "len": "5",
+        "prefix_caching": False,
+        "seed": "-1",
+        "sizes": ["1", "2", "4"],
+    }
+
+
+def test_the_last_of_two_wins() -> None:
+    """As argparse has it."""
+    settings = read_argv(["--a", "1", "--a", "2"], where="command")
+
+    last = settings.take("a")
+
+    assert last is not None
+    assert last.value == "2"
+
+
+def test_a_command_of_too_much_is_refused() -> None:
+    """Ten thousand words are no command."""
+    with pytest.raises(LaunchFormatError, match="at most"):
+        read_argv(["a"] * 10_001, where="command")

@@ -1,0 +1,86 @@
+"""YAML and JSON of launches: leaves by path with their lines, and nothing that grows."""
+
+import pytest
+
+from service.formats.launches.sources.documents import flatten, read_document
+from service.formats.launches.sources.limits import MAX_CHARACTERS
+from service.formats.launches.values.errors import LaunchFormatError
+
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{chr(98 + level)}: &{chr(98 + level)} [{','.join(['*' + chr(97 + level)] * 10)}]\n"
+    for level in range(8)
+)
+
+
+def test_a_leaf_has_its_path_and_its_line() -> None:
+    """Mappings are walked, lists are leaves, and each leaf says where it stands."""
+    settings = read_document("t.yaml", "a: 1\nb:\n  c: [1, 2]\n  d: null\n")
+
+    leaves = {name: settings.take_all()[name] for name in settings}
+
+    assert {name: (one.value, one.where) for name, one in leaves.items()} == {
+        "a": (1, "t.yaml:1"),
+        "b.c": ([1, 2], "t.yaml:3"),
+        "b.d": (None, "t.yaml:4"),
+    }
+
+
+def test_json_with_tabs_is_read() -> None:
+    """Editors indent JSON by tabs, which YAML forbids."""
+    settings = read_document("ds.json", '{\n\t"zero_optimization": {"stage": 3}\n}')
+
+    stage = settings.take("zero_optimization.stage")
+
+    assert stage is not None
+    assert (stage.value, stage.where) == (3, "ds.json:2")
+
+
+def test_an_alias_stands_for_what_it_names() -> None:
+    """A merged mapping gives its keys."""
+    settings = read_document("t.yaml", "x: &x {q: 2}\ny:\n  <<: *x\n")
+
+    merged = settings.take("y.q")
+
+    assert merged is not None
+    assert merged.value == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB, "those of aliases counted"),
+        ("a: " + "[" * 500, "nested too deeply"),
+        ('{"a":' * 500, "nested too deeply"),
+        ("a: &a\n  b: *a", "nested too deeply"),
+        ("- 1\n- 2", "expected a mapping"),
+        ("", "expected a mapping"),
+        ("a: [1,\nb: 2", "neither YAML nor JSON"),
+        ("a: b\0", "NUL"),
+        ("a: " + "x" * MAX_CHARACTERS, "characters"),
+    ],
+    ids=["aliases", "lists", "objects", "cycle", "list", "empty", "broken", "nul", "long"],
+)
+def test_what_no_launch_file_is_is_refused(text: str, message: str) -> None:
+    """Bombs end before anything is built of them."""
+    with pytest.raises(LaunchFormatError, match=message):
+        read_document("t.yaml", text)
+
+
+def test_no_tag_makes_an_object() -> None:
+    """A tag of Python's is no value of Python's: what it is on is text or a list."""
+    settings = read_document("t.yaml", "a: !!python/object/apply:os.system [ls]\n")
+
+    value = settings.take("a")
+
+    assert value is not None
+    assert value.value == ["ls"]
+
+
+def test_arguments_are_bounded_as_files_are() -> None:
+    """A nested object of a request is walked without recursion, and ends."""
+    nested: dict[str, object] = {}
+    for _ in range(100):
+        nested = {"a": nested, "b": 1}
+
+    with pytest.raises(LaunchFormatError, match="nested too deeply"):
+        flatten(nested, "arguments")
