@@ -89,7 +89,7 @@ def _read_weights(
 
 
 def ask_dtype(field: str, checkpoint: Checkpoint | None, draft: Draft) -> str:
-    """Ask for the format of weights that no config says; return the likeliest."""
+    """Ask for the format of weights; return the likeliest."""
     is_old = checkpoint is not None and checkpoint.model_type in FP32_TYPES
     choices = ("fp32", "bf16", "fp16") if is_old else ("bf16", "fp32", "fp16")
     why = "the weights are loaded in the checkpoint's own format, and its config says none"
