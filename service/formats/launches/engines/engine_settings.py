@@ -30,7 +30,8 @@ def gather_settings(
     """Return all settings by names with underscores, whoever says them.
 
     Words of the command win over its file (or it over them, ``file_wins``): that of an option in
-    ``config``, or every document that was handed in. Raises LaunchFormatError where the command names a file that was not handed in.
+    ``config``, or every document that was handed in. Raises LaunchFormatError where the command
+    names a file that was not handed in.
     """
     command = read_argv(tuple(tokens), grammar, where="command")
     option = _peek_any(command, config)
