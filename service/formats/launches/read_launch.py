@@ -15,6 +15,7 @@ _MODULES = {
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
+    Launcher.SGLANG: "engines.sglang",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 
