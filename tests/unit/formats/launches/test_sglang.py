@@ -21,6 +21,7 @@ from tests.unit.formats.launches.asking import (
 from tests.unit.formats.renderings.builders import a_job
 
 SERVE = "python3 -m sglang.launch_server --model-path meta-llama/Llama-2-7b-hf"
+STANDALONE = "--speculative-algorithm STANDALONE"
 SET = ServeWorkload(
     num_sequences=64,
     prompt_tokens=1536,
@@ -63,7 +64,7 @@ READ = [
         {"num_tokens": 4},
     ),
     (
-        "--speculative-algorithm STANDALONE --speculative-draft-model a/b --speculative-num-steps 3",
+        f"{STANDALONE} --speculative-draft-model a/b --speculative-num-steps 3",
         "workload",
         "speculative",
         {"num_tokens": 3, "draft": "a/b"},
