@@ -223,7 +223,9 @@ def test_a_cluster_can_be_taken_along(visit: Visit) -> None:
             page.get_by_role("button", name=kind).click()
         saved[kind] = download.value.path().read_bytes()
 
-    assert saved["CSV"].splitlines()[1] == b"a100,a01,ready,A100-SXM4-80GB,8,5,3,0,0,0"
+    columns, first = saved["CSV"].splitlines()[:2]
+    assert columns.endswith(b"drained,source,observed_at")
+    assert first == b"a100,a01,ready,A100-SXM4-80GB,8,5,3,0,0,0,,"
     assert json.loads(saved["JSON"])["cluster"]["name"] == NAME
     assert saved["PNG"].startswith(b"\x89PNG")
     page.get_by_role("button", name="Copy Markdown").click()

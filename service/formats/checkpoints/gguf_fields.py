@@ -34,8 +34,8 @@ class GgufFields:
             value = value[0]
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            message = f"{name} is {value!r}; it must be a whole number"
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            message = f"{name} is {value!r}; it must be a whole number, 0 or more"
             raise InvalidConfigError(message, field=f"metadata.{name}")
         return value
 
@@ -45,9 +45,9 @@ class GgufFields:
         Raises InvalidConfigError where it is missing.
         """
         value = self.get(key)
-        if value is None:
+        if not value:
             name = f"{self._prefix}.{key}"
-            message = f"the metadata lack {name}, a whole number"
+            message = f"the metadata lack {name}, a whole number of 1 or more"
             raise InvalidConfigError(message, field=f"metadata.{name}")
         return value
 

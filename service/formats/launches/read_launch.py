@@ -16,6 +16,8 @@ _MODULES = {
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.ACCELERATE: "trainers.trainer",
     Launcher.GENERATE: "engines.generate",
+    Launcher.VLLM: "engines.vllm",
+    Launcher.SGLANG: "engines.sglang",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 

@@ -116,6 +116,18 @@ def test_a_missing_number_is_named() -> None:
     assert (refused.value.field or "").startswith("metadata")
 
 
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, None, {}])
+def test_a_number_that_is_none_is_refused(value: object) -> None:
+    """No count of heads or layers is divided by, or guessed."""
+    document = read_model("gpt_neox").describe()
+    metadata = {**read_model("gpt_neox").metadata, "gptneox.attention.head_count": value}
+
+    with pytest.raises(EstimatorError) as refused:
+        build_gguf_architecture(document | {"metadata": metadata})
+
+    assert "metadata" in (refused.value.field or "")
+
+
 def test_tensors_beside_the_tree_are_said() -> None:
     """A file whose tensors are not those of its metadata is not passed over in silence."""
     model = read_model("llama")

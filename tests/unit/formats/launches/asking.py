@@ -1,43 +1,60 @@
-"""Questions of launches, read without a server."""
+"""Launches of serving engines as questions, without a server."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from service.formats.launches.read_launch import read_launch
-from service.formats.launches.sources.commands import split_command
-from service.formats.launches.values.launch import (
-    Checkpoint,
-    ImportedLaunch,
-    Launch,
-    Launcher,
-    LaunchFile,
-)
+from service.cli.offline.inline import resolve_offline_model
+from service.contract.schemas.fit import FitRequest
+from service.contract.schemas.imports.launches import LaunchImportRequest
+from service.contract.to_question.fits import read_fit
+from service.contract.to_question.launches import LaunchQuestion, read_launch_request
+from service.contract.to_question.validation_errors import decode
+from service.estimator.values.workload import ServeWorkload
+from service.formats.renderings.job import Job
+from service.formats.renderings.render import make_launch
+from service.usecases.questions.fit import FitQuestion
 
-LLAMA = Checkpoint(model_type="llama", dtype="bfloat16")
+GPU = "A100-SXM4-80GB"
+LOAD = {"num_sequences": 64, "prompt_tokens": 1536, "output_tokens": 512}
 
 
-def import_launch(
-    files: Mapping[str, str] | None = None,
-    command: str = "",
-    arguments: Mapping[str, object] | None = None,
-    launcher: Launcher | None = None,
-) -> ImportedLaunch:
-    """Return the question of files, a command or arguments; every model is a Llama in bf16."""
-    return read_launch(
-        Launch(
-            launcher=launcher,
-            files=tuple(
-                LaunchFile(name=name, content=text) for name, text in (files or {}).items()
-            ),
-            command=split_command(command) if command else (),
-            arguments=arguments or {},
-            find_checkpoint=lambda _name: LLAMA,
-        )
+def ask(**request: object) -> LaunchQuestion:
+    """Return the question of a request."""
+    return read_launch_request(decode(request, LaunchImportRequest), resolve_offline_model)
+
+
+def ask_command(command: str, **request: object) -> LaunchQuestion:
+    """Return the question of a command."""
+    return ask(command=command, **request)
+
+
+def get_workload(question: LaunchQuestion) -> Mapping[str, Any]:
+    """Return the workload of a question, as it was read."""
+    workload: Mapping[str, Any] = question.document["workload"]  # type: ignore[assignment]
+    return workload
+
+
+def get_layout(question: LaunchQuestion) -> Mapping[str, Any]:
+    """Return the layout of a question, as it was read."""
+    layout: Mapping[str, Any] = question.document.get("layout", {})  # type: ignore[assignment]
+    return layout
+
+
+def read_back(job: Job) -> FitQuestion:
+    """Return the question of a job's rendered launch, with the load that no launch says."""
+    launch, workload = make_launch(job), job.workload
+    assert isinstance(workload, ServeWorkload)
+    question = ask(
+        model=job.model_name,
+        gpu=GPU,
+        command=list(launch.command),
+        files=[{"name": name, "content": text} for name, text in launch.files.items()],
+        workload={
+            "num_sequences": workload.num_sequences,
+            "prompt_tokens": workload.prompt_tokens,
+            "output_tokens": workload.output_tokens,
+        },
     )
-
-
-def get_part(imported: ImportedLaunch, part: str) -> dict[str, Any]:
-    """Return the workload or layout of a question."""
-    value = imported.question[part]
-    assert isinstance(value, dict)
-    return value
+    assert (question.missing, question.refusal) == ((), None)
+    request = decode(question.document, FitRequest)
+    return read_fit(request, resolve_offline_model(request.model))

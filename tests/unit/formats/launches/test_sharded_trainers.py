@@ -7,7 +7,7 @@ import pytest
 
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
-from tests.unit.formats.launches.asking import get_part, import_launch
+from tests.unit.formats.launches.importing import get_part, import_launch
 
 TRAIN = "train.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --max_length 2048"
 ZERO3_OFFLOAD = {

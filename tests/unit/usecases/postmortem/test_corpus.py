@@ -3,8 +3,11 @@
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
+from service.base.explain_errors import NothingToExplainError
+from service.contract.to_answer.explanations import build_explain_answer
 from service.usecases.postmortem.explain import explain_data
 from service.usecases.postmortem.values import Explanation
 from tests.unit.usecases.postmortem.corpus import Published, load_corpus
@@ -89,3 +92,22 @@ def test_ranks_of_one_round_have_one_failure() -> None:
     explanation = explain_data(text.encode())
 
     assert (explanation.failure.rank, explanation.failure.gpu) == ("1", 1)
+
+
+def test_a_text_that_was_cut_is_explained_or_refused() -> None:
+    """Wherever a message ends, nothing but a refusal in words comes of it."""
+    texts = [row.text[: len(row.text) * part // 7] for row in ROWS for part in range(1, 7)]
+
+    outcomes = Counter(is_explained(text) for text in texts)
+
+    assert outcomes[True] > 200
+    assert outcomes[False] > 100
+
+
+def is_explained(text: str) -> bool:
+    """Return whether a text is explained, by an answer that JSON can hold."""
+    try:
+        answer = build_explain_answer(explain_data(text.encode()), None)
+    except NothingToExplainError:
+        return False
+    return bool(msgspec.json.encode(answer))

@@ -1,0 +1,273 @@
+"""Arguments of vLLM.
+
+They are those of ``vllm serve``, of its API server, of a ``--config`` file or of ``LLM()``.
+"""
+
+import re
+from collections.abc import Mapping
+
+from service.formats.launches.engines.engine_settings import (
+    account_environment,
+    ask_requests,
+    describe_limit,
+    gather_settings,
+    ignore_settings,
+    put_fraction,
+    put_int,
+    put_model,
+    put_switch,
+    put_weight_dtype,
+    read_object,
+)
+from service.formats.launches.engines.vllm_keys import (
+    FLAGS,
+    IGNORED,
+    LORA,
+    MANY,
+    SHORT,
+    WITHOUT_EFFECT,
+)
+from service.formats.launches.sources.argv import Grammar
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.reader import Reader
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import Launcher
+from service.formats.launches.values.settings import Setting, Settings, make_default
+
+VLLM = "0.33.0"
+_ARGUMENTS = f"vLLM {VLLM}, vllm/engine/arg_utils.py"
+_CACHE = f"vLLM {VLLM}, vllm/config/cache.py"
+_DTYPE = f"vLLM {VLLM}, vllm/config/model.py, _resolve_auto_dtype: bf16 in place of fp32"
+_GRAMMAR = Grammar(flags=FLAGS, short=SHORT, many=MANY, positionals=("model",))
+_PROGRAMS = frozenset({"vllm", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
+_COMMANDS = frozenset({"serve", "run-batch"})
+QUANTIZATIONS: Mapping[str, str] = {
+    **dict.fromkeys(("awq", "awq_marlin"), "awq_int4"),
+    **dict.fromkeys(("gptq", "gptq_marlin"), "gptq_int4"),
+    **dict.fromkeys(("fp8", "fp8_per_tensor", "ptpc_fp8", "modelopt"), "fp8"),
+    **dict.fromkeys(("modelopt_fp4", "nvfp4"), "nvfp4"),
+    **dict.fromkeys(("mxfp4", "gpt_oss_mxfp4"), "mxfp4"),
+    "bitsandbytes": "nf4",
+}
+"""Words of the contract for those of ``--quantization``.
+
+What bitsandbytes makes at load time has four bits (``quantization/bitsandbytes.py``).
+"""
+_SIZE = re.compile(r"(\d+)(?:\.(\d+))?([kKmMgGtT])")
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_OF_THE_PROMPT = frozenset({"ngram", "ngram_gpu", "suffix", "[ngram]"})
+_SPECULATION = {
+    "spec_method": "method",
+    "spec_model": "model",
+    "spec_tokens": "num_speculative_tokens",
+}
+"""Arguments that stand for a key of ``speculative_config``."""
+_HEADS = "heads of the model that guess have no term; say workload.speculative for a draft model"
+
+
+def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
+    """Read the arguments of a server, or of ``LLM()``."""
+    settings = gather_settings(handed_in, _get_words(handed_in), _GRAMMAR, config=("config",))
+    draft.put("workload.task", "serve")
+    draft.put("workload.engine", "vllm")
+    release = make_default("engine_version", VLLM, "the newest release that is known")
+    draft.note(release, "the release whose defaults hold; workload.engine_version names another")
+    model = put_model(draft, settings, "model", "model_tag")
+    put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
+    _read_quantization(settings, draft)
+    _read_limits(settings, draft)
+    _read_layout(settings, draft)
+    _read_speculation(settings, draft)
+    _read_memory(settings, draft)
+    _read_adapters(settings, draft)
+    ignore_settings(draft, settings, IGNORED)
+    draft.account(settings, WITHOUT_EFFECT)
+    account_environment(draft, handed_in)
+
+
+def parse_size(setting: Setting) -> int:
+    """Return a whole number, of which ``32k`` is 32,000 and ``32K`` 32,768.
+
+    vLLM 0.33.0, ``human_readable_int`` of ``vllm/engine/arg_utils.py``.
+    """
+    match = _SIZE.fullmatch(setting.value.strip()) if isinstance(setting.value, str) else None
+    if match is None:
+        return setting.as_int(minimum=1)
+    whole_part, decimals, unit = match.groups()
+    if unit.isupper() and decimals is not None:
+        raise setting.refuse(f"a whole number before {unit}, or {unit.lower()} for decimals")
+    base = 1024 if unit.isupper() else 1000
+    number = float(f"{whole_part}.{decimals or 0}")
+    return int(number * base ** _POWERS[unit.lower()])
+
+
+def _get_words(handed_in: HandedIn) -> tuple[str, ...]:
+    """Return the words after the program; refuse a command that serves nothing."""
+    command = handed_in.command
+    if command is None:
+        return ()
+    if command.program != "vllm":
+        return command.arguments
+    if command.arguments[:1] and command.arguments[0] in _COMMANDS:
+        return command.arguments[1:]
+    name = " ".join(("vllm", *command.arguments[:1]))
+    message = f"{name} starts no engine; expected vllm serve MODEL"
+    raise LaunchFormatError(message, where="command", field="command")
+
+
+def _read_quantization(settings: Settings, draft: Draft) -> None:
+    quantization = settings.take("quantization")
+    if quantization is not None:
+        word = str(quantization.value).casefold()
+        if word in QUANTIZATIONS:
+            draft.put("workload.quantization", QUANTIZATIONS[word], quantization)
+        else:
+            draft.ignore(
+                quantization, "the format that the checkpoint's own config says is evaluated"
+            )
+    cache = settings.take("kv_cache_dtype")
+    if cache is None:
+        return
+    word = str(cache.value).casefold()
+    if word == "auto":
+        draft.note(cache, "the cache has the format of the weights, or the checkpoint's own")
+    elif word in _CACHES:
+        draft.put("workload.kv_cache_dtype", _CACHES[word], cache)
+    else:
+        draft.ignore(cache, f"no term for such a cache; there is one for {', '.join(_CACHES)}")
+
+
+_CACHES = {
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2"), "fp8"),
+    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
+    **dict.fromkeys(("float16", "half"), "fp16"),
+}
+
+
+def _read_limits(settings: Settings, draft: Draft) -> None:
+    length = settings.take("max_model_len")
+    if length is not None and str(length.value).strip().casefold() in {"-1", "auto"}:
+        draft.ignore(length, "the model's own length is evaluated, not the longest that fits")
+        length = None
+    if length is not None:
+        draft.put("workload.max_model_len", parse_size(length), length)
+    sequences = settings.peek("max_num_seqs")
+    for name, field in (
+        ("max_num_seqs", "workload.max_num_sequences"),
+        ("max_num_batched_tokens", "workload.max_num_batched_tokens"),
+    ):
+        setting = settings.take(name)
+        if setting is not None:
+            draft.put(field, parse_size(setting), setting)
+    ask_requests(
+        draft,
+        sequences=describe_limit(sequences, "at most"),
+        tokens=describe_limit(length, "with its answer it has at most"),
+    )
+
+
+def _read_layout(settings: Settings, draft: Draft) -> None:
+    degrees = [
+        put_int(draft, settings, f"layout.{kind}_parallel", f"{kind}_parallel_size") or 1
+        for kind in ("tensor", "pipeline", "data")
+    ]
+    tensor, pipeline, data = degrees
+    experts = settings.take("enable_expert_parallel")
+    if experts is not None and experts.as_bool():
+        draft.put("layout.expert_parallel", tensor * data, experts)
+    elif experts is not None:
+        draft.drop(experts)
+    nodes, local = settings.take("nnodes"), settings.take("data_parallel_size_local")
+    gpus = tensor * pipeline * data
+    if nodes is not None:
+        count = nodes.as_int(minimum=1)
+        if gpus % count:
+            raise nodes.refuse(f"a number of nodes that divides {gpus} GPUs")
+        draft.put("layout.gpus_per_node", gpus // count, nodes)
+    elif local is not None and local.as_int(minimum=1) < data:
+        on_one = tensor * pipeline * local.as_int(minimum=1)
+        draft.put("layout.gpus_per_node", on_one, local)
+    elif local is not None:
+        draft.drop(local)
+
+
+def _read_speculation(settings: Settings, draft: Draft) -> None:
+    """Read who guesses tokens ahead."""
+    speculation = read_object(settings, "speculative_config") or Settings()
+    for name, word in _SPECULATION.items():
+        setting = settings.take(name)
+        if setting is not None:
+            speculation.add(word, setting)
+    method, model = speculation.take("method"), speculation.take("model")
+    tokens = speculation.take("num_speculative_tokens")
+    named = method or model
+    kind = "" if named is None else str(named.value).casefold()
+    if method is None and model is not None and kind not in _OF_THE_PROMPT:
+        kind = "draft_model"
+    if kind not in _OF_THE_PROMPT | {"draft_model"}:
+        for setting in (method, model, tokens):
+            if setting is not None:
+                draft.ignore(setting, _HEADS)
+    elif named is not None:
+        _put_speculation(draft, named, tokens, model if kind == "draft_model" else None)
+    draft.account(speculation, ("prompt_lookup_*", "suffix_*", "disable_*", "rejection_*"))
+
+
+def _put_speculation(
+    draft: Draft, named: Setting, tokens: Setting | None, model: Setting | None
+) -> None:
+    if tokens is None:
+        raise named.refuse("num_speculative_tokens beside it")
+    draft.put("workload.speculative.num_tokens", tokens.as_int(minimum=1), tokens)
+    if model is not None:
+        draft.put("workload.speculative.draft", model.as_text(), model)
+    if named is not model:
+        draft.note(named, "who guesses tokens ahead")
+
+
+def _read_memory(settings: Settings, draft: Draft) -> None:
+    if not put_fraction(draft, settings, "gpu_memory_utilization"):
+        default = make_default("gpu_memory_utilization", 0.92, _CACHE)
+        draft.note(default, "the release's share of the memory: 0.92, and 0.9 before 0.20.0")
+    offload = settings.take("cpu_offload_gb")
+    if offload is not None:
+        gigabytes = offload.as_float()
+        if gigabytes < 0:
+            raise offload.refuse("a number of GiB from 0 on")
+        if gigabytes:
+            draft.put("workload.cpu_offload_gb", gigabytes, offload)
+        else:
+            draft.drop(offload)
+    put_switch(draft, settings, "workload.enforce_eager", "enforce_eager")
+
+
+def _read_adapters(settings: Settings, draft: Draft) -> None:
+    """Name the slots of adapters, which count where adapters are on."""
+    switch = settings.take("enable_lora")
+    enabled = switch is not None and switch.as_bool()
+    for setting in (switch, *(settings.take(name) for name in LORA)):
+        if setting is not None and enabled:
+            draft.ignore(setting, "slots of adapters (max_loras of max_lora_rank) have no term")
+        elif setting is not None:
+            draft.drop(setting)
+
+
+READERS = {
+    Launcher.VLLM: Reader(
+        launcher=Launcher.VLLM,
+        versions={"vllm": VLLM},
+        read=read_vllm,
+        programs=_PROGRAMS,
+        marks=frozenset(
+            name
+            for mark in ("gpu_memory_utilization", "max_num_seqs", "enable_expert_parallel")
+            for name in (mark, mark.replace("_", "-"))
+        ),
+        hints=frozenset(
+            name
+            for hint in ("tensor_parallel_size", "max_model_len", "served_model_name")
+            for name in (hint, hint.replace("_", "-"))
+        ),
+    )
+}
