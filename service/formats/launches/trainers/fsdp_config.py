@@ -32,24 +32,29 @@ def normalize_names(settings: Settings) -> Settings:
     )
 
 
-def apply_words(words: Setting, settings: Settings) -> None:
+def apply_words(strategy_words: Setting, settings: Settings) -> None:
     """Add what ``fsdp`` says in the older words (``full_shard auto_wrap offload``).
 
     Raises LaunchFormatError for a word that there is not.
     """
-    if isinstance(words.value, bool):
+    if isinstance(strategy_words.value, bool):
         return
-    for word in words.as_list():
+    for word in strategy_words.as_list():
         name = str(word).casefold()
         if name in {"true", "auto_wrap"}:
             continue
         if name == "offload":
-            settings.add("cpu_offload", Setting(key=words.key, value=True, where=words.where))
+            settings.add(
+                "cpu_offload",
+                Setting(key=strategy_words.key, value=True, where=strategy_words.where),
+            )
         elif name.upper() in _STRATEGIES:
-            strategy = Setting(key=words.key, value=name.upper(), where=words.where)
+            strategy = Setting(
+                key=strategy_words.key, value=name.upper(), where=strategy_words.where
+            )
             settings.add("sharding_strategy", strategy)
         else:
-            raise words.refuse(
+            raise strategy_words.refuse(
                 "full_shard, shard_grad_op, no_shard, hybrid_shard, offload or auto_wrap"
             )
 

@@ -147,8 +147,8 @@ def _find_fsdp(
         document = handed_in.find_document(path.as_text())
         if document is None:
             raise path.refuse("a file that was handed in too, or FSDP's settings")
-    words = training.take("fsdp")
-    is_on = words is not None and not _is_off(words)
+    strategy_words = training.take("fsdp")
+    is_on = strategy_words is not None and not _is_off(strategy_words)
     if settings is None and not is_on and own_version is None:
         for setting in inline.take_all().values():
             draft.drop(setting)
@@ -156,15 +156,15 @@ def _find_fsdp(
     merged = normalize_names(inline.merge(document or Settings()))
     if settings is not None:
         merged = merged.merge(settings)
-    if words is not None and is_on:
-        apply_words(words, merged)
+    if strategy_words is not None and is_on:
+        apply_words(strategy_words, merged)
     if own_version is not None:
         merged.add("version", own_version)
     return merged
 
 
-def _is_off(words: Setting) -> bool:
-    return is_unset(words) or str(words.value).casefold() == "false"
+def _is_off(strategy_words: Setting) -> bool:
+    return is_unset(strategy_words) or str(strategy_words.value).casefold() == "false"
 
 
 def _take_version(settings: Settings) -> Setting:
