@@ -101,7 +101,7 @@ SHIPPED: dict[str, tuple[str, dict[str, object]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepSpeedPlan:
-    """What DeepSpeed's configuration decides beside the stage.
+    """Decisions of DeepSpeed's configuration beside the stage.
 
     ``filled`` are the trainer's arguments that it says too; ``total`` is the batch of all ranks.
     """
