@@ -13,6 +13,8 @@ _MODULES = {
     Launcher.TRL_SFT: "trainers.trainer",
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
+    Launcher.DEEPSPEED: "trainers.trainer",
+    Launcher.ACCELERATE: "trainers.trainer",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",

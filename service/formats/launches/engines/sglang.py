@@ -232,7 +232,7 @@ def _read_speculation(settings: Settings, draft: Draft) -> None:
     model = settings.take("speculative_draft_model_path")
     verified = settings.take("speculative_num_draft_tokens")
     steps = settings.take("speculative_num_steps")
-    present = [one for one in (algorithm, model, verified, steps) if one is not None]
+    present = [setting for setting in (algorithm, model, verified, steps) if setting is not None]
     kind = "" if algorithm is None else str(algorithm.value).upper()
     if algorithm is None or kind not in {"STANDALONE", "NGRAM"}:
         for setting in present:
@@ -243,7 +243,7 @@ def _read_speculation(settings: Settings, draft: Draft) -> None:
         return
     counts = [] if verified is None else [verified.as_int(minimum=2) - 1]
     counts += [] if steps is None else [steps.as_int(minimum=1)]
-    counted = [one for one in (verified, steps) if one is not None]
+    counted = [setting for setting in (verified, steps) if setting is not None]
     draft.put("workload.speculative.num_tokens", counts[0], *counted)
     draft.note(algorithm, "who guesses tokens ahead")
     if model is not None:
