@@ -53,7 +53,7 @@ _SPLITS = {
 def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a server, or of one sequence's program."""
     tokens = () if handed_in.command is None else handed_in.command.arguments
-    settings = gather_settings(handed_in, tokens, _GRAMMAR, config=("config",))
+    settings = gather_settings(handed_in, draft, tokens, _GRAMMAR, config=("config",))
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "llama_cpp")
     _read_model(settings, draft)
