@@ -13,8 +13,12 @@ _MODULES = {
     Launcher.TRL_SFT: "trainers.trainer",
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
+    Launcher.DEEPSPEED: "trainers.trainer",
+    Launcher.ACCELERATE: "trainers.trainer",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
+    Launcher.SGLANG: "engines.sglang",
+    Launcher.LLAMA_CPP: "engines.llama_cpp",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 

@@ -69,7 +69,7 @@ def read_generation(handed_in: HandedIn, draft: Draft) -> None:
 
 def _nest(group: Settings) -> Settings:
     named = {f"quantization_config.{name}": group.peek(name) for name in group}
-    return Settings({name: one for name, one in named.items() if one is not None})
+    return Settings({name: value for name, value in named.items() if value is not None})
 
 
 def _read_sizes(arguments: Settings, draft: Draft) -> None:

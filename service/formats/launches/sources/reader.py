@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
@@ -30,7 +31,9 @@ class Reader:
         """Return how much tells for this launcher; 0 for nothing."""
         command = handed_in.command
         program = 0 if command is None else _PROGRAM * (command.program in self.programs)
-        settings = (*handed_in.documents.values(), handed_in.arguments)
+        tokens = () if command is None else command.arguments
+        argv = read_argv(tokens, where="command")
+        settings = (*handed_in.documents.values(), handed_in.arguments, argv)
         marks = sum(mark in source for source in settings for mark in self.marks)
         hints = sum(hint in source for source in settings for hint in self.hints)
         return program + _MARK * marks + min(hints, _MARK - 1)

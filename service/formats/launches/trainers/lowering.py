@@ -2,8 +2,9 @@
 
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.adapters import read_adapters
-from service.formats.launches.trainers.number_formats import put_precision, read_formats
+from service.formats.launches.trainers.engine_precision import put_engine_precision
 from service.formats.launches.trainers.setup import TRANSFORMERS, TrainerSetup
+from service.formats.launches.trainers.sharding import check_total, read_sharding
 from service.formats.launches.trainers.trl_config import read_trl
 from service.formats.launches.trainers.unused import WITHOUT_EFFECT
 from service.formats.launches.values.draft import Draft
@@ -38,16 +39,16 @@ _UNMODELLED = {
 
 
 def lower_trainer(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
-    """Set the workload of a trainer on one GPU.
-
-    What shards it over several is read by the caller.
-    """
+    """Set the workload of a trainer and its layout."""
+    engine = read_sharding(setup, draft, handed_in)
+    setup = engine.setup
     draft.put("workload.task", "train")
     draft.put("workload.framework", "transformers")
     _read_lengths(setup, draft)
     _read_batch(setup, draft)
+    check_total(engine, draft)
     read_trl(setup, draft)
-    put_precision(read_formats(setup, draft, handed_in), draft)
+    put_engine_precision(engine, draft, handed_in)
     _read_step(setup, draft)
     _read_kernels(setup, draft)
     read_adapters(setup, draft, handed_in)

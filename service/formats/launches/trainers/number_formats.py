@@ -46,7 +46,7 @@ class NumberFormats:
 def read_formats(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> NumberFormats:
     """Return the number formats that a trainer runs with."""
     weights, dtype = _read_weights(setup, draft, handed_in)
-    autocast, switch = _read_autocast(setup)
+    autocast, switch = read_autocast(setup)
     return NumberFormats(
         weights=weights,
         autocast=autocast,
@@ -97,7 +97,8 @@ def ask_dtype(field: str, checkpoint: Checkpoint | None, draft: Draft) -> str:
     return choices[0]
 
 
-def _read_autocast(setup: TrainerSetup) -> tuple[str | None, Setting | None]:
+def read_autocast(setup: TrainerSetup) -> tuple[str | None, Setting | None]:
+    """Return the format of autocast, None without, and what says so."""
     bf16, fp16 = setup.training.take("bf16"), setup.training.take("fp16")
     for word, setting in (("bf16", bf16), ("fp16", fp16)):
         # LLaMA-Factory and axolotl say ``auto``: bf16 where the GPU has it.

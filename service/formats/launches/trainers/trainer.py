@@ -4,11 +4,15 @@
 under ``peft`` and ``from_pretrained``'s under ``model_kwargs``.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
+from service.formats.launches.trainers.accelerate_config import ACCELERATE
+from service.formats.launches.trainers.deepspeed_config import DEEPSPEED
+from service.formats.launches.trainers.launch_files import sort_files
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.values.draft import Draft
@@ -20,6 +24,8 @@ _CLIENTS = {
     Launcher.TRL_SFT: Client.SFT,
     Launcher.TRL_DPO: Client.DPO,
     Launcher.TRL_REWARD: Client.REWARD,
+    Launcher.DEEPSPEED: Client.TRAINER,
+    Launcher.ACCELERATE: Client.TRAINER,
 }
 _MODEL_NAMES = ("model", "model_name_or_path", "model_id", "base_model", "model_name")
 _ADAPTER_GROUPS = ("peft", "peft_config", "lora", "lora_config")
@@ -54,11 +60,23 @@ _GRAMMAR = Grammar(
 def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a trainer's script."""
     training = handed_in.arguments
-    for document in handed_in.documents.values():
+    for document in sort_files(handed_in).training:
         training = training.merge(document)
     if handed_in.command is not None:
         training = read_argv(handed_in.command.arguments, _GRAMMAR, where="command").merge(training)
+    if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
+        _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
+
+
+def _ask_batch(training: Settings, handed_in: HandedIn, draft: Draft) -> None:
+    """Ask for the batch where neither the trainer nor DeepSpeed says it."""
+    deepspeed = sort_files(handed_in).deepspeed
+    micro = None if deepspeed is None else deepspeed.peek("train_micro_batch_size_per_gpu")
+    is_open = micro is None or str(micro.value) == "auto"
+    if "per_device_train_batch_size" not in training and is_open:
+        why = "the trainer's arguments say it, which were not handed in; 8 is the Trainer's default"
+        draft.ask("workload.micro_batch_size", why)
 
 
 def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSetup:
@@ -129,8 +147,23 @@ def _make_reader(
 READERS = {
     Launcher.TRAINER: _make_reader(
         Launcher.TRAINER,
-        ("run_clm.py", "run_mlm.py", "run_glue.py", "run_summarization.py", "train.py"),
-        hints=("per_device_train_batch_size", "output_dir"),
+        ("run_clm.py", "run_mlm.py", "run_glue.py", "run_summarization.py"),
+        hints=(
+            *("per_device_train_batch_size", "output_dir", "learning_rate", "num_train_epochs"),
+            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type", "bf16"),
+        ),
+    ),
+    Launcher.DEEPSPEED: replace(
+        _make_reader(
+            Launcher.DEEPSPEED,
+            (),
+            hints=("zero_optimization.stage",),
+        ),
+        versions={"deepspeed": DEEPSPEED, "transformers": TRANSFORMERS},
+    ),
+    Launcher.ACCELERATE: replace(
+        _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type",)),
+        versions={"accelerate": ACCELERATE, "transformers": TRANSFORMERS},
     ),
     Launcher.TRL_SFT: _make_reader(
         Launcher.TRL_SFT,

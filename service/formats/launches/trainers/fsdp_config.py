@@ -1,0 +1,154 @@
+"""FSDP's settings, in accelerate's words and in those of ``TrainingArguments``.
+
+accelerate 1.15, ``utils/dataclasses.py`` and ``commands/launch.py``; transformers 5.23,
+``training_args.py``, ``_process_fsdp_args``.
+"""
+
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import Setting, Settings, make_default
+
+_STRATEGIES = {
+    **dict.fromkeys(("FULL_SHARD", "1"), "FULL_SHARD"),
+    **dict.fromkeys(("SHARD_GRAD_OP", "2"), "SHARD_GRAD_OP"),
+    **dict.fromkeys(("NO_SHARD", "3"), "NO_SHARD"),
+    **dict.fromkeys(("HYBRID_SHARD", "4"), "HYBRID_SHARD"),
+    **dict.fromkeys(("HYBRID_SHARD_ZERO2", "5"), "HYBRID_SHARD_ZERO2"),
+}
+"""``torch.distributed.fsdp.ShardingStrategy``, whose numbers accelerate reads too."""
+_WITHOUT_EFFECT = (
+    *("transformer_layer_cls_to_wrap", "transformer_cls_names_to_wrap", "backward_prefetch"),
+    *("cpu_ram_efficient_loading", "sync_module_states", "use_orig_params", "state_dict_type"),
+    *("final_state_dict_type", "min_num_params", "xla*", "cpu_offload_pin_memory"),
+    *("limit_all_gathers", "forward_prefetch"),
+)
+_WRAPPED_BY_LAYERS = "TRANSFORMER_BASED_WRAP"
+
+
+def normalize_names(settings: Settings) -> Settings:
+    """Return FSDP's settings without the prefix that some files have."""
+    return Settings(
+        {name.removeprefix("fsdp_"): setting for name, setting in settings.take_all().items()}
+    )
+
+
+def apply_words(strategy_words: Setting, settings: Settings) -> None:
+    """Add what ``fsdp`` says in the older words (``full_shard auto_wrap offload``).
+
+    Raises LaunchFormatError for a word that there is not.
+    """
+    if isinstance(strategy_words.value, bool):
+        return
+    for word in strategy_words.as_list():
+        name = str(word).casefold()
+        if name in {"true", "auto_wrap"}:
+            continue
+        if name == "offload":
+            settings.add(
+                "cpu_offload",
+                Setting(key=strategy_words.key, value=True, where=strategy_words.where),
+            )
+        elif name.upper() in _STRATEGIES:
+            strategy = Setting(
+                key=strategy_words.key, value=name.upper(), where=strategy_words.where
+            )
+            settings.add("sharding_strategy", strategy)
+        else:
+            raise strategy_words.refuse(
+                "full_shard, shard_grad_op, no_shard, hybrid_shard, offload or auto_wrap"
+            )
+
+
+def read_fsdp(settings: Settings, draft: Draft, version: Setting) -> Settings:
+    """Set the layout of FSDP; return arguments that it fills."""
+    number = version.as_choice({"1": 1, "2": 2})
+    strategy = settings.take("sharding_strategy")
+    reshard = settings.take("reshard_after_forward")
+    word = _read_strategy(strategy, reshard, number)
+    if word == "NO_SHARD":
+        draft.put("layout.sharding", "ddp", *(s for s in (strategy, reshard) if s is not None))
+        draft.put("layout.zero_stage", 0)
+    else:
+        draft.put("layout.sharding", f"fsdp{number}", version)
+        draft.put("layout.zero_stage", 3)
+        keeps = word in {"SHARD_GRAD_OP", "HYBRID_SHARD_ZERO2"}
+        sources = [setting for setting in (strategy, reshard) if setting is not None]
+        draft.put("layout.reshard_after_forward", not keeps, *sources)
+    if word.startswith("HYBRID"):
+        draft.ask("layout.shard_size", "hybrid sharding: each node has its own copy", (8,))
+    _read_offload(settings, draft)
+    return _read_rest(settings, draft)
+
+
+def _read_strategy(strategy: Setting | None, reshard: Setting | None, version: int) -> str:
+    """Return the strategy, which FSDP2 says by a truth value.
+
+    Raises LaunchFormatError for the other version's word.
+    """
+    for setting in (reshard, strategy):
+        if setting is None:
+            continue
+        is_switch = str(setting.value).casefold() in {"true", "false"}
+        if version == 1 and is_switch:
+            raise setting.refuse("a strategy such as FULL_SHARD: true and false are FSDP2's")
+        if is_switch:
+            return "FULL_SHARD" if setting.as_bool() else "SHARD_GRAD_OP"
+        word = setting.as_choice(_STRATEGIES)
+        if version == 2 and word not in {"FULL_SHARD", "SHARD_GRAD_OP"}:  # noqa: PLR2004 - FSDP2
+            raise setting.refuse("FULL_SHARD or SHARD_GRAD_OP: FSDP2 has no other, FSDP1 has")
+        return word
+    return "FULL_SHARD"
+
+
+def _read_offload(settings: Settings, draft: Draft) -> None:
+    offload = settings.take("offload_params", "cpu_offload")
+    if offload is not None:
+        target = "cpu" if offload.as_bool() else "none"
+        draft.put("workload.offload.parameters", target, offload)
+        draft.put("workload.offload.optimizer", target)
+
+
+def _read_rest(settings: Settings, draft: Draft) -> Settings:
+    filled = Settings()
+    recomputes = settings.take("activation_checkpointing")
+    if recomputes is not None and recomputes.as_bool():
+        filled.add("gradient_checkpointing", recomputes)
+        filled.add(
+            "gradient_checkpointing_kwargs.use_reentrant",
+            make_default("use_reentrant", value=False, source="accelerate 1.15, accelerator.py"),
+        )
+    elif recomputes is not None:
+        draft.note(recomputes, "FSDP recomputes nothing; the trainer's own switch decides")
+    offloads = settings.take("activation_checkpointing_offload", "activation_cpu_offload")
+    if offloads is not None and offloads.as_bool():
+        draft.put("workload.offload.activations", "cpu", offloads)
+    elif offloads is not None:
+        draft.note(offloads, "activations stay on the GPU")
+    wrap = settings.take("auto_wrap_policy")
+    if wrap is not None and str(wrap.value).upper() != _WRAPPED_BY_LAYERS:
+        draft.ignore(wrap, "units are counted as the model's layers")
+    elif wrap is not None:
+        draft.note(wrap, "units are the model's layers")
+    precision = settings.take("mixed_precision_policy")
+    if precision is not None:
+        draft.note(precision, "the format that weights are gathered in")
+    draft.account(settings, _WITHOUT_EFFECT)
+    return filled
+
+
+def override_checkpointing(filled: Settings, training: Settings, draft: Draft) -> None:
+    """Drop the trainer's own switch where FSDP recomputes.
+
+    Raises LaunchFormatError where both recompute, as the Trainer does.
+    """
+    argument = training.peek("gradient_checkpointing")
+    switch = filled.peek("gradient_checkpointing")
+    if argument is None or switch is None:
+        return
+    if argument.as_bool():
+        message = (
+            f"gradient_checkpointing is true beside {switch.key} ({switch.where}); the Trainer "
+            "refuses both: leave one out"
+        )
+        raise LaunchFormatError(message, where=argument.where)
+    draft.drop(argument)

@@ -1,0 +1,120 @@
+"""Processes that a launch starts, one a GPU."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.values.settings import Setting, Settings
+
+_OPEN = frozenset({"auto", "gpu"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """Number of processes, of nodes, and what says so.
+
+    ``count`` is None where nobody says it.
+    """
+
+    count: int | None = None
+    nodes: int = 1
+    settings: tuple[Setting, ...] = ()
+    is_started: bool = True
+    """Whether a starter of several processes runs."""
+
+    @property
+    def per_node(self) -> int | None:
+        """Processes of one of several nodes, None where they are on one."""
+        if self.count is None or self.nodes == 1 or self.count % self.nodes:
+            return None
+        return self.count // self.nodes
+
+
+def count_processes(handed_in: HandedIn, accelerate: Settings | None) -> Processes:
+    """Return the processes by starters, accelerate's file or the environment.
+
+    The innermost starter counts: ``srun torchrun`` starts torchrun once a node.
+    """
+    command = handed_in.command
+    starters: Mapping[str, Settings] = {} if command is None else command.starters
+    if "torchrun" in starters:
+        return _count_torchrun(starters["torchrun"])
+    if "accelerate" in starters or accelerate is not None:
+        return _count_accelerate(accelerate or Settings())
+    if "deepspeed" in starters:
+        return _count_deepspeed(starters["deepspeed"])
+    if "srun" in starters:
+        return _count_srun(starters["srun"])
+    return _count_environment({} if command is None else command.environment)
+
+
+def _multiply(nodes: Setting | None, each: Setting | None, default: int | None) -> Processes:
+    settings = tuple(setting for setting in (nodes, each) if setting is not None)
+    number = 1
+    if nodes is not None:
+        if ":" in str(nodes.value):
+            return Processes(settings=settings)
+        number = nodes.as_int(minimum=1)
+    if each is not None and str(each.value).casefold() in _OPEN:
+        return Processes(nodes=number, settings=settings)
+    local = default if each is None else each.as_int(minimum=1)
+    return Processes(
+        count=None if local is None else number * local, nodes=number, settings=settings
+    )
+
+
+def _count_torchrun(starter: Settings) -> Processes:
+    return _multiply(starter.take("nnodes"), starter.take("nproc_per_node", "nproc"), 1)
+
+
+def _count_accelerate(file: Settings) -> Processes:
+    """Return accelerate's processes, which are those of all machines together."""
+    kind = file.peek("distributed_type")
+    count, machines = file.take("num_processes"), file.take("num_machines")
+    settings = tuple(setting for setting in (count, machines) if setting is not None)
+    nodes = 1 if machines is None else machines.as_int(minimum=1)
+    if count is None or str(count.value) == "-1":
+        single = kind is not None and str(kind.value).upper() == "NO"
+        return Processes(count=1 if single else None, nodes=nodes, settings=settings)
+    number = count.as_int(minimum=1)
+    if number % nodes:
+        raise count.refuse(f"a multiple of num_machines, {nodes}: it counts those of all machines")
+    return Processes(count=number, nodes=nodes, settings=settings)
+
+
+def _count_deepspeed(starter: Settings) -> Processes:
+    included = starter.take("include", "i")
+    if included is not None:
+        hosts = [host for host in included.as_text().split("@") if host]
+        slots = [host.partition(":")[2] for host in hosts]
+        if all(slots):
+            count = sum(len(slot.split(",")) for slot in slots)
+            return Processes(count=count, nodes=len(hosts), settings=(included,))
+        return Processes(nodes=len(hosts), settings=(included,))
+    return _multiply(starter.take("num_nodes"), starter.take("num_gpus"), None)
+
+
+def _count_srun(starter: Settings) -> Processes:
+    total, nodes = starter.take("ntasks"), starter.take("nodes")
+    if total is not None:
+        settings = (total,) if nodes is None else (total, nodes)
+        number = 1 if nodes is None else nodes.as_int(minimum=1)
+        return Processes(count=total.as_int(minimum=1), nodes=number, settings=settings)
+    each = starter.take("ntasks_per_node")
+    return _multiply(nodes, each, 1 if nodes is not None else None)
+
+
+def _count_environment(environment: Mapping[str, str]) -> Processes:
+    """Return what environment variables say of the GPUs."""
+    named = {
+        name: Setting(key=name, value=environment[name], where="command")
+        for name in ("NNODES", "NPROC_PER_NODE", "CUDA_VISIBLE_DEVICES")
+        if environment.get(name)
+    }
+    if "NPROC_PER_NODE" in named:
+        return _multiply(named.get("NNODES"), named["NPROC_PER_NODE"], None)
+    visible = named.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and "NNODES" not in named and "$" not in str(visible.value):
+        count = len([device for device in str(visible.value).split(",") if device.strip()])
+        return Processes(count=count or None, settings=(visible,))
+    return Processes(is_started=False)
