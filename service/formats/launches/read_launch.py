@@ -19,6 +19,7 @@ _MODULES = {
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",
+    Launcher.LLAMA_CPP: "engines.llama_cpp",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 

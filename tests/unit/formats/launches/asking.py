@@ -40,13 +40,17 @@ def get_layout(question: LaunchQuestion) -> Mapping[str, Any]:
     return layout
 
 
-def read_back(job: Job) -> FitQuestion:
-    """Return the question of a job's rendered launch, with the load that no launch says."""
+def read_back(job: Job, layout: Mapping[str, int] | None = None) -> FitQuestion:
+    """Return the question of a job's rendered launch, with the load that no launch says.
+
+    ``layout`` is what the launch leaves open of it.
+    """
     launch, workload = make_launch(job), job.workload
     assert isinstance(workload, ServeWorkload)
     question = ask(
         model=job.model_name,
         gpu=GPU,
+        layout=layout or {},
         command=list(launch.command),
         files=[{"name": name, "content": text} for name, text in launch.files.items()],
         workload={

@@ -1,0 +1,222 @@
+"""Arguments of llama.cpp's ``llama-server`` and ``llama-cli``."""
+
+import re
+from pathlib import PurePosixPath
+
+from service.formats.launches.engines.engine_settings import (
+    account_environment,
+    ask_requests,
+    describe_limit,
+    gather_settings,
+    ignore_settings,
+    put_int,
+)
+from service.formats.launches.engines.llama_cpp_keys import FLAGS, IGNORED, SHORT, WITHOUT_EFFECT
+from service.formats.launches.sources.argv import Grammar
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.reader import Reader
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Launcher
+from service.formats.launches.values.settings import Setting, Settings, make_default
+
+_SOURCE = "llama.cpp, common/arg.cpp"
+_SLOTS = Setting(
+    key="parallel", value=4, where="llama.cpp, tools/server/server.cpp: auto is four slots"
+)
+_ONE = Setting(key="parallel", value=1, where="llama.cpp, common/common.h: one sequence")
+_GRAMMAR = Grammar(flags=FLAGS, short=SHORT)
+_SERVERS = frozenset({"llama-server", "server"})
+_PROGRAMS = _SERVERS | {"llama-cli", "llama-simple", "llama-run", "main"}
+_FORMATS = {
+    **{name: name for name in ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "mxfp4")},
+    "mxfp4_moe": "mxfp4",
+}
+_PLAIN = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "none": None}
+_FORMAT = re.compile(
+    r"[-._](?:(?:ud|i1)[-._])?((?:i?q\d\w*|tq\d\w*|b?f16|f32|mxfp4(?:_moe)?|int8|none))$",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
+_CACHES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32"}
+_ALL_LAYERS = 999
+"""Any number beyond a model's layers means all, and this one is beyond any model's."""
+_MICRO_BATCH = 512
+_SPLITS = {
+    "none": "",
+    "layer": "layout.pipeline_parallel",
+    "row": "layout.tensor_parallel",
+    "tensor": "layout.tensor_parallel",
+}
+"""Fields of the layout for the words of ``--split-mode``."""
+
+
+def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
+    """Read the arguments of a server, or of one sequence's program."""
+    tokens = () if handed_in.command is None else handed_in.command.arguments
+    settings = gather_settings(handed_in, tokens, _GRAMMAR, config=("config",))
+    draft.put("workload.task", "serve")
+    draft.put("workload.engine", "llama_cpp")
+    _read_model(settings, draft)
+    is_server = handed_in.command is None or handed_in.command.program in _SERVERS
+    _read_context(settings, draft, serves=is_server)
+    _read_cache(settings, draft)
+    _read_devices(settings, draft)
+    ignore_settings(draft, settings, IGNORED)
+    draft.account(settings, WITHOUT_EFFECT)
+    account_environment(draft, handed_in)
+
+
+def _read_model(settings: Settings, draft: Draft) -> None:
+    """Set the model and its format.
+
+    A file says both by its name, a repository the format by its tag.
+    """
+    file, repository = settings.take("model", "model_url"), settings.take("hf_repo", "docker_repo")
+    part = settings.take("hf_file")
+    if repository is not None:
+        name, _, tag = repository.as_text().partition(":")
+        draft.put("model", name, repository)
+        if part is not None:
+            _put_format(draft, _cut_format(part.as_text())[1], part)
+        elif tag:
+            _put_format(draft, tag, repository)
+        else:
+            _put_format(draft, "q4_k_m", make_default("hf_repo", "Q4_K_M", _SOURCE))
+    elif file is not None:
+        name, word = _cut_format(file.as_text())
+        draft.put("model", name, file)
+        _put_format(draft, word, file)
+    else:
+        draft.ask("model", "the launch names no model")
+
+
+def _cut_format(path: str) -> tuple[str, str]:
+    """Return the model and the format that a file is named for.
+
+    The format is empty where it names none.
+    """
+    stem = _PART.sub("", PurePosixPath(path).name.removesuffix(".gguf"))
+    match = _FORMAT.search(stem)
+    return (stem, "") if match is None else (stem[: match.start()], match.group(1))
+
+
+def _put_format(draft: Draft, word: str, setting: Setting) -> None:
+    """Set the format of the weights to that of a file."""
+    folded = word.casefold()
+    if folded in _FORMATS:
+        draft.put("workload.quantization", _FORMATS[folded], setting)
+    elif folded == "int8":
+        draft.put("workload.quantization", "int8", setting)
+    elif folded in _PLAIN:
+        if _PLAIN[folded] is not None:
+            draft.put("workload.weight_dtype", _PLAIN[folded], setting)
+    else:
+        kind = f"there is no term for {word}" if word else "the file's name does not tell"
+        draft.ask("workload.quantization", f"the format of the weights: {kind}", tuple(_FORMATS))
+        draft.put("workload.quantization", "q8_0")
+
+
+def _read_context(settings: Settings, draft: Draft, *, serves: bool) -> None:
+    """Set the slots, and the length of each: all share the context."""
+    slots = settings.take("parallel")
+    if slots is None or str(slots.value) in {"-1", "auto"} or not serves:
+        slots = _SLOTS if serves else _ONE
+    count = slots.as_int(minimum=1)
+    draft.put("workload.num_sequences", count, slots)
+    context, of_each = settings.take("ctx_size"), settings.take("kv_unified_per_slot")
+    cells = 0 if context is None else context.as_int()
+    if context is not None and cells:
+        if cells < count:
+            raise context.refuse(f"a token for each of {count} slots at least")
+        draft.put("workload.max_model_len", cells // count, context)
+        if of_each is not None:
+            draft.note(of_each, "what one slot may have of the context that all share")
+    elif of_each is not None:
+        draft.put("workload.max_model_len", of_each.as_int(minimum=1), of_each)
+    else:
+        why = "without --ctx-size the context is the model's own, less what does not fit"
+        draft.ask("workload.max_model_len", why)
+    answer = settings.take("n_predict")
+    if answer is not None and answer.as_int(minimum=None) > 0:
+        draft.put("workload.output_tokens", answer.as_int(), answer)
+    elif answer is not None:
+        draft.drop(answer)
+    ask_requests(draft, sequences="", tokens=describe_limit(context, "all slots have at most"))
+
+
+def _read_cache(settings: Settings, draft: Draft) -> None:
+    """Set the format of keys and values, and the attention."""
+    keys, values = settings.take("cache_type_k"), settings.take("cache_type_v")
+    default = make_default("cache_type_k", "f16", _SOURCE)
+    for setting in (keys or default, values or default):
+        word = str(setting.value).casefold()
+        if word in _CACHES:
+            draft.put("workload.kv_cache_dtype", _CACHES[word], setting)
+        else:
+            draft.ignore(setting, f"such a cache has no term; {', '.join(_CACHES)} have")
+    attention = settings.take("flash_attn")
+    if attention is not None and str(attention.value).casefold() in {"off", "false", "0"}:
+        draft.put("workload.attention", "eager", attention)
+    elif attention is not None:
+        draft.note(attention, "attention without a matrix of scores, as evaluated")
+    batch = settings.take("ubatch_size")
+    if batch is not None and batch.as_int(minimum=1) != _MICRO_BATCH:
+        draft.ignore(batch, f"the graph of {_MICRO_BATCH} tokens is evaluated")
+    elif batch is not None:
+        draft.note(batch, "tokens that one graph computes")
+
+
+def _read_devices(settings: Settings, draft: Draft) -> None:
+    """Set what the GPUs hold, and how several share it."""
+    layers = settings.take("n_gpu_layers")
+    if layers is None or str(layers.value).casefold() in {"auto", "all", "-1"}:
+        layers = layers or make_default("n_gpu_layers", "auto", _SOURCE)
+        draft.note(layers, "all layers are on GPUs; auto leaves on the host what does not fit")
+    elif layers.as_int() >= _ALL_LAYERS:
+        draft.note(layers, "all layers are on GPUs")
+    else:
+        draft.put("workload.gpu_layers", layers.as_int(), layers)
+    put_int(draft, settings, "workload.cpu_moe_layers", "n_cpu_moe", minimum=0)
+    experts = settings.take("cpu_moe")
+    if experts is not None and experts.as_bool():
+        draft.put("workload.cpu_moe_layers", _ALL_LAYERS, experts)
+    _read_split(settings, draft)
+
+
+def _read_split(settings: Settings, draft: Draft) -> None:
+    """Set how many GPUs share the layers, and how."""
+    mode, split = settings.take("split_mode"), settings.take("tensor_split")
+    word = "layer" if mode is None else mode.as_choice({name: name for name in _SPLITS})
+    if mode is not None and word == "tensor":
+        draft.ignore(mode, "a cache that is split has no term; rows are evaluated")
+    elif mode is not None:
+        draft.note(mode, "how several GPUs share the layers")
+    if word == "none":
+        if split is not None:
+            draft.drop(split)
+    elif split is not None:
+        _put_shares(draft, _SPLITS[word], split)
+    elif mode is not None:
+        draft.ask(_SPLITS[word], "how many GPUs share the layers is the machine's")
+
+
+def _put_shares(draft: Draft, field: str, split: Setting) -> None:
+    shares = [
+        Setting(key=split.key, value=share, where=split.where).as_float()
+        for share in str(split.value).replace("/", ",").split(",")
+    ]
+    used = [share for share in shares if share > 0]
+    draft.put(field, max(1, len(used)), split)
+    if len(set(used)) > 1:
+        draft.warn(f"{split.where}: {split.key} {split.value}: equal shares are evaluated")
+
+
+READERS = {
+    Launcher.LLAMA_CPP: Reader(
+        launcher=Launcher.LLAMA_CPP,
+        versions={"llama.cpp": "00dc8057"},
+        read=read_llama_cpp,
+        programs=_PROGRAMS,
+        marks=frozenset({"n_gpu_layers", "ctx_size", "n_cpu_moe", "n-gpu-layers", "ctx-size"}),
+    )
+}
