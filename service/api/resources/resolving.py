@@ -65,9 +65,10 @@ def resolve_model(
 
 def _make_fetch(deps: Dependencies, scope: Scope | None) -> FetchModel:
     """Return the reader of a hub, for the caller of a request."""
+    token = _read_token(scope)
 
     def fetch(reference: HubReference) -> HubModel:
-        return deps.hub.fetch(replace(reference, token=_read_token(scope)))
+        return deps.hub.fetch(replace(reference, token=token))
 
     return fetch
 

@@ -15,6 +15,7 @@ _MODULES = {
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.ACCELERATE: "trainers.trainer",
+    Launcher.AXOLOTL: "trainers.axolotl",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",

@@ -5,7 +5,6 @@ accelerate 1.15, ``utils/dataclasses.py`` and ``commands/launch.py``; transforme
 """
 
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _STRATEGIES = {
@@ -137,18 +136,11 @@ def _read_rest(settings: Settings, draft: Draft) -> Settings:
 
 
 def override_checkpointing(filled: Settings, training: Settings, draft: Draft) -> None:
-    """Drop the trainer's own switch where FSDP recomputes.
-
-    Raises LaunchFormatError where both recompute, as the Trainer does.
-    """
-    argument = training.peek("gradient_checkpointing")
-    switch = filled.peek("gradient_checkpointing")
-    if argument is None or switch is None:
+    """Account for the trainer's own switch where FSDP recomputes."""
+    switch = training.peek("gradient_checkpointing")
+    if switch is None or "gradient_checkpointing" not in filled:
         return
-    if argument.as_bool():
-        message = (
-            f"gradient_checkpointing is true beside {switch.key} ({switch.where}); the Trainer "
-            "refuses both: leave one out"
-        )
-        raise LaunchFormatError(message, where=argument.where)
-    draft.drop(argument)
+    if switch.as_bool():
+        draft.note(switch, "FSDP recomputes the layers, the trainer once more")
+    else:
+        draft.drop(switch)

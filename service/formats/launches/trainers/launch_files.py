@@ -1,15 +1,18 @@
 """Documents of a trainer's launch, by what they configure."""
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.values.errors import LaunchFormatError
-from service.formats.launches.values.settings import Settings
+from service.formats.launches.values.settings import Setting, Settings
 
 _DEEPSPEED = (
     *("train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer", "wall_clock_breakdown"),
     *("bf16.enabled", "fp16.enabled"),
 )
+_SUFFIXES = frozenset({".yml", ".yaml", ".json"})
 _FSDP = ("auto_wrap_policy", "transformer_layer_cls_to_wrap", "reshard_after_forward")
 
 
@@ -66,3 +69,26 @@ def _get_only(documents: list[tuple[str, Settings]], kind: str) -> Settings | No
         message = f"{names} all configure {kind}; hand in the one that the launch uses"
         raise LaunchFormatError(message)
     return documents[0][1] if documents else None
+
+
+def join_command(handed_in: HandedIn, config: Settings) -> Settings:
+    """Return a file's keys under the options of its command.
+
+    Options are ``--key value`` and ``key=value``. Raises LaunchFormatError where the command names
+    a file that was not handed in.
+    """
+    if handed_in.command is None:
+        return config
+    options: dict[str, Setting] = {}
+    for name, setting in read_argv(handed_in.command.arguments, where="command").take_all().items():
+        text = str(setting.value)
+        if not name.startswith("argument_"):
+            options[name] = setting
+        elif PurePosixPath(text).suffix in _SUFFIXES:
+            if handed_in.find_document(text) is None:
+                file = Setting(key="config", value=text, where="command")
+                raise file.refuse("a file that was handed in too")
+        elif "=" in text:
+            key, _, value = text.partition("=")
+            options[key] = Setting(key=key, value=value, where="command")
+    return Settings(options).merge(config)

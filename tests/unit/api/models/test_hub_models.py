@@ -177,12 +177,13 @@ def test_what_is_no_id_never_reaches_the_hub(model: dict[str, Any], field: str) 
 
 
 @pytest.mark.parametrize("token", ["two words", "x" * 513, "a\tb"])
-def test_a_token_that_is_none_is_refused_unread(token: str) -> None:
-    """The refusal does not repeat it."""
+@pytest.mark.parametrize("model", [HUB, "llama-2-7b"], ids=["hub", "catalogue"])
+def test_a_token_that_is_none_is_refused_unread(model: object, token: str) -> None:
+    """The refusal does not repeat it, whether a hub is asked or not."""
     fake = FakeHub()
 
     with serve(fake) as client:
-        answer = fit(client, HUB, **{"hub-token": token})
+        answer = fit(client, model, **{"hub-token": token})
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == "Hub-Token"

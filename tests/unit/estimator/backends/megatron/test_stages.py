@@ -70,7 +70,8 @@ def test_every_catalogue_model_is_counted_as_its_own_tree_does() -> None:
     layout, wrong = a_megatron_layout(), []
     for name in list_supported_models():
         model = load_architecture(resolve_model(name))
-        if model.family in FAMILIES:
+        # Another head than a language model's is refused there.
+        if model.family in FAMILIES and not model.spec.head:
             shape = build_rank_shape(model, layout)
             held = count_stage_parameters(
                 shape, merge_chunks(list_stage_chunks(model, layout)[0][1])

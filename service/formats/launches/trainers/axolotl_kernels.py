@@ -1,0 +1,81 @@
+"""Attention, kernels and packing of axolotl.
+
+axolotl 0.18, ``utils/schemas/config.py`` and ``integrations/liger``.
+"""
+
+from service.formats.launches.trainers.axolotl_words import KERNELS, LEGACY_ATTENTION
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import Setting, Settings
+
+_ATTENTION = frozenset({"eager", "sdpa", "flash_attention_2", "flash_attention_3"})
+_LIGER = "LigerPlugin"
+_CUT_CROSS_ENTROPY = "CutCrossEntropyPlugin"
+_LIGER_SWITCHES = (
+    *("liger_rope", "liger_rms_norm", "liger_glu_activation", "liger_swiglu", "liger_layer_norm"),
+    *("liger_fused_linear_cross_entropy", "liger_cross_entropy", "liger_rms_norm_gated"),
+)
+
+
+def read_attention(config: Settings, model: Settings, draft: Draft) -> None:
+    """Set the attention; the older switches mean one word each."""
+    attention = config.take("attn_implementation")
+    for key, word in LEGACY_ATTENTION.items():
+        switch = config.take(key)
+        if switch is None:
+            continue
+        if not switch.as_bool():
+            draft.drop(switch)
+        elif attention is not None:
+            raise switch.refuse(f"no value beside {attention.key} {attention.value}")
+        else:
+            attention = Setting(key=switch.key, value=word, where=switch.where)
+    if attention is None:
+        return
+    if str(attention.value) in _ATTENTION or "/" in str(attention.value):
+        word = str(attention.value)
+        word = word if word in _ATTENTION else "flash_attn"
+        setting = Setting(key=attention.key, value=word, where=attention.where)
+        model.add("attn_implementation", setting)
+    else:
+        draft.ignore(attention, "attention is counted as SDPA's")
+
+
+def read_kernels(config: Settings, training: Settings, draft: Draft) -> None:
+    """Set Liger's kernels where its plugin replaces all that transformers' switch does."""
+    plugins = config.peek("plugins")
+    named = "" if plugins is None else str(plugins.value)
+    switches = {name: config.take(name) for name in _LIGER_SWITCHES}
+    on = {name for name, setting in switches.items() if setting is not None and setting.as_bool()}
+    loaded = plugins is not None and _LIGER in named
+    replaces_all = {"liger_rope", "liger_rms_norm", "liger_fused_linear_cross_entropy"} <= on
+    if loaded and plugins is not None and replaces_all:
+        switch = Setting(key=plugins.key, value=True, where=plugins.where)
+        training.add("use_liger_kernel", switch)
+    for name, setting in switches.items():
+        if setting is None:
+            continue
+        if loaded and replaces_all:
+            draft.note(setting, "one of Liger's kernels")
+        elif loaded and name in on:
+            draft.ignore(setting, "operations are counted as the model's own")
+        else:
+            draft.drop(setting)
+    if plugins is not None and _CUT_CROSS_ENTROPY in named:
+        draft.ignore(plugins, "cut cross-entropy is counted as a loss over whole logits")
+    for name in KERNELS:
+        kernel = config.take(name)
+        if kernel is not None and kernel.as_bool():
+            draft.ignore(kernel, "adapters are counted as PEFT's own, which takes more")
+        elif kernel is not None:
+            draft.drop(kernel)
+
+
+def read_packing(config: Settings, draft: Draft) -> None:
+    """Set whether rows are filled up with several samples."""
+    packing = config.take("sample_packing")
+    if packing is not None:
+        rows = "packed" if packing.as_bool() else "none"
+        draft.put("workload.packing", rows, packing)
+    multiple = config.take("pad_to_multiple_of")
+    if multiple is not None:
+        draft.note(multiple, "rows are padded to a multiple, up to sequence_len")
