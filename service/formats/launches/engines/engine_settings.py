@@ -196,7 +196,8 @@ def ask_requests(draft: Draft, *, sequences: str, tokens: str) -> None:
         draft.ask("workload.num_sequences", f"how many run at once is the requests'{sequences}")
     draft.ask("workload.prompt_tokens", f"the tokens of a prompt are the requests'{tokens}")
     if draft.get("workload.output_tokens") is None:
-        draft.ask("workload.output_tokens", "the tokens of an answer are the requests'", (0,))
+        why = "the tokens of an answer are the requests'; none are counted until they are said"
+        draft.ask("workload.output_tokens", why)
 
 
 def ignore_settings(draft: Draft, settings: Settings, reasons: Mapping[str, str]) -> None:
