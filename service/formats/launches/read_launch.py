@@ -21,6 +21,7 @@ _MODULES = {
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",
     Launcher.LLAMA_CPP: "engines.llama_cpp",
+    Launcher.TENSORRT_LLM: "engines.tensorrt_llm",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 

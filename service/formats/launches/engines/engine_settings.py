@@ -21,6 +21,7 @@ _ENVIRONMENT_WITHOUT_EFFECT = (
 
 def gather_settings(
     handed_in: HandedIn,
+    draft: Draft,
     tokens: Iterable[str],
     grammar: Grammar,
     *,
@@ -45,14 +46,28 @@ def gather_settings(
                 field="files",
             )
         documents = [document]
-        command.take(*config)
+        draft.note(option, "the file whose settings are read")
     sources = [command, *(_spell_alike(one, grammar) for one in (handed_in.arguments, *documents))]
     if file_wins:
+        _warn_of_overwritten(draft, command, sources[1:])
         sources.reverse()
     merged = sources[0]
     for source in sources[1:]:
         merged = merged.merge(source)
+    merged.take(*config)
     return merged
+
+
+def _warn_of_overwritten(draft: Draft, command: Settings, files: Iterable[Settings]) -> None:
+    """Name words of the command that its file says otherwise."""
+    for file in files:
+        for name in command:
+            typed, overwriting = command.peek(name), file.peek(name)
+            if typed and overwriting and str(typed.value) != str(overwriting.value):
+                draft.warn(
+                    f"{overwriting.where}: {overwriting.key} {overwriting.value} wins over "
+                    f"{typed.key} {typed.value} of the command; leave one out"
+                )
 
 
 def _peek_any(settings: Settings, names: Iterable[str]) -> Setting | None:
@@ -181,7 +196,8 @@ def ask_requests(draft: Draft, *, sequences: str, tokens: str) -> None:
         draft.ask("workload.num_sequences", f"how many run at once is the requests'{sequences}")
     draft.ask("workload.prompt_tokens", f"the tokens of a prompt are the requests'{tokens}")
     if draft.get("workload.output_tokens") is None:
-        draft.ask("workload.output_tokens", "the tokens of an answer are the requests'", (0,))
+        why = "the tokens of an answer are the requests'; none are counted until they are said"
+        draft.ask("workload.output_tokens", why)
 
 
 def ignore_settings(draft: Draft, settings: Settings, reasons: Mapping[str, str]) -> None:

@@ -55,7 +55,9 @@ _HEADS = "heads of the model that guess have no term; say workload.speculative f
 
 def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a server."""
-    settings = gather_settings(handed_in, _get_words(handed_in), _GRAMMAR, config=("config",))
+    settings = gather_settings(
+        handed_in, draft, _get_words(handed_in), _GRAMMAR, config=("config",)
+    )
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "sglang")
     release = make_default("engine_version", SGLANG, "the newest release that is known")

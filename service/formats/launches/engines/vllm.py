@@ -68,7 +68,9 @@ _HEADS = "heads of the model that guess have no term; say workload.speculative f
 
 def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a server, or of ``LLM()``."""
-    settings = gather_settings(handed_in, _get_words(handed_in), _GRAMMAR, config=("config",))
+    settings = gather_settings(
+        handed_in, draft, _get_words(handed_in), _GRAMMAR, config=("config",)
+    )
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "vllm")
     release = make_default("engine_version", VLLM, "the newest release that is known")

@@ -190,6 +190,7 @@ def test_the_same_in_a_file_and_a_call() -> None:
 
     assert flags.document == configured.document == called.document == module.document
     assert configured.imported.without_effect == ("port",)
+    assert configured.imported.ignored == ()
 
 
 def test_words_of_the_command_win_over_its_file() -> None:
