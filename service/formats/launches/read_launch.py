@@ -16,6 +16,7 @@ _MODULES = {
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.ACCELERATE: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",
+    Launcher.LLAMAFACTORY: "trainers.llamafactory",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",

@@ -17,6 +17,11 @@ _ENVIRONMENT_WITHOUT_EFFECT = (
     *("*_LOGGING_*", "*_LOG_LEVEL", "*_API_KEY", "*_USAGE_*", "*_NO_USAGE_STATS", "*_HOST_IP"),
     *("VLLM_WORKER_MULTIPROCESS_METHOD", "VLLM_PORT", "LD_LIBRARY_PATH", "RAY_*"),
 )
+_STARTER_WITHOUT_EFFECT = (
+    *("partition", "job_name", "time", "label", "unbuffered", "exclusive", "cpus_per_task"),
+    *("output", "error", "account", "qos", "container_*", "no_container_*", "export", "mpi"),
+)
+"""Of ``srun`` and others that start an engine: what says where it runs, not on how much."""
 
 
 def gather_settings(
@@ -218,7 +223,7 @@ def ignore_settings(draft: Draft, settings: Settings, reasons: Mapping[str, str]
 
 
 def account_environment(draft: Draft, handed_in: HandedIn) -> None:
-    """Sort the variables that stand before the command."""
+    """Sort the variables and the starters' options before a command."""
     if handed_in.command is None:
         return
     variables = [
@@ -226,6 +231,8 @@ def account_environment(draft: Draft, handed_in: HandedIn) -> None:
         for name, value in handed_in.command.environment.items()
     ]
     draft.account(Settings(variables), _ENVIRONMENT_WITHOUT_EFFECT)
+    for settings in handed_in.command.starters.values():
+        draft.account(settings, _STARTER_WITHOUT_EFFECT)
 
 
 def describe_limit(setting: Setting | None, prefix: str) -> str:

@@ -36,6 +36,8 @@ _FORMAT = re.compile(
     r"[-._](?:(?:ud|i1)[-._])?((?:i?q\d\w*|tq\d\w*|b?f16|f32|mxfp4(?:_moe)?|int8|none))$",
     re.IGNORECASE,
 )
+_LEAST_BITS = 4
+"""Formats of fewer bits have no term."""
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 _CACHES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32"}
 _ALL_LAYERS = 999
@@ -111,9 +113,23 @@ def _put_format(draft: Draft, word: str, setting: Setting) -> None:
         if _PLAIN[folded] is not None:
             draft.put("workload.weight_dtype", _PLAIN[folded], setting)
     else:
+        nearest = _get_larger_format(folded)
         kind = f"there is no term for {word}" if word else "the file's name does not tell"
-        draft.ask("workload.quantization", f"the format of the weights: {kind}", tuple(_FORMATS))
-        draft.put("workload.quantization", "q8_0")
+        why = f"the format of the weights: {kind}, and a larger one is evaluated"
+        choices = (nearest, *(name for name in _FORMATS.values() if name != nearest))
+        draft.ask("workload.quantization", why, tuple(dict.fromkeys(choices)))
+        draft.put("workload.quantization", nearest)
+
+
+def _get_larger_format(word: str) -> str:
+    """Return a format with a term that has no fewer bits."""
+    digit = re.search(r"\d", word)
+    bits = 8 if digit is None else int(digit.group())
+    if bits < _LEAST_BITS or word in {"q4_k_s", "iq4_xs", "iq4_nl"}:
+        return "q4_k_m"
+    if bits == _LEAST_BITS or word in {"q5_k_s", "q5_0"}:
+        return "q5_k_m"
+    return "q6_k" if bits == _LEAST_BITS + 1 else "q8_0"
 
 
 def _read_context(settings: Settings, draft: Draft, *, serves: bool) -> None:

@@ -44,7 +44,6 @@ _GRAMMAR = Grammar(
 _CACHES = {"fp8": "fp8", "auto": "auto"}
 _PROGRAMS = frozenset({"trtllm-serve", "trtllm-llmapi-launch"})
 IGNORED = {
-    "backend": "the PyTorch backend is evaluated",
     "context_parallel_size": "prompts that are split over GPUs have no term",
     "cp_config": "prompts that are split over GPUs have no term",
     "moe_cluster_parallel_size": "clusters of experts have no term",
@@ -108,6 +107,11 @@ def read_tensorrt_llm(handed_in: HandedIn, draft: Draft) -> None:
     _read_cache(settings, draft)
     _read_limits(settings, draft)
     _read_layout(settings, draft)
+    backend = settings.take("backend")
+    if backend is not None and backend.value == "pytorch":
+        draft.drop(backend)
+    elif backend is not None:
+        draft.ignore(backend, "the PyTorch backend is evaluated")
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
     account_environment(draft, handed_in)

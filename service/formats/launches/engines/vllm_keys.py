@@ -8,7 +8,12 @@ FLAGS = frozenset(
     {
         *("trust_remote_code", "enforce_eager", "enable_expert_parallel", "enable_lora"),
         *("enable_prefix_caching", "enable_chunked_prefill", "disable_log_stats", "enable_eplb"),
-        *("disable_log_requests", "enable_log_requests", "enable_auto_tool_choice"),
+        *(
+            "disable_log_requests",
+            "enable_log_requests",
+            "enable_reasoning",
+            "enable_auto_tool_choice",
+        ),
         *("enable_sleep_mode", "disable_custom_all_reduce", "disable_sliding_window"),
         *("disable_cascade_attn", "skip_tokenizer_init", "enable_prompt_embeds", "enable_dbo"),
         *("enable_mm_embeds", "interleave_mm_strings", "skip_mm_profiling", "fully_sharded_loras"),
@@ -107,7 +112,12 @@ IGNORED = {
 WITHOUT_EFFECT = (
     *("host", "port", "uds", "api_key", "ssl_*", "root_path", "middleware", "allow*", "headless"),
     *("served_model_name", "chat_template*", "response_role", "tool_*", "enable_auto_tool_choice"),
-    *("reasoning_parser*", "default_chat_template_kwargs", "trust_request_chat_template"),
+    *(
+        "reasoning_parser*",
+        "enable_reasoning",
+        "default_chat_template_kwargs",
+        "trust_request_chat_template",
+    ),
     *("tokenizer*", "skip_tokenizer_init", "trust_remote_code", "seed", "revision"),
     *("code_revision", "hf_token", "hf_config_path", "config_format", "load_format"),
     *("download_dir", "safetensors_load_strategy", "model_loader_extra_config*", "ignore_patterns"),

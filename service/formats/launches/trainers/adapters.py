@@ -140,5 +140,5 @@ def _put_prepared(setup: TrainerSetup, draft: Draft) -> None:
     else:
         why = "whether the script calls PEFT's prepare_model_for_kbit_training is not said"
         draft.ask("workload.fp32_norms_and_head", why, (True, False))
-    if setup.client.is_trl:
+    if setup.client.is_trl and not setup.keeps_adapters_fp32:
         draft.put("workload.lora.dtype", "bf16")

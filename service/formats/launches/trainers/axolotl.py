@@ -58,6 +58,7 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
         model=model,
         adapters=adapters,
         prepares=False,
+        uses_all_gpus=True,
     )
     lower_trainer(setup, draft, handed_in)
     for key, reason in UNMODELLED.items():

@@ -13,6 +13,7 @@ _DEEPSPEED = (
     *("bf16.enabled", "fp16.enabled"),
 )
 _SUFFIXES = frozenset({".yml", ".yaml", ".json"})
+_TRAINERS = ("model_name_or_path", "output_dir", "base_model", "learning_rate")
 _FSDP = ("auto_wrap_policy", "transformer_layer_cls_to_wrap", "reshard_after_forward")
 
 
@@ -58,7 +59,8 @@ def _get_kind(settings: Settings) -> str:
         return "accelerate"
     if is_deepspeed(settings):
         return "deepspeed"
-    if any(name in settings or f"fsdp_{name}" in settings for name in _FSDP):
+    trains = any(name in settings for name in _TRAINERS)
+    if not trains and any(name in settings or f"fsdp_{name}" in settings for name in _FSDP):
         return "fsdp"
     return "training"
 

@@ -43,3 +43,7 @@ class TrainerSetup:
     model: Settings = field(default_factory=Settings)
     adapters: Settings = field(default_factory=Settings)
     prepares: bool | None = None
+    keeps_adapters_fp32: bool = False
+    """Whether TRL's cast of adapters to bf16 is undone, as LLaMA-Factory does."""
+    uses_all_gpus: bool = False
+    """Whether its program starts one process a GPU by itself."""

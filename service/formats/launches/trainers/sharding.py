@@ -245,7 +245,8 @@ def _put_degrees(
 
 def _has_engine(engine: Engine, processes: Processes) -> bool:
     """Return whether anything tells of several GPUs."""
-    return engine.deepspeed is not None or engine.is_fsdp or processes.is_started
+    starts = processes.is_started or engine.setup.uses_all_gpus
+    return engine.deepspeed is not None or engine.is_fsdp or starts
 
 
 def _read_ranks(degrees: Settings, draft: Draft) -> int | None:

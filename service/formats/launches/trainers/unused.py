@@ -16,6 +16,7 @@ WITHOUT_EFFECT = (
     *("prediction_loss_only", "enable_jit_checkpoint", "use_cache", "accelerator_config.*"),
     *("beta", "loss_weights", "ld_alpha", "f_divergence_type", "label_smoothing"),
     *("center_rewards_coefficient", "disable_dropout", "tokenizer_name*", "processing_class"),
+    *("fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"),
     *("train_dataset", "eval_dataset", "callbacks", "data_collator", "tokenizer"),
 )
 """Of ``TrainingArguments`` and TRL's configs, by patterns."""

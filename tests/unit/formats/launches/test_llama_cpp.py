@@ -102,11 +102,25 @@ def test_a_file_is_named_for_its_model_and_format(
     assert get_workload(question)["quantization"] == quantization
 
 
-def test_a_format_without_a_term_is_asked_for() -> None:
-    """No other format is taken in silence."""
-    question = ask_command("llama-server -m llama-IQ2_XS.gguf")
+@pytest.mark.parametrize(
+    ("word", "larger"),
+    [
+        ("IQ2_XS", "q4_k_m"),
+        ("Q4_K_S", "q4_k_m"),
+        ("UD-Q4_K_XL", "q5_k_m"),
+        ("Q4_1", "q5_k_m"),
+        ("Q5_K_S", "q5_k_m"),
+        ("Q5_1", "q6_k"),
+        ("Q6_K_L", "q8_0"),
+    ],
+)
+def test_a_format_without_a_term_is_asked_for(word: str, larger: str) -> None:
+    """No other format is taken in silence, and none of fewer bits."""
+    question = ask_command(f"llama-server -m llama-{word}.gguf")
 
-    assert "workload.quantization" in {one.field for one in question.questions}
+    choices = {one.field: one.choices for one in question.questions}["workload.quantization"]
+    assert get_workload(question)["quantization"] == choices[0] == larger
+    assert question.document["model"] == "llama"
 
 
 @pytest.mark.parametrize("flags", IGNORED)

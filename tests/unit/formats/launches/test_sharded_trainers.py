@@ -272,3 +272,17 @@ def test_a_file_that_was_not_handed_in_is_asked_for() -> None:
 
     assert get_part(imported, "layout")["sharding"] == "deepspeed"
     assert "layout.zero_stage" in imported.open_fields
+
+
+def test_a_trainers_file_with_a_word_of_fsdp_stays_the_trainers() -> None:
+    """LLaMA-Factory's files have ``fsdp_transformer_layer_cls_to_wrap`` beside their own keys."""
+    text = (
+        "model_name_or_path: m\nstage: sft\nfinetuning_type: full\ncutoff_len: 1024\n"
+        "fsdp: full_shard auto_wrap\nfsdp_transformer_layer_cls_to_wrap: QwenLayer\n"
+    )
+
+    imported = import_launch({"a.yaml": text})
+
+    assert imported.launcher is Launcher.LLAMAFACTORY
+    assert get_part(imported, "layout")["sharding"] == "fsdp2"
+    assert get_part(imported, "workload")["sequence_length"] == 1024

@@ -58,7 +58,7 @@ IGNORED = (
 )
 IDLE = (
     *("--port 8000", "--host 0.0.0.0", "--trust_remote_code", "--log_level info"),
-    *("--tool_parser qwen3", "--num_postprocess_workers 4"),
+    *("--tool_parser qwen3", "--backend pytorch", "--num_postprocess_workers 4"),
 )
 BAD = [
     ("--tp_size two", "expected a whole number"),

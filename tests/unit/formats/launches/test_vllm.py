@@ -217,3 +217,13 @@ def test_a_command_that_serves_nothing_is_refused() -> None:
     """``vllm bench`` starts no engine that is evaluated."""
     with pytest.raises(LaunchFormatError, match="expected vllm serve MODEL"):
         ask_command("vllm bench serve --model x")
+
+
+def test_what_starts_the_engine_is_accounted_for() -> None:
+    """Variables and options before the program are named like its own."""
+    imported = ask_command(
+        f"srun -N 2 --partition gpu env VLLM_USE_V1=1 CUDA_VISIBLE_DEVICES=0 {SERVE}"
+    ).imported
+
+    assert imported.ignored == ("VLLM_USE_V1", "-N")
+    assert imported.without_effect == ("CUDA_VISIBLE_DEVICES", "--partition")
