@@ -17,6 +17,7 @@ _MODULES = {
     Launcher.ACCELERATE: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",
     Launcher.LLAMAFACTORY: "trainers.llamafactory",
+    Launcher.UNSLOTH: "trainers.unsloth",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",
