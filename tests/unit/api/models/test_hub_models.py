@@ -177,8 +177,8 @@ def test_what_is_no_id_never_reaches_the_hub(model: dict[str, Any], field: str) 
 
 
 @pytest.mark.parametrize("token", ["two words", "x" * 513, "a\tb"])
-@pytest.mark.parametrize("model", [HUB, "llama-2-7b"], ids=["hub", "catalogue"])
-def test_a_token_that_is_none_is_refused_unread(model: object, token: str) -> None:
+@pytest.mark.parametrize("model", [HUB, {"name": "llama-2-7b"}], ids=["hub", "catalogue"])
+def test_a_token_that_is_none_is_refused_unread(model: dict[str, Any], token: str) -> None:
     """The refusal does not repeat it, whether a hub is asked or not."""
     fake = FakeHub()
 
