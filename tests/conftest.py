@@ -17,6 +17,8 @@ pytest_plugins = ["tests.servers"]
 # What pytest rewrites is kept for its other processes and the next run, whatever the environment
 # says of programs.
 sys.dont_write_bytecode = False
+# Python's own thresholds look for cycles at every seven hundred objects, a fifth of a trace's time.
+gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_finish() -> None:
