@@ -116,8 +116,8 @@ class _Builder:
             return {key: self.make_value(value, depth + 1) for key, value in pairs.items()}
         return self._make_scalar(node)
 
+    def list_pairs(self, node: yaml.MappingNode, depth: int = 0) -> dict[str, yaml.Node]:
         """Return a mapping's nodes by key: its own win over merged ones."""
-        """Return a mapping's nodes by key: its own win over merged ones, wherever these stand."""
         if depth > MAX_DEPTH:
             message = "is nested too deeply"
             raise LaunchFormatError(message, where=self.get_place(node))
