@@ -44,15 +44,7 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     return draft.finish(reader.launcher)
 
 
-def list_launchers() -> tuple[Launcher, ...]:
-    """Return the launchers that are read."""
-    return tuple(_MODULES)
-
-
 def _get_reader(launcher: Launcher) -> Reader:
-    if launcher not in _MODULES:
-        message = f"{launcher.value} is not read; read are {', '.join(_MODULES)}"
-        raise LaunchFormatError(message, field="launcher")
     module = import_module(f"{__package__}.{_MODULES[launcher]}")
     reader: Reader = module.READERS[launcher]
     return reader

@@ -14,6 +14,7 @@ from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation
 from service.api.http.responses import json_response
 from service.api.resources.resolving import resolve_model
 from service.contract.schemas.imports.launches import LaunchImportAnswer, LaunchImportRequest
+from service.contract.schemas.models import HubToken
 from service.contract.to_answer.imports.launches import build_launch_answer
 from service.contract.to_question.launches import read_launch_request
 
@@ -41,6 +42,7 @@ EXAMPLE = {
         "the launch leaves open is asked in `questions`; `question` is a body of /v1/fit, whole "
         "where nothing is `missing`. Nothing is run or stored.",
         body=LaunchImportRequest,
+        headers={"Hub-Token": HubToken},
         example=EXAMPLE,
         replies={200: Reply(description="The question.", bodies=(LaunchImportAnswer,))},
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
@@ -54,7 +56,7 @@ async def import_launch(request: Request[Any, Any, Any], body: RawBody) -> ASGIA
 def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     deps = get_dependencies(request)
     payload = read_body(request.scope, body, LaunchImportRequest)
-    question = read_launch_request(payload, partial(resolve_model, deps))
+    question = read_launch_request(payload, partial(resolve_model, deps, scope=request.scope))
     return json_response(build_launch_answer(question))
 
 

@@ -63,6 +63,55 @@ def gather_settings(
     return merged
 
 
+def get_arguments(
+    handed_in: HandedIn, program: str, commands: Iterable[str], *, expected: str
+) -> tuple[str, ...]:
+    """Return the words after a program and its command.
+
+    Those of another program, such as its server's module, have no command. Raises LaunchFormatError
+    where the command is none of ``commands``, which start an engine.
+    """
+    command = handed_in.command
+    if command is None:
+        return ()
+    if command.program != program:
+        return command.arguments
+    if command.arguments[:1] and command.arguments[0] in commands:
+        return command.arguments[1:]
+    name = " ".join((program, *command.arguments[:1]))
+    message = f"{name} starts no engine; expected {expected}"
+    raise LaunchFormatError(message, where="command", field="command")
+
+
+def put_formats(
+    draft: Draft,
+    settings: Settings,
+    *,
+    quantizations: Mapping[str, str],
+    caches: Mapping[str, str],
+) -> None:
+    """Set the formats of quantised weights, and of keys and values."""
+    quantization = settings.take("quantization")
+    if quantization is not None:
+        word = str(quantization.value).casefold()
+        if word in quantizations:
+            draft.put("workload.quantization", quantizations[word], quantization)
+        else:
+            draft.ignore(
+                quantization, "the format that the checkpoint's own config says is evaluated"
+            )
+    cache = settings.take("kv_cache_dtype")
+    if cache is None:
+        return
+    word = str(cache.value).casefold()
+    if word == "auto":
+        draft.note(cache, "the cache has the format of the weights, or the checkpoint's own")
+    elif word in caches:
+        draft.put("workload.kv_cache_dtype", caches[word], cache)
+    else:
+        draft.ignore(cache, f"no term for such a cache; there is one for {', '.join(caches)}")
+
+
 def _warn_of_overwritten(draft: Draft, command: Settings, files: Iterable[Settings]) -> None:
     """Name words of the command that its file says otherwise."""
     for file in files:

@@ -10,7 +10,9 @@ from service.formats.launches.engines.engine_settings import (
     ask_requests,
     describe_limit,
     gather_settings,
+    get_arguments,
     ignore_settings,
+    put_formats,
     put_fraction,
     put_int,
     put_model,
@@ -29,7 +31,6 @@ from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
@@ -56,7 +57,11 @@ _HEADS = "heads of the model that guess have no term; say workload.speculative f
 def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a server."""
     settings = gather_settings(
-        handed_in, draft, _get_words(handed_in), _GRAMMAR, config=("config",)
+        handed_in,
+        draft,
+        get_arguments(handed_in, "sglang", ("serve",), expected="sglang serve --model-path MODEL"),
+        _GRAMMAR,
+        config=("config",),
     )
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "sglang")
@@ -73,7 +78,7 @@ def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
         source=_DTYPE,
         of_fp32="bf16" if is_gemma else "fp16",
     )
-    _read_formats(settings, draft)
+    put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
     _read_limits(settings, draft)
     _read_layout(settings, draft)
     _read_speculation(settings, draft)
@@ -81,42 +86,6 @@ def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
     account_environment(draft, handed_in)
-
-
-def _get_words(handed_in: HandedIn) -> tuple[str, ...]:
-    """Return the words after the program; refuse a command that serves nothing."""
-    command = handed_in.command
-    if command is None:
-        return ()
-    if command.program != "sglang":
-        return command.arguments
-    if command.arguments[:1] == ("serve",):
-        return command.arguments[1:]
-    name = " ".join(("sglang", *command.arguments[:1]))
-    message = f"{name} starts no engine; expected sglang serve --model-path MODEL"
-    raise LaunchFormatError(message, where="command", field="command")
-
-
-def _read_formats(settings: Settings, draft: Draft) -> None:
-    quantization = settings.take("quantization")
-    if quantization is not None:
-        word = str(quantization.value).casefold()
-        if word in QUANTIZATIONS:
-            draft.put("workload.quantization", QUANTIZATIONS[word], quantization)
-        else:
-            draft.ignore(
-                quantization, "the format that the checkpoint's own config says is evaluated"
-            )
-    cache = settings.take("kv_cache_dtype")
-    if cache is None:
-        return
-    word = str(cache.value).casefold()
-    if word == "auto":
-        draft.note(cache, "the cache has the format of the weights, or the checkpoint's own")
-    elif word in _CACHES:
-        draft.put("workload.kv_cache_dtype", _CACHES[word], cache)
-    else:
-        draft.ignore(cache, f"no term for such a cache; there is one for {', '.join(_CACHES)}")
 
 
 def _read_limits(settings: Settings, draft: Draft) -> None:

@@ -11,7 +11,9 @@ from service.formats.launches.engines.engine_settings import (
     ask_requests,
     describe_limit,
     gather_settings,
+    get_arguments,
     ignore_settings,
+    put_formats,
     put_fraction,
     put_int,
     put_model,
@@ -31,7 +33,6 @@ from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
@@ -54,6 +55,11 @@ QUANTIZATIONS: Mapping[str, str] = {
 
 What bitsandbytes makes at load time has four bits (``quantization/bitsandbytes.py``).
 """
+_CACHES = {
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2"), "fp8"),
+    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
+    **dict.fromkeys(("float16", "half"), "fp16"),
+}
 _SIZE = re.compile(r"(\d+)(?:\.(\d+))?([kKmMgGtT])")
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _OF_THE_PROMPT = frozenset({"ngram", "ngram_gpu", "suffix", "[ngram]"})
@@ -69,7 +75,11 @@ _HEADS = "heads of the model that guess have no term; say workload.speculative f
 def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a server, or of ``LLM()``."""
     settings = gather_settings(
-        handed_in, draft, _get_words(handed_in), _GRAMMAR, config=("config",)
+        handed_in,
+        draft,
+        get_arguments(handed_in, "vllm", _COMMANDS, expected="vllm serve MODEL"),
+        _GRAMMAR,
+        config=("config",),
     )
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "vllm")
@@ -77,7 +87,7 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     draft.note(release, "the release whose defaults hold; workload.engine_version names another")
     model = put_model(draft, settings, "model", "model_tag")
     put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
-    _read_quantization(settings, draft)
+    put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
     _read_limits(settings, draft)
     _read_layout(settings, draft)
     _read_speculation(settings, draft)
@@ -102,49 +112,6 @@ def parse_size(setting: Setting) -> int:
     base = 1024 if unit.isupper() else 1000
     number = float(f"{whole_part}.{decimals or 0}")
     return int(number * base ** _POWERS[unit.lower()])
-
-
-def _get_words(handed_in: HandedIn) -> tuple[str, ...]:
-    """Return the words after the program; refuse a command that serves nothing."""
-    command = handed_in.command
-    if command is None:
-        return ()
-    if command.program != "vllm":
-        return command.arguments
-    if command.arguments[:1] and command.arguments[0] in _COMMANDS:
-        return command.arguments[1:]
-    name = " ".join(("vllm", *command.arguments[:1]))
-    message = f"{name} starts no engine; expected vllm serve MODEL"
-    raise LaunchFormatError(message, where="command", field="command")
-
-
-def _read_quantization(settings: Settings, draft: Draft) -> None:
-    quantization = settings.take("quantization")
-    if quantization is not None:
-        word = str(quantization.value).casefold()
-        if word in QUANTIZATIONS:
-            draft.put("workload.quantization", QUANTIZATIONS[word], quantization)
-        else:
-            draft.ignore(
-                quantization, "the format that the checkpoint's own config says is evaluated"
-            )
-    cache = settings.take("kv_cache_dtype")
-    if cache is None:
-        return
-    word = str(cache.value).casefold()
-    if word == "auto":
-        draft.note(cache, "the cache has the format of the weights, or the checkpoint's own")
-    elif word in _CACHES:
-        draft.put("workload.kv_cache_dtype", _CACHES[word], cache)
-    else:
-        draft.ignore(cache, f"no term for such a cache; there is one for {', '.join(_CACHES)}")
-
-
-_CACHES = {
-    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2"), "fp8"),
-    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
-    **dict.fromkeys(("float16", "half"), "fp16"),
-}
 
 
 def _read_limits(settings: Settings, draft: Draft) -> None:

@@ -1,7 +1,7 @@
 """Words of a command line as settings."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.formats.launches.sources.limits import MAX_WORDS
@@ -88,8 +88,3 @@ def _is_option(word: str) -> bool:
 
 def _spell(word: str) -> str:
     return word.partition("=")[0]
-
-
-def join_names(*names: Iterable[str]) -> frozenset[str]:
-    """Return names in one set, spelt with underscores."""
-    return frozenset(name.replace("-", "_") for group in names for name in group)

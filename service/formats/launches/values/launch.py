@@ -18,15 +18,9 @@ class Launcher(StrEnum):
     TRL_SFT = "trl_sft"
     TRL_DPO = "trl_dpo"
     TRL_REWARD = "trl_reward"
-    TRL_GRPO = "trl_grpo"
     AXOLOTL = "axolotl"
     LLAMAFACTORY = "llamafactory"
-    MEGATRON = "megatron"
-    NEMO = "nemo"
-    TORCHTITAN = "torchtitan"
     UNSLOTH = "unsloth"
-    VERL = "verl"
-    OPENRLHF = "openrlhf"
     GENERATE = "generate"
 
 

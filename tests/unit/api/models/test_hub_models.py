@@ -67,6 +67,7 @@ def test_an_answer_names_the_commit() -> None:
             "/v1/ceilings",
             {"model": HUB, "workload": TRAIN, "gpu": "L4", "maximize": "micro_batch_size"},
         ),
+        ("/v1/launches/import", {"model": HUB, "launcher": "trl_sft", "arguments": {"packing": 0}}),
     ],
 )
 def test_every_question_takes_a_hub(path: str, body: dict[str, Any]) -> None:

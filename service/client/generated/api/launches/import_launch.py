@@ -7,14 +7,18 @@ import httpx
 
 from ...models.launch_import_answer import LaunchImportAnswer
 from ...models.launch_import_request import LaunchImportRequest
-from ...types import Call
+from ...types import UNSET, Call, Unset
 
 
 def call(
     *,
     body: LaunchImportRequest | Mapping[str, Any],
+    hub_token: str | Unset = UNSET,
 ) -> Call[LaunchImportAnswer]:
     """Read a launch file, a command or a script's arguments as a question."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
@@ -22,7 +26,7 @@ def call(
         method="POST",
         path="/v1/launches/import",
         params={},
-        headers={},
+        headers=headers,
         body=sent,
         read=_read,
     )
