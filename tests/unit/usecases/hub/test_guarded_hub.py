@@ -223,7 +223,7 @@ def test_a_hub_that_ignores_ranges_is_read_no_further() -> None:
 
 
 def test_few_models_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is told to come again, and holds no thread."""
+    """One more is told to come again and holds no thread; what is kept needs no reading."""
     monkeypatch.setattr(hub_module, "MAX_FETCHES", 1)
     entered, leave = threading.Event(), threading.Event()
 
@@ -231,17 +231,21 @@ def test_few_models_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         entered.set()
         assert leave.wait(30)
 
-    hub = FakeHub(respond=wait).make()
-    other = threading.Thread(target=hub.fetch, args=(MODEL,))
+    fake = FakeHub()
+    hub = fake.make()
+    kept = hub.fetch(MODEL)
+    fake.respond = wait
+    other = threading.Thread(target=hub.fetch, args=(SECRET,))
     other.start()
     assert entered.wait(30)
 
     with pytest.raises(HubUnavailableError, match="ask again"):
-        hub.fetch(MODEL)
+        hub.fetch(SECRET)
+    assert hub.fetch(MODEL) is kept
 
     leave.set()
     other.join(30)
-    assert hub.fetch(MODEL).commit == COMMIT
+    assert hub.fetch(SECRET).commit == COMMIT
 
 
 def test_the_operators_word_is_the_settings() -> None:
