@@ -9,7 +9,6 @@ import pytest
 
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError, NotModelledError
-from service.formats.checkpoints.gguf_config import list_gguf_architectures
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
 from service.formats.checkpoints.gguf_sums import get_kind, place_tensors, sum_tensors
@@ -159,4 +158,9 @@ def test_the_page_lists_every_architecture() -> None:
     page = Path("docs/models.md").read_text(encoding="utf-8").partition("### Files")[2]
     named = re.findall(r"`([a-z0-9_-]+)`", page.partition("is one of")[2].partition(";")[0])
 
-    assert sorted(named) == list_gguf_architectures()
+    document = read_model("llama").describe() | {"metadata": {"general.architecture": "other"}}
+
+    with pytest.raises(NotModelledError) as refused:
+        build_gguf_architecture(document)
+
+    assert sorted(named) == sorted(refused.value.modelled)
