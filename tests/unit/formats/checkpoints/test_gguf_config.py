@@ -1,8 +1,9 @@
 """Models of GGUF files: their trees are those of the configs that the files were written from."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -137,6 +138,20 @@ def test_tensors_beside_the_tree_are_said() -> None:
 
     assert len(lines) == 1
     assert "elements where a llama of its metadata has 699,264" in lines[0]
+
+
+def test_layers_that_are_not_loaded_are_told_of_any_number() -> None:
+    """Twenty thousand of their tensors take no longer than others."""
+    model = read_model("llama")
+    spare = tuple(replace(model.tensors[0], name=f"blk.99.{index}") for index in range(20_000))
+    began = process_time()
+
+    (line,) = list_gguf_differences(
+        replace(model, tensors=model.tensors + spare), build_gguf_architecture(model.describe())
+    )
+
+    assert "are not loaded" in line
+    assert process_time() - began < 5
 
 
 def test_the_page_lists_every_architecture() -> None:

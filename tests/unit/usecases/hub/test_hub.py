@@ -23,6 +23,7 @@ from tests.unit.usecases.hub.fake_hub import (
     FakeHub,
     make_repository,
     make_safetensors,
+    make_wide_safetensors,
     read_refusal,
 )
 
@@ -133,6 +134,8 @@ def test_several_files_are_a_question() -> None:
         (make_repository(config__json=b'{"a": ' + b"[" * 99 + b"]" * 99 + b"}"), "levels"),
         (make_repository(model__safetensors=b"\xff" * 8), "its header would have"),
         (make_repository(model__safetensors=b"\x40" + bytes(7) + b"{"), "ends within"),
+        (make_repository(model__safetensors=make_safetensors(a=10**400)), "is no tensor of"),
+        (make_repository(model__safetensors=make_wide_safetensors()), "more elements"),
         ({"a.gguf": b"GGUF\x63\0\0\0"}, "version 99"),
         ({"a.gguf": b"GG"}, "ends within its header"),
         ({"a-00001-of-00002.gguf": b"GGUF"}, "no GGUF file a-00002-of-00002.gguf"),
