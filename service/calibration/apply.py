@@ -186,16 +186,13 @@ def _correct_at_point(source: KnownCalibration, point: MeasuredPoint) -> dict[st
             "allocated_errors": errors,
             "at_least_bytes": _find_lower_bound(calibration.at_least, point),
         }
+    if calibration.quantity is Quantity.STEP_TIME:
+        return {"step_time_ratio": _compute_ratio(calibration, point, exact)}
+    if calibration.quantity is Quantity.PREFILL_TIME:
+        return {"prefill_time_ratio": _compute_ratio(calibration, point, exact)}
     # What the key's own few measurements leave is no interval; the shipped one stays around the
     # corrected figure.
     own_error = error if exact is not None or half_width is not None else None
-    if calibration.quantity is Quantity.STEP_TIME:
-        return {
-            "step_time_ratio": _compute_ratio(calibration, point, exact),
-            "step_time_error": own_error,
-        }
-    if calibration.quantity is Quantity.PREFILL_TIME:
-        return {"prefill_time_ratio": _compute_ratio(calibration, point, exact)}
     only = _collect_part_corrections(calibration, point, exact).get(ONLY_PART, NO_CORRECTION)
     if calibration.quantity is Quantity.DEVICE:
         return {"outside": only, "outside_error": own_error, "outside_errors": errors}
@@ -228,7 +225,7 @@ def _correct_from_pool(pool: Pool) -> dict[str, Any]:
         case Quantity.DEVICE:
             return {"outside": only, "outside_error": pool.half_width, "outside_errors": errors}
         case Quantity.STEP_TIME:
-            return {"step_time_ratio": exp(only.share), "step_time_error": pool.half_width}
+            return {"step_time_ratio": exp(only.share)}
         case Quantity.PREFILL_TIME:
             return {"prefill_time_ratio": exp(only.share)}
 

@@ -19,7 +19,8 @@ from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 from service.contract.schemas.explain.request import ExplainRequest
 from service.contract.schemas.models import HubToken
 from service.contract.to_answer.explanations import build_explain_answer
-from service.contract.to_question.explanations import read_content, read_explained_question
+from service.contract.to_question.contents import read_content
+from service.contract.to_question.explanations import read_explained_question
 from service.contract.to_question.models import prefix_error_field
 from service.usecases.postmortem.explain import explain_data
 from service.usecases.postmortem.prediction import predict

@@ -29,6 +29,9 @@ def read_object(path: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         message = f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         raise InvalidRequestError(message) from None
+    except ValueError as error:
+        message = f"{path} is no JSON that is read: {error}"
+        raise InvalidRequestError(message) from None
     except RecursionError:
         message = f"{path} is nested too deeply"
         raise InvalidRequestError(message) from None

@@ -72,12 +72,14 @@ def _read_directory(path: Path) -> Brought:
         return read_gguf(path / files.gguf[0])
     shards = sorted(path.glob(_SHARDS))
     if INDEX in names:
-        listed = read_object(path / INDEX).get("weight_map", {})
-        shards = [path / name for name in sorted(set(listed.values())) if name in names]
-        if len(shards) < len(set(listed.values())):
+        index = read_object(path / INDEX)
+        weights = index.get("weight_map")
+        listed = sorted(set(map(str, weights.values()))) if isinstance(weights, dict) else []
+        shards = [path / name for name in listed if name in names]
+        if len(shards) < len(listed):
             # Not all is here yet: the index tells the sums.
-            index = {"safetensors_index": read_object(path / INDEX)}
-            return {"hf_config": read_config(path / CONFIG), **index, "origin": _spell(path)}
+            brought = {"hf_config": read_config(path / CONFIG), "safetensors_index": index}
+            return {**brought, "origin": _spell(path)}
     return {
         "hf_config": read_config(path / CONFIG),
         **_describe_tensors(_read_header(shard) for shard in shards),
@@ -89,8 +91,9 @@ def _read_safetensors(path: Path) -> Brought:
     header = _read_header(path)
     config = path.with_name(CONFIG)
     if not config.is_file():
+        num_tensors = sum(name != METADATA for name in header)
         message = (
-            f"{path} holds {sum_header(header):,} bytes in {len(header)} tensors, which say no "
+            f"{path} holds {sum_header(header):,} bytes in {num_tensors} tensors, which say no "
             f"structure: put its {CONFIG} beside it"
         )
         raise InvalidRequestError(message)

@@ -14,7 +14,8 @@ from service.base.errors import InvalidRequestError
 from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
 from service.contract.schemas.explain.request import ExplainRequest
 from service.contract.to_answer.explanations import build_explain_answer
-from service.contract.to_question.explanations import read_content, read_explained_question
+from service.contract.to_question.contents import read_content
+from service.contract.to_question.explanations import read_explained_question
 from service.contract.to_question.validation_errors import decode
 from service.usecases.postmortem.explain import explain_data, explain_stream
 from service.usecases.postmortem.prediction import predict

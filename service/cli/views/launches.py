@@ -14,6 +14,8 @@ def show_launch(answer: dict[str, Any]) -> None:
     if answer["ignored"]:
         lines.append(f"  ignored: {_join(answer['ignored'])}")
     for question in answer["questions"]:
+        if question["field"] == "gpu":  # Which GPU a flag says: a command asks for its own.
+            continue
         choices = ", ".join(str(choice) for choice in question["choices"])
         hint = f" (one of {choices}; the first is taken)" if choices else ""
         lines.append(f"  open: {question['field']}: {question['why']}{hint}")

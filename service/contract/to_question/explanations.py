@@ -1,7 +1,5 @@
 """Requests to explain a failure as bytes and a question."""
 
-import base64
-import binascii
 from collections.abc import Callable
 
 from service.base.errors import InvalidRequestError
@@ -14,23 +12,6 @@ from service.contract.to_question.launches import read_launch_request
 from service.contract.to_question.models import ResolvedModel, prefix_error_field
 from service.contract.to_question.validation_errors import decode
 from service.usecases.questions.fit import FitQuestion
-
-
-def read_content(request: ExplainRequest) -> bytes:
-    """Return the file of a request, which has it once."""
-    text, encoded = get_or_none(request.content), get_or_none(request.content_base64)
-    if (text is None) == (encoded is None):
-        message = "give the file once: content for text, or content_base64"
-        raise InvalidRequestError(message, errors=[{"field": "content", "message": message}])
-    if encoded is None:
-        return (text or "").encode("utf-8", "surrogatepass")
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError) as error:
-        message = f"content_base64 is no base64: {error}"
-        raise InvalidRequestError(
-            message, errors=[{"field": "content_base64", "message": message}]
-        ) from None
 
 
 def read_explained_question(

@@ -88,7 +88,6 @@ class Corrections:
     speeds: SpeedRatios = SHIPPED_SPEEDS
     """What measurements on a machine say of its host and its GPU, where no ratio is known."""
     prefill_time_ratio: float = 1.0
-    step_time_error: float | None = None
     device_at_least_bytes: int = 0
     """Bytes seen on the GPU of a run that was no larger; most of the time nobody looked."""
     num_seen: int = 0

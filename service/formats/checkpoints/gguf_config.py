@@ -81,11 +81,6 @@ class _Family:
     common: bool = True
 
 
-def list_gguf_architectures() -> list[str]:
-    """List every ``general.architecture`` that is read, sorted."""
-    return sorted(_FAMILIES)
-
-
 def read_gguf_config(model: GgufModel) -> Config:
     """Return the config of a model.
 

@@ -35,6 +35,7 @@ def list_gguf_differences(model: GgufModel, architecture: Architecture) -> Itera
     """Yield differences of elements between file and tree."""
     layers = architecture.num_hidden_layers
     spare = [tensor for tensor in model.tensors if (get_layer(tensor.name) or 0) >= layers]
+    spare_names = {tensor.name for tensor in spare}
     if spare:
         size = sum(tensor.bytes for tensor in spare)
         yield f"layers from {layers} on predict further tokens and are not loaded: {size:,} bytes"
@@ -42,7 +43,7 @@ def list_gguf_differences(model: GgufModel, architecture: Architecture) -> Itera
         tensor.num_elements
         for tensor in model.tensors
         if tensor.name not in _ROTARY
-        and tensor not in spare
+        and tensor.name not in spare_names
         and not (architecture.tied and tensor.name == "output.weight")
     )
     expected = architecture.parameter_counts().total

@@ -5,14 +5,15 @@ github.com/huggingface/safetensors, README.md ("Format") and ``safetensors/src/t
 """
 
 import json
-from collections.abc import Callable, Mapping
-from math import prod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from service.estimator.values.errors import InvalidInputError
 
 MAX_HEADER_BYTES = 100_000_000
 LENGTH_BYTES = 8
+_MAX_COUNT = 2**64 - 1
+"""Rust's ``usize``: ``validate`` refuses what overflows it."""
 METADATA = "__metadata__"
 ELEMENT_BITS: Mapping[str, int] = {
     "F64": 64, "I64": 64, "U64": 64, "C64": 64, "F32": 32, "I32": 32, "U32": 32,
@@ -68,6 +69,16 @@ def parse_safetensors_header(body: bytes) -> dict[str, object]:
     return document
 
 
+def count_elements(shape: Sequence[int]) -> int | None:
+    """Return the elements of a shape; None where they are too many."""
+    size = 1
+    for count in shape:
+        size *= count
+        if size > _MAX_COUNT:
+            return None
+    return size
+
+
 def _read_span(name: str, tensor: object) -> tuple[int, int, str]:
     """Return where a tensor begins and ends."""
     fields: dict[str, Any] = tensor if isinstance(tensor, dict) else {}
@@ -81,7 +92,10 @@ def _read_span(name: str, tensor: object) -> tuple[int, int, str]:
         or not _are_counts(offsets, 2)
     ):
         raise _refuse(f"{name} is no tensor of dtype, shape and data_offsets")
-    size = prod(shape) * ELEMENT_BITS[dtype]
+    num_elements = count_elements(shape)
+    if num_elements is None:
+        raise _refuse(f"{name} has more elements than {_MAX_COUNT}")
+    size = num_elements * ELEMENT_BITS[dtype]
     if size % 8 or offsets[1] - offsets[0] != size // 8:
         raise _refuse(
             f"{name} has {offsets[1] - offsets[0]} bytes where its shape has {size / 8:g}"
@@ -94,7 +108,8 @@ def _are_counts(value: object, length: int | None = None) -> bool:
         isinstance(value, list)
         and (length is None or len(value) == length)
         and all(
-            isinstance(item, int) and not isinstance(item, bool) and item >= 0 for item in value
+            isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _MAX_COUNT
+            for item in value
         )
     )
 

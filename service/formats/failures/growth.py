@@ -105,10 +105,6 @@ class GrowthReader:
             series.add(line, make_span(match[1], unit or match[2]))
             return
 
-    def list_series(self) -> list[Series]:
-        """Return what is kept of every counter."""
-        return list(self._series.values())
-
     def find(self) -> Growth | None:
         """Return the greatest growth, ``None`` where nothing grows."""
         grown = [

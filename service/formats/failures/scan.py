@@ -59,7 +59,7 @@ class LogScanner:
         self._num_lines = number
         text = text[:MAX_LINE]
         if self._open is not None:
-            self._continue_message(text)
+            self._continue_message(self._open, text)
         has_frame = _has_any(text, FRAME_MARKS)
         rank = find_rank(text) if has_frame or self._frames.waits_for_any else None
         if has_frame or self._frames.waits_for(rank):
@@ -115,9 +115,7 @@ class LogScanner:
         if torch_messages.is_complete(text):
             self._close_message()
 
-    def _continue_message(self, text: str) -> None:
-        message = self._open
-        assert message is not None  # noqa: S101 - who calls this looks
+    def _continue_message(self, message: _OpenMessage, text: str) -> None:
         if torch_messages.starts_message(text):
             self._close_message()
             return

@@ -32,12 +32,10 @@ def read_snapshot_failures(document: Json, *, size: int) -> FailureLog:
     Raises MeasuredFormatError for a document that is no snapshot.
     """
     notes = parse_snapshot(document, size=size).notes
-    traces, segments = document["device_traces"], document["segments"]
-    assert isinstance(traces, list)  # noqa: S101 - parse_snapshot refuses any other
-    assert isinstance(segments, list)  # noqa: S101 - the same
+    traces, segments = document["device_traces"], _get_list(document, "segments")
     failures = [
         failure
-        for device, trace in enumerate(traces)
+        for device, trace in enumerate(traces if isinstance(traces, list) else ())
         if (
             failure := _find_event(
                 trace, [s for s in segments if s.get("device", 0) == device], device
@@ -53,25 +51,31 @@ def _find_event(trace: Sequence[Json], segments: Sequence[Json], device: int) ->
     reserved = sum(_get_count(segment, "total_size") for segment in segments)
     blocks = [block for segment in segments for block in _get_list(segment, "blocks")]
     allocated = sum(
-        _get_count(block, "size") for block in blocks if block.get("state") == "active_allocated"
+        _get_count(block, "size")
+        for block in blocks
+        if _get_text(block, "state") == "active_allocated"
     )
     changed = False
     for entry in reversed(trace):
-        action = entry.get("action")
+        action = _get_text(entry, "action")
         if action == "oom":
             amounts = dict(_iter_event(entry, allocated=allocated, reserved=reserved))
             if not changed:
                 # The blocks are those of the snapshot's end: of the event only where it ends there.
                 amounts[FailureQuantity.LARGEST_FREE_BLOCK] = max(
-                    (_get_count(b, "size") for b in blocks if b.get("state") in _FREE_STATES),
+                    (
+                        _get_count(b, "size")
+                        for b in blocks
+                        if _get_text(b, "state") in _FREE_STATES
+                    ),
                     default=0,
                 )
             return _make_failure(amounts, entry, device)
         if action in _GROWS:
-            reserved -= _GROWS[str(action)] * _get_count(entry, "size")
+            reserved -= _GROWS[action] * _get_count(entry, "size")
             changed = True
         elif action in _ALLOCATES:
-            allocated -= _ALLOCATES[str(action)] * _round(_get_count(entry, "size"))
+            allocated -= _ALLOCATES[action] * _round(_get_count(entry, "size"))
             changed = True
     return None
 
@@ -121,6 +125,11 @@ def _round(size: int) -> int:
 def _get_count(document: Json, name: str) -> int:
     value = document.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _get_text(document: Json, name: str) -> str:
+    value = document.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _get_list(document: Json, name: str) -> list[Json]:

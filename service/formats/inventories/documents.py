@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 
 from service.estimator.values.units import MIB
 from service.formats.inventories.observed import InventoryFormatError
@@ -12,7 +11,6 @@ MAX_COUNT = 2**53
 """Above it JSON clients read no integer exactly."""
 _YAML = ("apiVersion:", "kind:", "items:", "---")
 _MAX_DIGITS = 40
-_LAST_YEAR = 9999
 
 
 def parse_document(text: str) -> object:
@@ -84,19 +82,6 @@ def get_mebibytes(part: Json, name: str) -> int | None:
     """Return a member that counts MiB, in bytes; None for 0 too."""
     count = get_count(part, name)
     return count * MIB if count and count * MIB <= MAX_COUNT else None
-
-
-def read_timestamp(value: object) -> datetime | None:
-    """Return a moment in RFC 3339 or Unix seconds."""
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-        return moment.astimezone(UTC) if moment.tzinfo is not None else None
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**33:
-        return datetime.fromtimestamp(value, UTC)
-    return None
 
 
 def iter_sections(document: object) -> Iterator[Json]:

@@ -72,7 +72,8 @@ class HubPolicy:
         host = url.host
         try:
             addresses = resolve(host, url.port or _PORTS[url.scheme])
-        except OSError:
+        except (OSError, UnicodeError):
+            # UnicodeError: a name with an empty label, or one of more than 63 letters.
             addresses = ()
         if not addresses:
             message = f"the name {host} has no address"

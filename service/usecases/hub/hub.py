@@ -4,11 +4,13 @@ It is allowed or not, a few models are read at a time, and what was read is kept
 """
 
 import hmac
+import json
 import threading
 import time
 from collections import OrderedDict
 from hashlib import sha256
 from secrets import token_bytes
+from typing import Generic, TypeVar
 
 import httpx
 
@@ -22,8 +24,39 @@ from service.usecases.hub.values import HubModel, HubReference
 MAX_FETCHES = 4
 """Models that are read at once: each holds a thread for some seconds."""
 MAX_KEPT = 64
+MAX_KEPT_BYTES = 64 * 2**20
+"""Bytes that what is kept has as JSON: seven indices of 91,000 tensors, as DeepSeek-V3 has."""
 REVISION_S = 60.0
 """How long a branch is taken for the commit that it was."""
+
+
+Value = TypeVar("Value")
+
+
+class _Kept(Generic[Value]):
+    """Values for all threads; what was read first goes first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._items: OrderedDict[tuple[object, ...], tuple[Value, int]] = OrderedDict()
+        self._num_bytes = 0
+
+    def find(self, key: tuple[object, ...]) -> Value | None:
+        with self._lock:
+            item = self._items.get(key)
+        return None if item is None else item[0]
+
+    def keep(self, key: tuple[object, ...], value: Value, *, num_bytes: int) -> None:
+        """Keep a value, unless all else would go for it."""
+        if num_bytes > MAX_KEPT_BYTES:
+            return
+        with self._lock:
+            before = self._items.pop(key, None)
+            self._items[key] = value, num_bytes
+            self._num_bytes += num_bytes - (0 if before is None else before[1])
+            while len(self._items) > MAX_KEPT or self._num_bytes > MAX_KEPT_BYTES:
+                _, (_, size) = self._items.popitem(last=False)
+                self._num_bytes -= size
 
 
 class Hub:
@@ -40,10 +73,9 @@ class Hub:
         self._policy = policy
         self._transport = transport or (GuardedTransport(policy) if policy is not None else None)
         self._slots = threading.BoundedSemaphore(MAX_FETCHES)
-        self._lock = threading.Lock()
         self._secret = token_bytes(32)
-        self._models: OrderedDict[tuple[object, ...], HubModel] = OrderedDict()
-        self._commits: dict[tuple[object, ...], tuple[float, str, frozenset[str]]] = {}
+        self._models = _Kept[HubModel]()
+        self._commits = _Kept[tuple[float, str, frozenset[str]]]()
 
     def fetch(self, reference: HubReference) -> HubModel:
         """Return a model, by three requests or from what was read before.
@@ -56,50 +88,56 @@ class Hub:
                 "it. Send the model's config.json as hf_config; `headroom models push` does"
             )
             raise HubOffError(message, errors=[{"field": "model.hub", "message": message}])
+        caller = self._digest(reference.token)
+        known = self._find_commit(reference, caller)
+        model = None if known is None else self._find_model(reference, known[0], caller)
+        if model is not None:
+            return model
         if not self._slots.acquire(blocking=False):
             message = f"{MAX_FETCHES} models are being read from the hub: ask again"
             raise HubUnavailableError(message)
         try:
             with HubReader(self._policy, self._transport, token=reference.token) as reader:
-                return self._read(reader, reference)
+                return self._read(reader, reference, caller)
         finally:
             self._slots.release()
 
-    def _read(self, reader: HubReader, reference: HubReference) -> HubModel:
-        caller = self._digest(reference.token)
-        named = (reference.repository, reference.revision, caller)
-        commit, names = self._find_commit(named) or self._keep_commit(
-            named, *fetch_commit(reader, reference)
-        )
-        key = (reference.repository, commit, reference.file, caller)
-        with self._lock:
-            model = self._models.get(key)
+    def _read(self, reader: HubReader, reference: HubReference, caller: bytes) -> HubModel:
+        known = self._find_commit(reference, caller)
+        if known is None:
+            known = fetch_commit(reader, reference)
+            named = (reference.repository, reference.revision, caller)
+            end = time.monotonic() + REVISION_S
+            self._commits.keep(named, (end, *known), num_bytes=reader.num_bytes)
+        commit, names = known
+        model = self._find_model(reference, commit, caller)
         if model is None:
             model = fetch_model(reader, reference, commit, names)
-            with self._lock:
-                self._models[key] = model
-                while len(self._models) > MAX_KEPT:
-                    self._models.popitem(last=False)
+            key = (reference.repository, commit, reference.file, caller)
+            self._models.keep(key, model, num_bytes=_measure(model))
         return model
 
-    def _find_commit(self, named: tuple[object, ...]) -> tuple[str, frozenset[str]] | None:
-        with self._lock:
-            entry = self._commits.get(named)
+    def _find_commit(
+        self, reference: HubReference, caller: bytes
+    ) -> tuple[str, frozenset[str]] | None:
+        entry = self._commits.find((reference.repository, reference.revision, caller))
         if entry is None or entry[0] < time.monotonic():
             return None
         return entry[1], entry[2]
 
-    def _keep_commit(
-        self, named: tuple[object, ...], commit: str, names: frozenset[str]
-    ) -> tuple[str, frozenset[str]]:
-        with self._lock:
-            if len(self._commits) >= MAX_KEPT:
-                self._commits.clear()
-            self._commits[named] = (time.monotonic() + REVISION_S, commit, names)
-        return commit, names
+    def _find_model(self, reference: HubReference, commit: str, caller: bytes) -> HubModel | None:
+        return self._models.find((reference.repository, commit, reference.file, caller))
 
     def _digest(self, token: str | None) -> bytes:
         return b"" if token is None else hmac.digest(self._secret, token.encode(), sha256)
+
+
+def _measure(model: HubModel) -> int:
+    """Return the bytes of a model as JSON.
+
+    Of a GGUF file more was read: its tokenizer.
+    """
+    return len(json.dumps([model.source, model.index, model.header]))
 
 
 def make_hub(settings: Settings) -> Hub:

@@ -11,6 +11,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import iter_placements, weight_bytes
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.values.dtypes import DType
+from service.formats.checkpoints.safetensors_header import count_elements
 from service.formats.checkpoints.tensor_differences import FileTensor, list_tensor_differences
 
 _DTYPES = {"float32": DType.FP32, "bfloat16": DType.BF16, "float16": DType.FP16}
@@ -167,6 +168,8 @@ def _read_tensor(name: str, tensor: object, field: str) -> FileTensor:
         )
     if not isinstance(shape, list) or not all(_is_count(size) for size in shape):
         raise _make_refusal(f"{field}.shape", f"shape is {shape!r}; it must be a list of sizes")
+    if count_elements(shape) is None:
+        raise _make_refusal(f"{field}.shape", f"{name} has more elements than any file can have")
     return FileTensor(
         name=name, dtype=dtype, shape=tuple(shape), element_bytes=_BYTES_PER_ELEMENT[dtype]
     )

@@ -141,6 +141,7 @@ def test_a_header_is_added_up() -> None:
         ({"a": {"dtype": "BF17", "shape": [1]}}, "source.safetensors_header.a.dtype"),
         ({"a": {"dtype": "BF16", "shape": [-1]}}, "source.safetensors_header.a.shape"),
         ({"a": {"dtype": "BF16", "shape": "1"}}, "source.safetensors_header.a.shape"),
+        ({"a": {"dtype": "BF16", "shape": [2**53] * 300}}, "source.safetensors_header.a.shape"),
     ],
 )
 def test_a_header_that_is_none_is_refused(header: Mapping[str, object], field: str) -> None:

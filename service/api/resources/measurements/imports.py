@@ -1,7 +1,5 @@
 """POST /v1/measurements/import: measurements taken without a probe."""
 
-import base64
-import binascii
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +30,7 @@ from service.contract.schemas.imports.measurements import (
 )
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.serving import ServeRequest
+from service.contract.to_question.contents import read_content
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import prefix_error_field
 from service.contract.to_question.workloads import read_workload
@@ -120,7 +119,7 @@ def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     with prefix_error_field(
         "content" if isinstance(payload.content_base64, UnsetType) else "content_base64"
     ):
-        parsed = parse(_decode_content(payload), declared=get_or_none(payload.format))
+        parsed = parse(read_content(payload), declared=get_or_none(payload.format))
     report = imports.read_import(
         parsed,
         list(_iter_questions(deps, payload, request.scope)),
@@ -135,22 +134,6 @@ def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     )
     answer = _build_answer(parsed, report, dry_run=payload.dry_run)
     return json_response(answer, status=201 if answer.num_stored else 200)
-
-
-def _decode_content(request: ImportRequest) -> bytes:
-    text, encoded = get_or_none(request.content), get_or_none(request.content_base64)
-    if (text is None) == (encoded is None):
-        message = "give the file once: content for text, or content_base64"
-        raise InvalidRequestError(message, errors=[{"field": "content", "message": message}])
-    if encoded is None:
-        return (text or "").encode("utf-8", "surrogatepass")
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError) as error:
-        message = f"content_base64 is no base64: {error}"
-        raise InvalidRequestError(
-            message, errors=[{"field": "content_base64", "message": message}]
-        ) from None
 
 
 def _iter_questions(

@@ -78,9 +78,7 @@ def file_bytes(model: Architecture, quantization: Quantization, dtype: DType) ->
         _count_layer_bytes(model, index, mixture, base, quantization)
         for index in range(model.num_hidden_layers)
     )
-    outside = (
-        sum(weight.numel for weight in _iter_outer_weights(model)) * BLOCKS[GgmlType.F32].bytes
-    )
+    outside = sum(weight.numel for weight in _iter_outer_weights(model))
     table = _compute_matrix_bytes(vocabulary, hidden, head if model.tied else base)
     return GgufBytes(
         table=table,

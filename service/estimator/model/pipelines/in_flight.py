@@ -29,16 +29,6 @@ class Moment(NamedTuple):
     """Micro-batches of each chunk that wait for the gradients of weights, where any ever do."""
 
 
-def count_in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, ...]:
-    """Count the micro-batches of each chunk at their highest number.
-
-    These are the micro-batches whose tensors are kept at once, the one that runs included: in 1F1B
-    ``min(p - i, m)``, interleaved ``2 (p - i - 1) + (v - 1) p + 1`` in all.
-    """
-    moments = list_moments(layout, stage, micro_batches)
-    return max((moment.counts for moment in moments), key=sum)
-
-
 def list_moments(layout: Layout, stage: int, micro_batches: int) -> tuple[Moment, ...]:
     """Return the moments of a stage that no other one exceeds."""
     return _list_moments(

@@ -48,19 +48,25 @@ def rotary_buffer_bytes(rotary_dim: int) -> int:
     return 2 * 4 * (rotary_dim // 2)
 
 
+def check_sizes(spec: DecoderSpec, *names: str) -> None:
+    """Raise InvalidConfigError for numbers below one."""
+    for name in names:
+        if getattr(spec, name) < 1:
+            message = f"{name} is {getattr(spec, name)}; it must be 1 or more"
+            raise InvalidConfigError(message, field=name)
+
+
 def check_decoder(spec: DecoderSpec) -> None:
     """Raise InvalidConfigError for numbers that no decoder can have."""
-    for name in (
+    check_sizes(
+        spec,
         "vocab_size",
         "hidden_size",
         "num_hidden_layers",
         "num_attention_heads",
         "head_dim",
         "intermediate_size",
-    ):
-        if getattr(spec, name) < 1:
-            message = f"{name} is {getattr(spec, name)}; it must be 1 or more"
-            raise InvalidConfigError(message, field=name)
+    )
     if spec.num_key_value_heads < 1 or spec.num_attention_heads % spec.num_key_value_heads:
         message = (
             f"num_key_value_heads {spec.num_key_value_heads} does not divide num_attention_heads "

@@ -10,7 +10,7 @@ from service.estimator.model.architecture import Architecture, Embed, Finish
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
-from service.estimator.model.trees.decoder import check_decoder
+from service.estimator.model.trees.decoder import check_decoder, check_sizes
 from service.estimator.tape.nodes import Value
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError
 
@@ -36,10 +36,7 @@ class EncoderDecoderSpec(DecoderSpec):
 def check_stacks(spec: EncoderDecoderSpec) -> None:
     """Raise InvalidConfigError for numbers that neither stack can have."""
     check_decoder(spec)
-    for name in ("num_encoder_layers", "encoder_attention_heads", "encoder_intermediate_size"):
-        if getattr(spec, name) < 1:
-            message = f"{name} is {getattr(spec, name)}; it must be 1 or more"
-            raise InvalidConfigError(message, field=name)
+    check_sizes(spec, "num_encoder_layers", "encoder_attention_heads", "encoder_intermediate_size")
     # Heads of a size of their own, as T5 has them, need not fill the width.
     fills = spec.num_attention_heads * spec.head_dim == spec.hidden_size
     if fills and spec.hidden_size % spec.encoder_attention_heads:

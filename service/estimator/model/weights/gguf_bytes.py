@@ -61,8 +61,10 @@ def read_gguf_bytes(described: object, num_layers: int) -> GgufBytes | None:
     """
     if described is None:
         return None
+    message = f"gguf must hold the bytes of {num_layers} layers, as GET shows them"
+    if not isinstance(described, Mapping):
+        raise InvalidConfigError(message, field="gguf")
     try:
-        assert isinstance(described, Mapping)  # noqa: S101 - refused below
         layers, types = described["by_layer"], described["types"]
         result = GgufBytes(
             table=_read_count(described["table"]),
@@ -71,10 +73,10 @@ def read_gguf_bytes(described: object, num_layers: int) -> GgufBytes | None:
             by_layer=tuple(_read_layer(layer) for layer in layers),
             types=tuple(sorted((str(name), _read_count(size)) for name, size in types.items())),
         )
-        assert len(result.by_layer) == num_layers  # noqa: S101 - refused below
-    except (AssertionError, AttributeError, KeyError, TypeError, ValueError):
-        message = f"gguf must hold the bytes of {num_layers} layers, as GET shows them"
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidConfigError(message, field="gguf") from None
+    if len(result.by_layer) != num_layers:
+        raise InvalidConfigError(message, field="gguf")
     return result
 
 

@@ -91,6 +91,17 @@ def test_shards_are_one_header(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("weight_map", [[], {"a": ["m-1.safetensors"]}])
+def test_an_index_that_names_no_files_is_no_fault_of_the_command(
+    tmp_path: Path, weight_map: object
+) -> None:
+    """What reads the question says so of the index, or the config is the model."""
+    index = {"weight_map": weight_map}
+    write(tmp_path, config__json=CONFIG, model__safetensors__index__json=index)
+
+    assert read_place(str(tmp_path))["hf_config"] == CONFIG
+
+
 def test_many_tensors_are_their_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question stays within what a server reads."""
     monkeypatch.setattr("service.cli.model_files.local._MAX_HEADER_BYTES", 10)
@@ -124,8 +135,10 @@ def test_a_directory_of_one_gguf_file_is_that_file(tmp_path: Path) -> None:
 
 
 def test_a_safetensors_file_needs_its_config(tmp_path: Path) -> None:
-    """Alone its bytes are told."""
-    file = write(tmp_path, model__safetensors=make_safetensors(a=3)) / "model.safetensors"
+    """Alone its bytes are told; what is said of the file is none of its tensors."""
+    header = b'{"__metadata__":{},"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]}}'
+    content = len(header).to_bytes(8, "little") + header
+    file = write(tmp_path, model__safetensors=content) / "model.safetensors"
 
     with pytest.raises(InvalidRequestError, match=r"6 bytes in 1 tensors.*config.json beside"):
         read_place(str(file))
@@ -140,6 +153,7 @@ def test_a_safetensors_file_needs_its_config(tmp_path: Path) -> None:
         ({"a__gguf": b"nothing"}, "does not begin with GGUF"),
         ({"config__json": CONFIG, "model__safetensors": b"short"}, "shorter than its length"),
         ({"config__json": b"{"}, "is not JSON"),
+        ({"config__json": b'{"a": ' + b"1" * 5000 + b"}"}, "is no JSON that is read"),
         ({"adapter_config__json": {"r": 8}}, "names no base_model_name_or_path"),
     ],
 )

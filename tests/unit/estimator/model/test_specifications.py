@@ -5,7 +5,10 @@ import json
 import pytest
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import architecture_from_spec
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+)
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.errors import (
     EstimatorError,
@@ -65,3 +68,11 @@ def test_an_incomplete_specification_names_what_is_missing() -> None:
 
     with pytest.raises(InvalidConfigError, match="vocab_size"):
         architecture_from_spec(described)
+
+
+def test_tables_of_no_width_are_refused() -> None:
+    """A number that one family alone has is held to the same."""
+    described = architecture_from_config({"model_type": "electra"}).describe()
+
+    with pytest.raises(InvalidConfigError, match="embedding_size is -3; it must be 1 or more"):
+        architecture_from_spec(described | {"embedding_size": -3})

@@ -1,14 +1,14 @@
 """Models of GGUF files: their trees are those of the configs that the files were written from."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from time import process_time
 
 import pytest
 
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError, NotModelledError
-from service.formats.checkpoints.gguf_config import list_gguf_architectures
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
 from service.formats.checkpoints.gguf_sums import get_kind, place_tensors, sum_tensors
@@ -139,9 +139,28 @@ def test_tensors_beside_the_tree_are_said() -> None:
     assert "elements where a llama of its metadata has 699,264" in lines[0]
 
 
+def test_layers_that_are_not_loaded_are_told_of_any_number() -> None:
+    """Twenty thousand of their tensors take no longer than others."""
+    model = read_model("llama")
+    spare = tuple(replace(model.tensors[0], name=f"blk.99.{index}") for index in range(20_000))
+    began = process_time()
+
+    (line,) = list_gguf_differences(
+        replace(model, tensors=model.tensors + spare), build_gguf_architecture(model.describe())
+    )
+
+    assert "are not loaded" in line
+    assert process_time() - began < 5
+
+
 def test_the_page_lists_every_architecture() -> None:
     """docs/models.md names what is read."""
     page = Path("docs/models.md").read_text(encoding="utf-8").partition("### Files")[2]
     named = re.findall(r"`([a-z0-9_-]+)`", page.partition("is one of")[2].partition(";")[0])
 
-    assert sorted(named) == list_gguf_architectures()
+    document = read_model("llama").describe() | {"metadata": {"general.architecture": "other"}}
+
+    with pytest.raises(NotModelledError) as refused:
+        build_gguf_architecture(document)
+
+    assert sorted(named) == sorted(refused.value.modelled)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.formats.failures.growth import GrowthReader
+from service.formats.failures.failure import make_span
+from service.formats.failures.growth import GrowthReader, Series
 
 GIB = 2**30
 
@@ -56,12 +57,21 @@ def test_what_does_not_grow_is_no_leak(values: tuple[float, ...]) -> None:
 
 
 def test_a_long_series_is_thinned_and_counted_whole() -> None:
-    """Ten thousand steps keep two thousand readings at most, and the last one among them."""
-    reader = read(*(f"MA {10 + step / 1000:.3f} GB  Max_MA 30.0 GB" for step in range(10_000)))
+    """Its growth is that of all ten thousand steps."""
+    lines = (f"MA {10 + step / 1000:.3f} GB  Max_MA 30.0 GB" for step in range(10_000))
 
-    growth = reader.find()
+    growth = read(*lines).find()
 
     assert growth is not None
     assert (growth.num_steps, growth.first_line, growth.last_line) == (9_998, 3, 10_000)
     assert growth.bytes_per_step == pytest.approx(GIB / 1000, rel=1e-4)
-    assert max(len(series.readings) for series in reader.list_series()) <= 2048
+
+
+def test_readings_that_are_kept_stay_few() -> None:
+    """Two thousand of ten thousand at most, the last one among them."""
+    series = Series()
+    for line in range(1, 10_001):
+        series.add(line, make_span(str(line), "MB"))
+
+    assert len(series.readings) <= 2048
+    assert series.list_readings()[-1][0] == 10_000

@@ -42,6 +42,13 @@ def make_safetensors(**tensors: int) -> bytes:
     return len(body).to_bytes(8, "little") + body + bytes(100)
 
 
+def make_wide_safetensors() -> bytes:
+    """Return a header whose tensor has more dimensions than can be multiplied in time."""
+    tensor = {"dtype": "BF16", "shape": [2**60] * 1_000, "data_offsets": [0, 2]}
+    body = json.dumps({"a": tensor}).encode()
+    return len(body).to_bytes(8, "little") + body
+
+
 def make_repository(**files: bytes | Mapping[str, object]) -> dict[str, bytes]:
     """Return the files of a model; ``__`` in a name is a dot, ``_0_`` a dash."""
     found = {"config__json": CONFIG, "model__safetensors": make_safetensors(all=PARAMETERS)}

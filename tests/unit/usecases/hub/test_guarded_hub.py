@@ -14,7 +14,7 @@ from service.base.hub_errors import (
 from service.runtime.settings import Settings
 from service.usecases.hub import hub as hub_module
 from service.usecases.hub import reading
-from service.usecases.hub.addresses import HubPolicy, is_public
+from service.usecases.hub.addresses import HubPolicy, is_public, resolve_host
 from service.usecases.hub.hub import Hub, make_hub
 from tests.unit.usecases.hub.fake_hub import (
     COMMIT,
@@ -40,6 +40,13 @@ def test_a_hub_that_is_away_is_said_without_an_address() -> None:
         error = read_refusal(FakeHub(respond=respond), SECRET)
         assert isinstance(error, HubUnavailableError)
         assert error.status == 503
+
+
+@pytest.mark.parametrize("host", ["a..hf.co", "a" * 64 + ".hf.co"])
+def test_a_name_that_no_host_can_have_has_no_address(host: str) -> None:
+    """A redirect to one is a fault of the hub; the system's resolver raises UnicodeError."""
+    with pytest.raises(HubUnavailableError, match="has no address"):
+        HubPolicy().choose_address(httpx.URL(f"https://{host}/x"), resolve_host)
 
 
 def test_nothing_is_asked_unless_the_operator_allows_it() -> None:
@@ -216,7 +223,7 @@ def test_a_hub_that_ignores_ranges_is_read_no_further() -> None:
 
 
 def test_few_models_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is told to come again, and holds no thread."""
+    """One more is told to come again and holds no thread; what is kept needs no reading."""
     monkeypatch.setattr(hub_module, "MAX_FETCHES", 1)
     entered, leave = threading.Event(), threading.Event()
 
@@ -224,17 +231,21 @@ def test_few_models_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         entered.set()
         assert leave.wait(30)
 
-    hub = FakeHub(respond=wait).make()
-    other = threading.Thread(target=hub.fetch, args=(MODEL,))
+    fake = FakeHub()
+    hub = fake.make()
+    kept = hub.fetch(MODEL)
+    fake.respond = wait
+    other = threading.Thread(target=hub.fetch, args=(SECRET,))
     other.start()
     assert entered.wait(30)
 
     with pytest.raises(HubUnavailableError, match="ask again"):
-        hub.fetch(MODEL)
+        hub.fetch(SECRET)
+    assert hub.fetch(MODEL) is kept
 
     leave.set()
     other.join(30)
-    assert hub.fetch(MODEL).commit == COMMIT
+    assert hub.fetch(SECRET).commit == COMMIT
 
 
 def test_the_operators_word_is_the_settings() -> None:

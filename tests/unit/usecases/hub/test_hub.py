@@ -11,6 +11,7 @@ from service.base.hub_errors import (
     HubRefusedError,
     HubUnavailableError,
 )
+from service.usecases.hub import hub as hub_module
 from service.usecases.hub.values import HubReference
 from tests.unit.formats.checkpoints.files import FOLDER, read_model
 from tests.unit.usecases.hub.fake_hub import (
@@ -23,6 +24,7 @@ from tests.unit.usecases.hub.fake_hub import (
     FakeHub,
     make_repository,
     make_safetensors,
+    make_wide_safetensors,
     read_refusal,
 )
 
@@ -133,6 +135,8 @@ def test_several_files_are_a_question() -> None:
         (make_repository(config__json=b'{"a": ' + b"[" * 99 + b"]" * 99 + b"}"), "levels"),
         (make_repository(model__safetensors=b"\xff" * 8), "its header would have"),
         (make_repository(model__safetensors=b"\x40" + bytes(7) + b"{"), "ends within"),
+        (make_repository(model__safetensors=make_safetensors(a=10**400)), "is no tensor of"),
+        (make_repository(model__safetensors=make_wide_safetensors()), "more elements"),
         ({"a.gguf": b"GGUF\x63\0\0\0"}, "version 99"),
         ({"a.gguf": b"GG"}, "ends within its header"),
         ({"a-00001-of-00002.gguf": b"GGUF"}, "no GGUF file a-00002-of-00002.gguf"),
@@ -187,3 +191,19 @@ def test_a_commit_is_read_once() -> None:
     assert [request.url.raw_path for request in fake.requests[3:]] == [
         b"/api/models/org/name/revision/v1%2Fbeta"
     ]
+
+
+def test_what_is_kept_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first model goes for the second; one that is too large displaces none."""
+    monkeypatch.setattr(hub_module, "MAX_KEPT_BYTES", 1_500)
+    one, two, large = (HubReference(repository=f"org/{name}") for name in ("one", "two", "large"))
+    fake = FakeHub(make_repository(config__json=CONFIG | {"more": "x" * 500}))
+    hub = fake.make()
+
+    first, second = hub.fetch(one), hub.fetch(two)
+    assert hub.fetch(two) is second
+    fake.files = make_repository(config__json=CONFIG | {"more": "x" * 2_000})
+    hub.fetch(large)
+
+    assert hub.fetch(two) is second
+    assert hub.fetch(one) is not first

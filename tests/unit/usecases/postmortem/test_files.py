@@ -109,6 +109,18 @@ def test_a_snapshot_without_an_event_tells_nothing() -> None:
         explain_data(pickle.dumps(snapshot(device_traces=[[]])))
 
 
+def test_words_of_a_snapshot_may_be_of_any_type() -> None:
+    """An action or a state that is no text is none that is known."""
+    trace = [*snapshot()["device_traces"][0], {"action": [], "size": 1}]
+    segments = [{"device": 0, "total_size": MIB, "blocks": [{"size": MIB, "state": {}}]}]
+
+    explanation = explain_data(json.dumps(snapshot(device_traces=[trace])).encode())
+    other = explain_data(json.dumps(snapshot(segments=segments)).encode())
+
+    assert explanation.failure == explain_data(json.dumps(snapshot()).encode()).failure
+    assert FailureQuantity.LARGEST_FREE_BLOCK in {item.quantity for item in other.failure.amounts}
+
+
 def test_a_broken_snapshot_is_refused() -> None:
     """In the words of the importer, which reads the same files."""
     with pytest.raises(MeasuredFormatError, match="pickle"):

@@ -23,7 +23,7 @@ from service.estimator.model.modules.layers.encoder import (
     build_padding_mask,
 )
 from service.estimator.model.recording import Recording
-from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.trees.decoder import check_sizes
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain
@@ -56,9 +56,9 @@ def electra(config: Config) -> ElectraSpec:
     return ElectraSpec(**asdict(spec), embedding_size=width)
 
 
-def build(spec: DecoderSpec) -> Architecture:
+def build(spec: ElectraSpec) -> Architecture:
     """Return the tree of an ELECTRA."""
-    assert isinstance(spec, ElectraSpec)  # noqa: S101 - the family's own SPEC
+    check_sizes(spec, "embedding_size")
     backbone, width = build_backbone(spec), spec.embedding_size
     positions = Weight(
         "position_embeddings.weight", "embedding", (spec.max_position_embeddings, width)

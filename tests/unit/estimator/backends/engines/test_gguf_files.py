@@ -101,6 +101,15 @@ def test_files_of_one_model_and_other_types_are_told_apart() -> None:
     )
 
 
+def test_what_stands_outside_of_layers_is_as_large_as_in_a_file() -> None:
+    """The last norm is fp32, in files of any mixture."""
+    plain = architecture_from_config(tiny_config("llama") | {"model_type": "llama"})
+    file = model("llama").gguf
+    assert file is not None
+
+    assert file_bytes(plain, Quantization.NONE, DType.BF16).outside == file.outside
+
+
 def test_a_stored_file_is_read_back() -> None:
     """The specification has the file's bytes, and the fingerprint tells files apart."""
     kept = model()

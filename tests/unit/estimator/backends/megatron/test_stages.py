@@ -6,10 +6,17 @@ from service.catalog.models import list_supported_models, load_architecture, res
 from service.estimator.backends.megatron.parameters import count_stage_parameters
 from service.estimator.backends.megatron.shape import build_rank_shape
 from service.estimator.backends.megatron.stages import list_stage_chunks, merge_chunks
-from service.estimator.model.pipelines.in_flight import count_in_flight
+from service.estimator.model.pipelines.in_flight import list_moments
 from service.estimator.rules.tables.training.megatron import FAMILIES
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout
 from tests.unit.estimator.backends.megatron.builders import a_gpt3, a_megatron_layout, answered
+
+
+def count_in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, ...]:
+    """Return the micro-batches of each chunk that are kept at once, at their highest number."""
+    moments = list_moments(layout, stage, micro_batches)
+    return max((moment.counts for moment in moments), key=sum)
 
 
 @pytest.mark.parametrize(("stage", "expected"), [(0, 4), (1, 3), (3, 1)])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimator.model.pipelines.in_flight import count_in_flight, find_moments, list_moments
+from service.estimator.model.pipelines.in_flight import find_moments, list_moments
 from service.estimator.model.pipelines.passes import Pass, PassKind
 from service.estimator.model.pipelines.schedules import list_passes
 from service.estimator.values.errors import InvalidInputError
@@ -109,7 +109,8 @@ def test_known_schedules_keep_as_many_as_they_are_known_for(
         pipeline_parallel=4, virtual_pipeline_stages=virtual, pipeline_schedule=schedule
     )
 
-    assert count_in_flight(layout, stage, 16) == expected
+    moments = list_moments(layout, stage, 16)
+    assert max((moment.counts for moment in moments), key=sum) == expected
 
 
 def test_a_moment_that_another_exceeds_is_left_out() -> None:
