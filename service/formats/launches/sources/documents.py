@@ -121,12 +121,12 @@ class _Builder:
         if depth > MAX_DEPTH:
             message = "is nested too deeply"
             raise LaunchFormatError(message, where=self.get_place(node))
-        own: dict[str, yaml.Node] = {}
+        explicit: dict[str, yaml.Node] = {}
         merged: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             key = str(self.make_value(key_node, depth + 1))
             if key_node.tag != _MERGE:
-                own[key] = value_node
+                explicit[key] = value_node
                 continue
             is_list = isinstance(value_node, yaml.SequenceNode)
             for source in value_node.value if is_list else [value_node]:
@@ -136,7 +136,7 @@ class _Builder:
                     raise LaunchFormatError(message, where=self.get_place(source))
                 for name, inner in self.list_pairs(source, depth + 1).items():
                     merged.setdefault(name, inner)
-        return merged | own
+        return merged | explicit
 
     def _make_scalar(self, node: yaml.Node) -> object:
         """Return a scalar; a date or a tagged one is text."""
