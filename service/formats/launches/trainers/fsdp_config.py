@@ -4,6 +4,7 @@ accelerate 1.15, ``utils/dataclasses.py`` and ``commands/launch.py``; transforme
 ``training_args.py``, ``_process_fsdp_args``.
 """
 
+from service.formats.launches.trainers.processes import Processes
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, is_unset, make_default
 
@@ -70,25 +71,34 @@ def apply_words(strategy_words: Setting, settings: Settings) -> None:
             )
 
 
-def read_fsdp(settings: Settings, draft: Draft, version: Setting) -> Settings:
+def read_fsdp(settings: Settings, draft: Draft, version: Setting, processes: Processes) -> Settings:
     """Set the layout of FSDP; return arguments that it fills."""
     number = version.as_choice({"1": 1, "2": 2})
     strategy = settings.take("sharding_strategy")
     reshard = settings.take("reshard_after_forward")
+    sources = [setting for setting in (strategy, reshard) if setting is not None]
     word = _read_strategy(strategy, reshard, number)
     if word == "NO_SHARD":
-        draft.put("layout.sharding", "ddp", *(s for s in (strategy, reshard) if s is not None))
+        draft.put("layout.sharding", "ddp", *sources)
         draft.put("layout.zero_stage", 0)
     else:
         draft.put("layout.sharding", f"fsdp{number}", version)
         draft.put("layout.zero_stage", 3)
         keeps = word in {"SHARD_GRAD_OP", "HYBRID_SHARD_ZERO2"}
-        sources = [setting for setting in (strategy, reshard) if setting is not None]
         draft.put("layout.reshard_after_forward", not keeps, *sources)
     if word.startswith("HYBRID"):
-        draft.ask("layout.shard_size", "hybrid sharding: each node has its own copy", (8,))
+        _put_copies(processes, draft, *sources)
     _read_offload(settings, draft)
     return _read_rest(settings, draft)
+
+
+def _put_copies(processes: Processes, draft: Draft, *sources: Setting) -> None:
+    """Set the ranks that share one copy: a node's, of which there are as many copies."""
+    if processes.per_node is not None:
+        draft.put("layout.shard_size", processes.per_node, *sources)
+    elif processes.count is None or processes.nodes > 1:
+        why = "hybrid sharding: each node has a copy, and its number of GPUs is not said"
+        draft.ask("layout.shard_size", why)
 
 
 def _read_strategy(strategy: Setting | None, reshard: Setting | None, version: int) -> str:

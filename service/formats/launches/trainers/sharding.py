@@ -82,7 +82,7 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
         plan = read_deepspeed(config, draft)
         engine = Engine(setup=_fill(setup, plan.filled, draft), deepspeed=plan)
     elif fsdp is not None:
-        filled = read_fsdp(fsdp, draft, _take_version(fsdp))
+        filled = read_fsdp(fsdp, draft, _take_version(fsdp), processes)
         override_checkpointing(filled, setup.training, draft)
         shards = draft.get("layout.sharding") != "ddp"
         engine = Engine(setup=_override(setup, filled), is_fsdp=shards)

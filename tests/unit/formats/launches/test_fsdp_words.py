@@ -32,3 +32,25 @@ def test_accelerates_file_offloads_by_its_own_name() -> None:
 
     assert "offload" not in get_part(imported, "workload")
     assert imported.ignored == ("fsdp_config.cpu_offload",)
+
+
+@pytest.mark.parametrize(
+    ("processes", "shard_size", "asks"),
+    [
+        ("num_machines: 4\nnum_processes: 16\n", 4, False),
+        ("num_machines: 1\nnum_processes: 8\n", None, False),
+        ("num_machines: 4\n", None, True),
+    ],
+    ids=["nodes", "one node", "unsaid"],
+)
+def test_hybrid_sharding_has_a_copy_on_each_node(
+    processes: str, shard_size: int | None, *, asks: bool
+) -> None:
+    """Its hybrid strategies share the states among one node's GPUs."""
+    text = "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n"
+
+    imported = import_launch({"accelerate.yaml": text + processes})
+
+    assert get_part(imported, "layout").get("shard_size") == shard_size
+    fields = {question.field for question in imported.questions}
+    assert ("layout.shard_size" in fields) is asks
