@@ -93,10 +93,10 @@ def read_fsdp(settings: Settings, draft: Draft, version: Setting, processes: Pro
 
 
 def _put_copies(processes: Processes, draft: Draft, *sources: Setting) -> None:
-    """Set the ranks that share one copy: a node's, of which there are as many copies."""
+    """Set the ranks that share one copy of the states: a node's."""
     if processes.per_node is not None:
         draft.put("layout.shard_size", processes.per_node, *sources)
-    elif processes.count is None or processes.nodes > 1:
+    elif processes.count is None or processes.nodes != 1:
         why = "hybrid sharding: each node has a copy, and its number of GPUs is not said"
         draft.ask("layout.shard_size", why)
 

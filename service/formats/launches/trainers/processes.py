@@ -13,11 +13,11 @@ _OPEN = frozenset({"auto", "gpu"})
 class Processes:
     """Number of processes, of nodes, and what says so.
 
-    ``count`` is None where nobody says it.
+    ``count`` is None where nobody says it, ``nodes`` where Slurm chooses them.
     """
 
     count: int | None = None
-    nodes: int = 1
+    nodes: int | None = 1
     settings: tuple[Setting, ...] = ()
     is_started: bool = True
     """Whether a starter of several processes runs."""
@@ -25,9 +25,10 @@ class Processes:
     @property
     def per_node(self) -> int | None:
         """Processes of one of several nodes, None where they are on one."""
-        if self.count is None or self.nodes == 1 or self.count % self.nodes:
+        count, nodes = self.count, self.nodes
+        if count is None or nodes is None or nodes == 1 or count % nodes:
             return None
-        return self.count // self.nodes
+        return count // nodes
 
 
 def count_processes(handed_in: HandedIn, accelerate: Settings | None) -> Processes:
@@ -98,7 +99,7 @@ def _count_srun(starter: Settings) -> Processes:
     total, nodes = starter.take("ntasks"), starter.take("nodes")
     if total is not None:
         settings = (total,) if nodes is None else (total, nodes)
-        number = 1 if nodes is None else nodes.as_int(minimum=1)
+        number = None if nodes is None else nodes.as_int(minimum=1)
         return Processes(count=total.as_int(minimum=1), nodes=number, settings=settings)
     each = starter.take("ntasks_per_node")
     return _multiply(nodes, each, 1 if nodes is not None else None)

@@ -54,3 +54,14 @@ def test_hybrid_sharding_has_a_copy_on_each_node(
     assert get_part(imported, "layout").get("shard_size") == shard_size
     fields = {question.field for question in imported.questions}
     assert ("layout.shard_size" in fields) is asks
+
+
+def test_hybrid_sharding_over_nodes_that_slurm_chooses_is_asked() -> None:
+    """``srun --ntasks`` alone says how many processes there are, not where."""
+    imported = import_launch(
+        command="srun --ntasks 16 train.py --fsdp hybrid_shard --fsdp_config.version 1",
+        launcher=Launcher.TRAINER,
+    )
+
+    assert get_part(imported, "layout")["data_parallel"] == 16
+    assert "layout.shard_size" in {question.field for question in imported.questions}
