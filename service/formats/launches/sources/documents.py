@@ -12,7 +12,7 @@ from service.formats.launches.sources.limits import MAX_DEPTH, MAX_NODES, check_
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
-_MERGE = "<<"
+_MERGE = "tag:yaml.org,2002:merge"
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where the package was built with it: twenty times as fast."""
 
@@ -112,11 +112,31 @@ class _Builder:
         if isinstance(node, yaml.SequenceNode):
             return [self.make_value(item, depth + 1) for item in node.value]
         if isinstance(node, yaml.MappingNode):
-            return {
-                str(self.make_value(key, depth + 1)): self.make_value(value, depth + 1)
-                for key, value in node.value
-            }
+            pairs = self.list_pairs(node, depth)
+            return {key: self.make_value(value, depth + 1) for key, value in pairs.items()}
         return self._make_scalar(node)
+
+    def list_pairs(self, node: yaml.MappingNode, depth: int = 0) -> dict[str, yaml.Node]:
+        """Return a mapping's nodes by key: its own win over merged ones."""
+        if depth > MAX_DEPTH:
+            message = "is nested too deeply"
+            raise LaunchFormatError(message, where=self.get_place(node))
+        explicit: dict[str, yaml.Node] = {}
+        merged: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            key = str(self.make_value(key_node, depth + 1))
+            if key_node.tag != _MERGE:
+                explicit[key] = value_node
+                continue
+            is_list = isinstance(value_node, yaml.SequenceNode)
+            for source in value_node.value if is_list else [value_node]:
+                self.count(source)
+                if not isinstance(source, yaml.MappingNode):
+                    message = f"{key} merges mappings, or a list of them"
+                    raise LaunchFormatError(message, where=self.get_place(source))
+                for name, inner in self.list_pairs(source, depth + 1).items():
+                    merged.setdefault(name, inner)
+        return merged | explicit
 
     def _make_scalar(self, node: yaml.Node) -> object:
         """Return a scalar; a date or a tagged one is text."""
@@ -136,16 +156,10 @@ def _walk(
     builder: _Builder, node: yaml.MappingNode, prefix: str = "", depth: int = 0
 ) -> Iterator[tuple[str, object, int]]:
     """Yield path, value and line of every leaf."""
-    if depth > MAX_DEPTH:
-        message = "is nested too deeply"
-        raise LaunchFormatError(message, where=builder.get_place(node))
-    for key_node, value_node in node.value:
+    for key, value_node in builder.list_pairs(node, depth).items():
         builder.count(value_node)
-        key = str(builder.make_value(key_node))
         path = f"{prefix}.{key}" if prefix else key
         if isinstance(value_node, yaml.MappingNode) and value_node.value:
-            below = prefix if key == _MERGE else path
-            yield from _walk(builder, value_node, below, depth + 1)
+            yield from _walk(builder, value_node, path, depth + 1)
         elif path:
-            line = value_node.start_mark.line if key != _MERGE else key_node.start_mark.line
-            yield path, builder.make_value(value_node), line + 1
+            yield path, builder.make_value(value_node), value_node.start_mark.line + 1

@@ -106,7 +106,7 @@ def read_accelerate(file: Settings, training: Settings, draft: Draft) -> Acceler
     }
     result = AccelerateConfig(
         deepspeed=_read_deepspeed(file) if word == "deepspeed" else None,
-        fsdp=_read_fsdp(file) if word == "fsdp" else None,
+        fsdp=_read_fsdp(file, draft) if word == "fsdp" else None,
         degrees=Settings(mesh),
     )
     draft.account(file, WITHOUT_EFFECT)
@@ -142,7 +142,7 @@ def _read_deepspeed(file: Settings) -> Settings:
     return config
 
 
-def _read_fsdp(file: Settings) -> Settings:
-    settings = normalize_names(file.take_group("fsdp_config"))
+def _read_fsdp(file: Settings, draft: Draft) -> Settings:
+    settings = normalize_names(file.take_group("fsdp_config"), draft, offload="offload_params")
     settings.add("version", make_default("fsdp_version", 1, _LAUNCH))
     return settings

@@ -30,6 +30,8 @@ _SOURCE = f"axolotl {AXOLOTL}, utils/schemas"
 _CLIENTS = {"dpo": Client.DPO, "ipo": Client.DPO}
 _METHODS = {"lora": "lora", "qlora": "qlora"}
 _OFFLOADS = frozenset({"offload", "offload_disk"})
+_OFFLOAD = dict.fromkeys(("offload_params", "fsdp_offload_params"), "fsdp_config.cpu_offload")
+"""Names of FSDP's offload, which axolotl turns on itself (``utils/trainer.py``)."""
 
 
 def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
@@ -147,7 +149,7 @@ def _read_training(config: Settings, training: Settings, draft: Draft, client: C
             training.add(group, setting)
         inner = config.take_group(group)
         for name, value in inner.take_all().items():
-            training.add(f"{group}.{name}", value)
+            training.add(_OFFLOAD.get(name, f"{group}.{name}"), value)
     if any(name == "fsdp" or name.startswith("fsdp_config.") for name in training):
         _set_fsdp(training)
 

@@ -5,7 +5,7 @@ accelerate 1.15, ``utils/dataclasses.py`` and ``commands/launch.py``; transforme
 """
 
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.settings import Setting, Settings, make_default
+from service.formats.launches.values.settings import Setting, Settings, is_unset, make_default
 
 _STRATEGIES = {
     **dict.fromkeys(("FULL_SHARD", "1"), "FULL_SHARD"),
@@ -22,13 +22,25 @@ _WITHOUT_EFFECT = (
     *("limit_all_gathers", "forward_prefetch"),
 )
 _WRAPPED_BY_LAYERS = "TRANSFORMER_BASED_WRAP"
+_OFFLOADS = ("cpu_offload", "offload_params")
 
 
-def normalize_names(settings: Settings) -> Settings:
-    """Return FSDP's settings without the prefix that some files have."""
-    return Settings(
-        {name.removeprefix("fsdp_"): setting for name, setting in settings.take_all().items()}
-    )
+def normalize_names(settings: Settings, draft: Draft, *, offload: str) -> Settings:
+    """Return FSDP's settings without the prefix that some files have.
+
+    ``offload`` is the name by which whoever reads them offloads, ``cpu_offload`` in what is
+    returned; another's name is ignored, as there.
+    """
+    names = {name.removeprefix("fsdp_"): setting for name, setting in settings.take_all().items()}
+    offloads = {name: names.pop(name) for name in _OFFLOADS if name in names}
+    for name, setting in offloads.items():
+        if name == offload:
+            names["cpu_offload"] = setting
+        elif not is_unset(setting) and setting.as_bool():
+            draft.ignore(setting, f"nothing is offloaded by it: {offload} is the name that is read")
+        else:
+            draft.drop(setting)
+    return Settings(names)
 
 
 def apply_words(strategy_words: Setting, settings: Settings) -> None:
@@ -100,7 +112,7 @@ def _read_strategy(strategy: Setting | None, reshard: Setting | None, version: i
 
 
 def _read_offload(settings: Settings, draft: Draft) -> None:
-    offload = settings.take("offload_params", "cpu_offload")
+    offload = settings.take("cpu_offload")
     if offload is not None:
         target = "cpu" if offload.as_bool() else "none"
         draft.put("workload.offload.parameters", target, offload)

@@ -153,7 +153,7 @@ def _find_fsdp(
         for setting in inline.take_all().values():
             draft.drop(setting)
         return None
-    merged = normalize_names(inline.merge(document or Settings()))
+    merged = normalize_names(inline.merge(document or Settings()), draft, offload="cpu_offload")
     if settings is not None:
         merged = merged.merge(settings)
     if strategy_words is not None and is_on:

@@ -46,19 +46,53 @@ def test_an_alias_stands_for_what_it_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x: &x {q: 2, r: 3}\ny:\n  q: 1\n  <<: *x\n", {"y.q": 1, "y.r": 3}),
+        ("x: &x {q: 2, r: 3}\ny:\n  <<: *x\n  q: 1\n", {"y.q": 1, "y.r": 3}),
+        ("x: &x {q: {a: 1}}\ny:\n  q: {b: 2}\n  <<: *x\n", {"y.q.b": 2}),
+        ("x: &x {q: 2}\nz: &z {q: 3, r: 4}\ny:\n  <<: [*x, *z]\n", {"y.q": 2, "y.r": 4}),
+        ("x: &x {q: 2}\ny:\n- q: 1\n  <<: *x\n- <<: *x\n", {"y": [{"q": 1}, {"q": 2}]}),
+        ('y: {"<<": 1}', {"y.<<": 1}),
+    ],
+    ids=["after", "before", "whole", "several", "in a list", "quoted"],
+)
+def test_merged_keys_lose_to_a_mappings_own(text: str, expected: dict[str, object]) -> None:
+    """As YAML has it: wherever the merge stands, values whole, the first of several mappings."""
+    leaves = read_document("t.yaml", text).take_all()
+
+    found = {name: one.value for name, one in leaves.items() if name.startswith("y")}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (BOMB, "those of aliases counted"),
         ("a: " + "[" * 500, "nested too deeply"),
         ('{"a":' * 500, "nested too deeply"),
         ("a: &a\n  b: *a", "nested too deeply"),
+        ("a: &a\n  <<: *a", "nested too deeply"),
+        ("a:\n  <<: 1", "t.yaml:2: << merges mappings"),
         ("- 1\n- 2", "expected a mapping"),
         ("", "expected a mapping"),
         ("a: [1,\nb: 2", "neither YAML nor JSON"),
         ("a: b\0", "NUL"),
         ("a: " + "x" * MAX_CHARACTERS, "characters"),
     ],
-    ids=["aliases", "lists", "objects", "cycle", "list", "empty", "broken", "nul", "long"],
+    ids=[
+        "aliases",
+        "lists",
+        "objects",
+        "cycle",
+        "merged cycle",
+        "merged scalar",
+        "list",
+        "empty",
+        "broken",
+        "nul",
+        "long",
+    ],
 )
 def test_what_no_launch_file_is_is_refused(text: str, message: str) -> None:
     """Bombs end before anything is built of them."""
