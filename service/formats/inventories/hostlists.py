@@ -4,7 +4,8 @@ import re
 
 from service.formats.inventories.observed import MAX_NODES, InventoryFormatError
 
-_COMMAS = re.compile(r",(?![^\[]*\])")
+_PART = re.compile(r"(?:\[[^\]]*+\]?+|[^,\[]++)++")
+"""What is between commas outside of brackets."""
 _BRACKET = re.compile(r"([^\[\]]*)\[([0-9,-]{1,8192})\]([^\[\]]*)")
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
@@ -12,8 +13,8 @@ _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 def expand_hostlist(text: str) -> tuple[str, ...]:
     """Return every name of a list, up to a cluster's limit."""
     names: list[str] = []
-    for part in _COMMAS.split(text):
-        names += _expand_part(part, MAX_NODES - len(names)) if part else []
+    for part in _PART.findall(text):
+        names += _expand_part(part, MAX_NODES - len(names))
     return tuple(names)
 
 

@@ -4,6 +4,7 @@
 document type is not fetched.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from xml.parsers import expat
@@ -136,12 +137,12 @@ def _build(name: str, group: Sequence[tuple[int, _Gpu]]) -> ObservedGpus:
 
 def _iter_slices(cut: Sequence[_Gpu]) -> Iterator[ObservedSlices]:
     """Yield slices by size: the file does not name their profiles."""
-    sizes = [size for gpu in cut for size in gpu.slices]
-    for num_bytes, processors in dict.fromkeys(sizes):
+    sizes = Counter(size for gpu in cut for size in gpu.slices)
+    for (num_bytes, processors), total in sizes.items():
         yield ObservedSlices(
             memory_bytes=num_bytes,
             multiprocessors=processors or None,
-            total=sizes.count((num_bytes, processors)),
+            total=total,
         )
 
 

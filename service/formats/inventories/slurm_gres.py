@@ -18,7 +18,8 @@ _ENTRY = re.compile(
     r"(?:[:=](?P<count>[0-9]{1,9}))?(?:\((?P<detail>[^()]{0,4096})\))?",
     re.ASCII,
 )
-_COMMAS = re.compile(r",(?![^(]*\))")
+_PART = re.compile(r"(?:\([^)]*+\)?+|[^,(]++)++")
+"""What is between commas outside of parentheses."""
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 _SLICE = re.compile(
     r"(?:(?P<gpu>.+?)[_-])?(?:mig[_-])?(?P<profile>[0-9]g\.[0-9]{1,3}gb)(?:[.+-].{1,10})?",
@@ -150,7 +151,7 @@ def _split_slice(name: str) -> tuple[str, str | None]:
 
 
 def _iter_gres(text: str) -> Iterator[Gres]:
-    for part in _COMMAS.split(text):
+    for part in _PART.findall(text):
         match = _ENTRY.fullmatch(part.strip())
         if match is None:
             continue

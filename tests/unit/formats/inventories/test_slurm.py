@@ -1,6 +1,7 @@
 """Slurm's JSON of three releases, printed by real controllers of the same machines."""
 
 import json
+from time import process_time
 
 import pytest
 
@@ -144,3 +145,12 @@ def test_jobs_alone_are_no_inventory() -> None:
     """They say what is used, and not what there is."""
     with pytest.raises(InventoryFormatError, match="lists no nodes; send `scontrol show nodes"):
         read_inventory([json.loads(load_text("slurm_24_11_squeue.json"))])
+
+
+def test_long_lists_take_the_time_of_their_length() -> None:
+    """Three hundred thousand commas of names, and a node's longest text of resources."""
+    began = process_time()
+
+    assert expand_hostlist("a" + "," * 300_000) == ("a",)
+    assert all(read_gres("," * 16_384) == () for _ in range(100))
+    assert process_time() - began < 5
