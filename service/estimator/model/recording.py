@@ -14,6 +14,8 @@ from service.estimator.model.adapters.site import Site
 from service.estimator.model.adapters.stacks import iter_stack_factors
 from service.estimator.model.adapters.vectors import ia3, miss
 from service.estimator.model.pass_context import PassContext
+from service.estimator.model.recorded.interpreter import Frame
+from service.estimator.model.recorded.recorded_model import RecordedPass
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.model.weights.quantized_layers import count_saved_elements
 from service.estimator.model.weights.tensors import Linear, Norm, Weight, count_padded_elements
@@ -79,6 +81,8 @@ class Recording:
         self.num_recorded_layers = 0
         self.saved_outputs: dict[str, list[list[Storage]]] = {}
         self.common: SharedLayerState | None = None
+        self.recorded_frame: Frame | None = None
+        self.recorded_pass: RecordedPass | None = None
         self._parameters: dict[str, Parameter] = {}
 
     def parameter(self, weight: Weight, scope: str = "") -> Parameter:
