@@ -99,9 +99,11 @@ def _adapt(nodes: Sequence[Node], before: Sequence[str], after: Sequence[str]) -
     """
     if tuple(before) == tuple(after):
         return tuple(nodes)
-    kept = [before.index(name) for name in after] if set(after) <= set(before) else []
+    positions = [before.index(name) for name in after] if set(after) <= set(before) else []
     return tuple(
-        replace(node, levels=tuple(node.levels[index] for index in kept) if node.levels else ())
+        replace(
+            node, levels=tuple(node.levels[index] for index in positions) if node.levels else ()
+        )
         for node in nodes
     )
 
