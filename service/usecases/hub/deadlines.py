@@ -20,7 +20,7 @@ _END: ContextVar[float] = ContextVar("end_of_requests", default=inf)
 
 @contextmanager
 def limit_requests(end: float) -> Iterator[None]:
-    """End every request of a block by ``end``, seconds of the monotonic clock."""
+    """End every request of a block by ``end``, monotonic seconds."""
     token = _END.set(end)
     try:
         yield
