@@ -14,8 +14,6 @@ from service.estimator.model.adapters.site import Site
 from service.estimator.model.adapters.stacks import iter_stack_factors
 from service.estimator.model.adapters.vectors import ia3, miss
 from service.estimator.model.pass_context import PassContext
-from service.estimator.model.recorded.interpreter import Frame
-from service.estimator.model.recorded.recorded_model import RecordedPass
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.model.weights.quantized_layers import count_saved_elements
 from service.estimator.model.weights.tensors import Linear, Norm, Weight, count_padded_elements
@@ -39,6 +37,8 @@ from service.estimator.tape.ops.norms import (
 )
 from service.estimator.tape.ops.products import linear
 from service.estimator.tape.pass_shape import PassShape
+from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import FsdpConfig, ShardedUnits

@@ -1,13 +1,13 @@
 """Walk over a model whose passes were recorded."""
 
 from service.estimator.model.recorded.architecture import RecordedArchitecture
-from service.estimator.model.recorded.interpreter import Frame
-from service.estimator.model.recorded.recorded_model import RecordedPass
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 

@@ -23,13 +23,13 @@ class Stack:
 
 def find_stack(model: nn.Module) -> Stack:
     """Return the list of layers with the most parameters."""
-    best, most = ("", nn.ModuleList()), -1
+    best, largest = ("", nn.ModuleList()), -1
     for name, module in model.named_modules():
         if not isinstance(module, nn.ModuleList) or any(p.isdigit() for p in name.split(".")):
             continue
         size = sum(weight.numel() for weight in module.parameters())
-        if size > most:
-            best, most = (name, module), size
+        if size > largest:
+            best, largest = (name, module), size
     name, layers = best
     return Stack(prefix=f"{name}.", signatures=tuple(_sign(layer) for layer in layers))
 

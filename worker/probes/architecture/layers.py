@@ -75,16 +75,16 @@ def _find_end(passes: Passes, last: tuple[int, int]) -> int:
     What dies with its call belongs to it.
     """
     steps, (start, left) = passes.steps[0], last
-    made = {
+    allocated = {
         storage
         for step in steps[start:left]
         if isinstance(step, OperationStep)
-        for storage in step.made
+        for storage in step.allocated
     }
     end = left + 1
     while end < len(steps):
         step = steps[end]
-        if not (isinstance(step, ReleaseStep) and step.storage in made):
+        if not (isinstance(step, ReleaseStep) and step.storage in allocated):
             break
         end += 1
     return end

@@ -143,7 +143,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             for tensor in _iterate_tensors(output)
             if tensor.device.type != "meta"
         ]
-        operation.made = list(range(before, len(self.raw.sizes)))
+        operation.allocated = list(range(before, len(self.raw.sizes)))
 
     def _note_backward(self, operator: str, output: object, scratch: tuple[int, ...]) -> None:
         before = len(self.raw.sizes)
@@ -151,8 +151,8 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             if tensor.device.type != "meta":
                 self._place(tensor)
         if self._running is not None:
-            made = range(before, len(self.raw.sizes))
-            self._running.events += [("allocate", storage, operator) for storage in made]
+            allocated = range(before, len(self.raw.sizes))
+            self._running.events += [("allocate", storage, operator) for storage in allocated]
             self._running.events += [("scratch", size, operator) for size in scratch]
 
     def _add_value(self, tensor: torch.Tensor) -> int:

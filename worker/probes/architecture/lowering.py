@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from service.estimator.model.recorded.program import (
+from service.estimator.tape.programs.program import (
     Action,
     Allocation,
     BackwardEvent,
@@ -122,9 +122,9 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
         numbers.get_value(value)
     return Operation(
         operator=step.operator,
-        made=tuple(
+        allocated=tuple(
             Allocation(storage=numbers.get_storage(storage), size=passes.fit_storage(storage))
-            for storage in step.made
+            for storage in step.allocated
         ),
         scratch=tuple(fit_size(parts) for parts in zip(*(s.scratch for s in column), strict=True)),
         nodes=tuple(
@@ -158,11 +158,11 @@ def _number_saved(numbers: Numbers, saved: Sequence[int | None]) -> tuple[int | 
 
 
 def _lower_gradient(numbers: Numbers, gradient: HandedOn) -> Gradient:
-    is_made = gradient.made is not None
+    is_allocated = gradient.allocated is not None
     return Gradient(
         value=None if gradient.value is None else numbers.get_value(gradient.value),
         parameter=None if gradient.parameter is None else numbers.name(gradient.parameter),
-        source=Source.MADE if is_made else Source.INCOMING,
-        index=(gradient.made if is_made else gradient.incoming) or 0,
+        source=Source.ALLOCATED if is_allocated else Source.INCOMING,
+        index=(gradient.allocated if is_allocated else gradient.incoming) or 0,
         is_view=gradient.is_view,
     )

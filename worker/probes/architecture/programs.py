@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.estimator.model.recorded.program import Instruction, Program
-from service.estimator.model.recorded.recorded_model import RecordedPass
+from service.estimator.tape.programs.program import Instruction, Program
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from worker.probes.architecture.layers import (
     Slice,
     find_layers,
@@ -21,11 +21,11 @@ def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple
     """Return the program of a layer, and what it reads of outside."""
     numbers = Numbers(passes=passes, prefix=f"{prefix}{part.index}.")
     steps = passes.steps[0]
-    made = {
+    allocated = {
         storage
         for place in part.steps
         if isinstance(step := steps[place], OperationStep)
-        for storage in step.made
+        for storage in step.allocated
     } | {
         passes.passes[0].values[step.output].storage
         for place in part.steps
@@ -46,7 +46,7 @@ def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple
     columns = [
         [column[place] for column in passes.steps]
         for place in part.steps
-        if not (isinstance(step := steps[place], ReleaseStep) and step.storage not in made)
+        if not (isinstance(step := steps[place], ReleaseStep) and step.storage not in allocated)
     ]
     instructions = lower_steps(numbers, columns)
     program = Program(
@@ -151,7 +151,7 @@ class _Surroundings:
         for place in self.covered:
             step = steps[place]
             if isinstance(step, OperationStep):
-                inner |= set(step.made)
+                inner |= set(step.allocated)
             elif isinstance(step, LinearStep):
                 inner.add(values[step.output].storage)
         inner.discard(values[self.slices[-1].output].storage)

@@ -53,7 +53,7 @@ class RawOperation:
     operator: str
     inputs: list[int]
     outputs: list[int] = field(default_factory=list)
-    made: list[int] = field(default_factory=list)
+    allocated: list[int] = field(default_factory=list)
     scratch: tuple[int, ...] = ()
 
 

@@ -19,11 +19,11 @@ from worker.probes.architecture.raw_pass import (
 
 @dataclass(slots=True, kw_only=True)
 class HandedOn:
-    """A gradient that a node hands on: one it made, or an incoming one."""
+    """A gradient that a node hands on."""
 
     value: int | None
     parameter: str | None
-    made: int | None
+    allocated: int | None
     incoming: int | None
     is_view: bool
 
@@ -50,7 +50,7 @@ class OperationStep:
     operator: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    made: tuple[int, ...]
+    allocated: tuple[int, ...]
     scratch: tuple[int, ...]
     nodes: list[NodeStep] = field(default_factory=list)
 
@@ -99,7 +99,7 @@ def make_steps(names: RawPass, graph: RawPass) -> list[Step]:
                 operator=event.operator,
                 inputs=tuple(event.inputs),
                 outputs=tuple(event.outputs),
-                made=tuple(event.made),
+                allocated=tuple(event.allocated),
                 scratch=event.scratch,
             )
             producers |= dict.fromkeys(event.outputs, step)
@@ -155,9 +155,9 @@ def _attach(
     if not values or not ran.ran:
         return
     step = producers[max(values)]
-    made_here = {names.values[value].storage for value in step.outputs} & set(step.made)
-    before = tuple(place for place in plain.saved if place not in made_here)
-    after = tuple(place for place in plain.saved if place in made_here)
+    allocated_here = {names.values[value].storage for value in step.outputs} & set(step.allocated)
+    before = tuple(place for place in plain.saved if place not in allocated_here)
+    after = tuple(place for place in plain.saved if place in allocated_here)
     count = max(plain.outputs) + 1
     events, numbers = _renumber(graph, ran)
     step.nodes.append(
@@ -209,8 +209,8 @@ def _iterate_gradients(
             value = int(where)
         else:
             value = names.nodes[int(where)].outputs.get(output)
-        made = numbers.get(gradient.storage) if gradient.incoming is None else None
-        if made is None and gradient.incoming is None:
+        allocated = numbers.get(gradient.storage) if gradient.incoming is None else None
+        if allocated is None and gradient.incoming is None:
             message = f"{plain.name} hands on a gradient that it neither got nor made"
             raise Refusal(FailureKind.UNSUPPORTED, message)
         if value is None and parameter is None:
@@ -220,7 +220,7 @@ def _iterate_gradients(
             HandedOn(
                 value=value,
                 parameter=parameter,
-                made=made,
+                allocated=allocated,
                 incoming=gradient.incoming,
                 is_view=gradient.is_view,
             )
@@ -252,7 +252,7 @@ def _join_linears(names: RawPass, steps: list[Step]) -> list[Step]:
             joined.append(step)
         elif layer is not None:
             if isinstance(step, OperationStep):
-                inner |= set(step.made)
+                inner |= set(step.allocated)
             elif isinstance(step, ReleaseStep) and step.storage not in inner:
                 outer_releases.append(step)
         elif not (isinstance(step, ReleaseStep) and step.storage in inner):

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.interpreter import Frame
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.programs.interpreter import Frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
 from service.estimator.model.recorded.json_reader import Reader
-from service.estimator.model.recorded.program import (
+from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.tape.programs.program import (
     Action,
     Allocation,
     BackwardEvent,
@@ -24,12 +26,7 @@ from service.estimator.model.recorded.program import (
     Source,
     ValueSpec,
 )
-from service.estimator.model.recorded.recorded_model import (
-    RecordedLayer,
-    RecordedModel,
-    RecordedPass,
-)
-from service.estimator.model.spec import DecoderSpec
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
@@ -145,10 +142,10 @@ class _FrameReader:
             return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))
         if kind != "operation":
             raise part.fail("an operation, a linear layer, embeddings or a release")
-        _, operator, made, scratch, nodes = part.items(5)
+        _, operator, allocated, scratch, nodes = part.items(5)
         return Operation(
             operator=operator.read_text(),
-            made=tuple(self.read_allocation(item) for item in made.items()),
+            allocated=tuple(self.read_allocation(item) for item in allocated.items()),
             scratch=tuple(self.size(item) for item in scratch.items()),
             nodes=tuple(self.read_node(item) for item in nodes.items()),
         )
@@ -161,7 +158,7 @@ class _FrameReader:
         name, outputs, before, after, events, gradients = part.items(6)
         numbers = tuple(item.read_optional_index(self.num_values) for item in outputs.items())
         read_events = tuple(self.read_event(item) for item in events.items())
-        made = sum(event.action is Action.ALLOCATE for event in read_events)
+        allocated = sum(event.action is Action.ALLOCATE for event in read_events)
         return GraphNode(
             name=name.read_text(),
             outputs=numbers,
@@ -169,7 +166,7 @@ class _FrameReader:
             saved_after=self.storages(after),
             events=_check_events(read_events, events),
             gradients=tuple(
-                self.read_gradient(item, made, len(numbers)) for item in gradients.items()
+                self.read_gradient(item, allocated, len(numbers)) for item in gradients.items()
             ),
         )
 
@@ -179,14 +176,14 @@ class _FrameReader:
             action=action.read_choice(Action), index=index.read_count(), size=self.size(size)
         )
 
-    def read_gradient(self, part: Reader, made: int, outputs: int) -> Gradient:
+    def read_gradient(self, part: Reader, allocated: int, outputs: int) -> Gradient:
         value, parameter, source, index, is_view = part.items(5)
         origin = source.read_choice(Source)
         return Gradient(
             value=value.read_optional_index(self.num_values),
             parameter=None if parameter.value is None else parameter.read_text(),
             source=origin,
-            index=index.read_index(made if origin is Source.MADE else outputs),
+            index=index.read_index(allocated if origin is Source.ALLOCATED else outputs),
             is_view=is_view.read_flag(),
         )
 
@@ -194,13 +191,13 @@ class _FrameReader:
 def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[BackwardEvent, ...]:
     """Return the events of a backward, each storage made and freed once."""
     live: set[int] = set()
-    made = 0
+    allocated = 0
     for event in events:
         if event.action is Action.ALLOCATE:
-            if event.index != made:
+            if event.index != allocated:
                 raise part.fail("allocations numbered from 0")
-            live.add(made)
-            made += 1
+            live.add(allocated)
+            allocated += 1
         elif event.action is Action.FREE:
             if event.index not in live:
                 raise part.fail("releases of what was allocated")

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from json import dumps
 
-from service.estimator.model.recorded.program import (
+from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.program import (
     Embedded,
     GraphNode,
     Instruction,
@@ -17,8 +19,7 @@ from service.estimator.model.recorded.program import (
     Release,
     ValueSpec,
 )
-from service.estimator.model.recorded.recorded_model import RecordedModel, RecordedPass
-from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size
 
 FORMAT = 1
@@ -65,7 +66,7 @@ class _Writer:
         return [
             "operation",
             instruction.operator,
-            [[made.storage, self.size(made.size)] for made in instruction.made],
+            [[allocated.storage, self.size(allocated.size)] for allocated in instruction.allocated],
             [self.size(size) for size in instruction.scratch],
             [self.node(node) for node in instruction.nodes],
         ]

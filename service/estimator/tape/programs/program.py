@@ -35,7 +35,7 @@ class Allocation:
 class Source(StrEnum):
     """Storage of a gradient that a node's backward hands on."""
 
-    MADE = "made"
+    ALLOCATED = "allocated"
     """one that this backward made"""
     INCOMING = "incoming"
     """that of a gradient which came in"""
@@ -94,7 +94,7 @@ class Operation:
     """One operator, its storages, its scratch and its nodes."""
 
     operator: str
-    made: tuple[Allocation, ...]
+    allocated: tuple[Allocation, ...]
     scratch: tuple[Size, ...]
     nodes: tuple[GraphNode, ...]
 

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from service.estimator.model.recorded.program import (
+from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Parameter, Value
+from service.estimator.tape.programs.program import (
     Action,
     Embedded,
     Gradient,
@@ -14,9 +17,6 @@ from service.estimator.model.recorded.program import (
     Source,
     ValueSpec,
 )
-from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value
 from service.estimator.values.dtypes import DType
 
 CallLinear = Callable[[str, Value], Value]
@@ -97,24 +97,24 @@ class Frame:
             if tape.builds_graph and (targets := self._list_targets(node))
         ]
         saved: list[list[Storage]] = [[] for _ in active]
-        for kept, (node, _) in zip(saved, active, strict=True):
-            self._save(kept, node.saved_before)
-        for allocation in operation.made:
+        for storages, (node, _) in zip(saved, active, strict=True):
+            self._save(storages, node.saved_before)
+        for allocation in operation.allocated:
             self.storages[allocation.storage] = tape.allocate(category, allocation.size)
         for size in operation.scratch:
             tape.release(tape.allocate(Category.TEMPORARIES, size))
-        for kept, (node, targets) in zip(saved, active, strict=True):
-            self._save(kept, node.saved_after)
-            self._append(node, targets, kept)
+        for storages, (node, targets) in zip(saved, active, strict=True):
+            self._save(storages, node.saved_after)
+            self._append(node, targets, storages)
 
-    def _save(self, kept: list[Storage], places: Sequence[int | None]) -> None:
+    def _save(self, storages: list[Storage], places: Sequence[int | None]) -> None:
         tape = self.tape
         keeps = tape.mode is Mode.RECORDING or (tape.mode is Mode.RECOMPUTING and not tape.stopped)
         for place in places:
             storage = None if place is None else self.storages[place]
             keeps_now = tape.mode is Mode.RECORDING or (keeps and not tape.stopped)
             if keeps_now and storage is not None:
-                kept.append(tape.hold(storage))
+                storages.append(tape.hold(storage))
             tape.num_saved += 1
 
     def _list_targets(self, node: GraphNode) -> list[tuple[Gradient, Value]]:
@@ -134,7 +134,7 @@ class Frame:
         return targets
 
     def _append(
-        self, node: GraphNode, targets: list[tuple[Gradient, Value]], kept: list[Storage]
+        self, node: GraphNode, targets: list[tuple[Gradient, Value]], storages: list[Storage]
     ) -> None:
         """Add a node to the graph, and count the gradients of parameters."""
         tape, incoming = self.tape, [None] * len(node.outputs)
@@ -152,7 +152,7 @@ class Frame:
             and not node.saved_after
             and all(value.parameter is None for _, value in targets)
         )
-        shared = tape.append(Node(kept, backward, needs_only_grad=only_grad))
+        shared = tape.append(Node(storages, backward, needs_only_grad=only_grad))
         for index, number in enumerate(node.outputs):
             if number is None:
                 continue
@@ -192,18 +192,18 @@ def _run_backward(
     targets: Sequence[tuple[Gradient, Value]],
     incoming: Sequence[Storage | None],
 ) -> None:
-    made: dict[int, Storage] = {}
+    allocated: dict[int, Storage] = {}
     for event in node.events:
         if event.action is Action.ALLOCATE:
-            made[event.index] = tape.allocate(Category.TEMPORARIES, event.size)
+            allocated[event.index] = tape.allocate(Category.TEMPORARIES, event.size)
         elif event.action is Action.FREE:
-            tape.release(made.pop(event.index))
+            tape.release(allocated.pop(event.index))
         else:
             tape.release_unpacked()
     sent: set[int] = set()
     for gradient, value in targets:
-        if gradient.source is Source.MADE:
-            storage = made[gradient.index]
+        if gradient.source is Source.ALLOCATED:
+            storage = allocated[gradient.index]
             tape.send(
                 value,
                 tape.hold(storage) if gradient.index in sent else storage,
@@ -218,4 +218,4 @@ def _run_backward(
             tape.send(value, tape.hold(grad), is_view=True)
         else:
             tape.pass_on(value, grad)
-    tape.release(*(storage for index, storage in made.items() if index not in sent))
+    tape.release(*(storage for index, storage in allocated.items() if index not in sent))
