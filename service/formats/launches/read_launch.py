@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
+from service.formats.launches.sources.launch_scripts import find_launch
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
@@ -33,15 +34,26 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     Raises LaunchFormatError for what cannot be read, contradicts itself or is no known launcher's.
     """
     handed_in = parse_launch(launch)
+    if handed_in.command is None and (handed_in.scripts or handed_in.manifests):
+        handed_in = find_launch(handed_in, _list_programs())
     reader = _get_reader(launch.launcher) if launch.launcher else _detect_reader(handed_in)
     draft = Draft()
+    reader.read(handed_in, draft)
     for package, version in reader.versions.items():
         draft.set_version(package, version)
-    reader.read(handed_in, draft)
+    for setting in handed_in.unknown:
+        reason = (
+            "the script takes it from outside; set it there, or say its field beside the launch"
+        )
+        draft.ignore(setting, reason)
     draft.account(handed_in.arguments)
     for settings in handed_in.documents.values():
         draft.account(settings)
     return draft.finish(reader.launcher)
+
+
+def _list_programs() -> frozenset[str]:
+    return frozenset().union(*(_get_reader(launcher).programs for launcher in _MODULES))
 
 
 def _get_reader(launcher: Launcher) -> Reader:

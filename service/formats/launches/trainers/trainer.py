@@ -63,7 +63,9 @@ def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     for document in sort_files(handed_in).training:
         training = training.merge(document)
     if handed_in.command is not None:
-        training = read_argv(handed_in.command.arguments, _GRAMMAR, where="command").merge(training)
+        training = read_argv(
+            handed_in.command.arguments, _GRAMMAR, where=handed_in.command.where
+        ).merge(training)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
