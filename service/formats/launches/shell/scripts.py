@@ -165,8 +165,8 @@ class _Run:
                 self.variables.values[name] = value
 
     def _run_simple(self, node: Simple) -> bool | None:
-        if node.document is not None and node.target is not None:
-            self.files[self.variables.join(node.target)] = self.variables.join(node.document)
+        if node.document is not None:
+            self._write(node, self.variables.join(node.document))
         index = 0
         assigned: dict[str, str] = {}
         while index < len(node.tokens) and self._assign(node.tokens[index], assigned):
@@ -177,6 +177,14 @@ class _Run:
         for name in assigned:
             self.variables.values.pop(name, None)
         return self._run_words(list(self._expand(remaining)), remaining, node.line, assigned)
+
+    def _write(self, node: Simple, text: str) -> None:
+        """Keep a here-document: in a file, or in the variable of ``read``."""
+        literals = [token.literal for token in node.tokens if isinstance(token, Word)]
+        if node.target is not None:
+            self.files[self.variables.join(node.target)] = text
+        elif literals[:1] == ["read"]:
+            self.variables.assign(literals[-1], text)
 
     def _expand(self, tokens: tuple[Word | ArrayWord, ...]) -> Iterator[str]:
         for word in tokens:

@@ -69,6 +69,8 @@ _STARTER_MODULES = {
     "torch.distributed.launch": "torchrun",
     "accelerate.commands.launch": "accelerate",
 }
+_WITH_COMMANDS = frozenset({"trl"})
+"""Programs whose first word says which of their programs runs."""
 _TWO_VALUES = dict.fromkeys(("mca", "gmca"), 3)
 """Words of an option with its values, where it has two."""
 
@@ -148,8 +150,11 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     if not remaining:
         message = "starts no program"
         raise LaunchFormatError(message, where=where, field="command")
+    program = PurePosixPath(remaining[0]).name
+    if program in _WITH_COMMANDS and len(remaining) > 1:
+        program, remaining = f"{program} {remaining[1]}", remaining[1:]
     return Command(
-        program=PurePosixPath(remaining[0]).name,
+        program=program,
         arguments=tuple(remaining[1:]),
         environment=environment,
         starters=starters,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from service.formats.launches.shell.scripts import ScriptCommand, read_script
@@ -127,7 +128,7 @@ def cut_unknown(command: Command) -> tuple[Command, list[Setting]]:
 
 
 def _rank(command: Command, programs: frozenset[str]) -> int:
-    if command.program in programs:
+    if any(fnmatchcase(command.program, program) for program in programs):
         return _KNOWN
     if command.starters.keys() - {"docker"}:
         return _STARTED if _MODULE.fullmatch(command.program) else 0

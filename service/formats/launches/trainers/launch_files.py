@@ -10,7 +10,7 @@ from service.formats.launches.values.settings import Setting, Settings
 
 _DEEPSPEED = (
     *("train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer", "wall_clock_breakdown"),
-    *("bf16.enabled", "fp16.enabled"),
+    *("bf16.enabled", "fp16.enabled", "train_batch_size", "steps_per_print"),
 )
 _SUFFIXES = frozenset({".yml", ".yaml", ".json"})
 _TRAINERS = ("model_name_or_path", "output_dir", "base_model", "learning_rate")

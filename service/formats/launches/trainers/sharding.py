@@ -103,6 +103,8 @@ def _find_deepspeed(
         return flatten(path.value, path.where)
     if path is None:
         return config if config is not None else files.deepspeed
+    if str(path.value).casefold() == "true":
+        raise path.refuse("DeepSpeed's JSON, as transformers' Trainer does; say the JSON")
     name = path.as_text()
     document = handed_in.find_document(name) or files.deepspeed
     if document is not None:

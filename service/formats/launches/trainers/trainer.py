@@ -159,27 +159,32 @@ READERS = {
         _make_reader(
             Launcher.DEEPSPEED,
             (),
-            hints=("zero_optimization.stage",),
+            hints=(
+                *("zero_optimization.stage", "train_batch_size", "steps_per_print"),
+                *("train_micro_batch_size_per_gpu", "fp16.enabled", "bf16.enabled"),
+            ),
         ),
         versions={"deepspeed": DEEPSPEED, "transformers": TRANSFORMERS},
+        hint_limit=1,
     ),
     Launcher.ACCELERATE: replace(
-        _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type",)),
+        _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type", "compute_environment")),
+        hint_limit=2,
         versions={"accelerate": ACCELERATE, "transformers": TRANSFORMERS},
     ),
     Launcher.TRL_SFT: _make_reader(
         Launcher.TRL_SFT,
-        ("sft.py",),
+        ("sft.py", "sft_*.py", "trl sft"),
         marks=("packing", "completion_only_loss", "assistant_only_loss", "dataset_text_field"),
     ),
     Launcher.TRL_DPO: _make_reader(
         Launcher.TRL_DPO,
-        ("dpo.py",),
+        ("dpo.py", "dpo_*.py", "trl dpo"),
         marks=("precompute_ref_log_probs", "sync_ref_model", "f_divergence_type", "loss_weights"),
     ),
     Launcher.TRL_REWARD: _make_reader(
         Launcher.TRL_REWARD,
-        ("reward_modeling.py", "reward.py"),
+        ("reward_modeling.py", "reward.py", "trl reward"),
         marks=("center_rewards_coefficient",),
     ),
 }

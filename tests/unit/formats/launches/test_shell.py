@@ -32,6 +32,7 @@ def list_words(text: str) -> list[tuple[str, ...]]:
         ("for i in 1; do run $i; done", ("run", "1")),
         ("run # a comment\n", ("run",)),
         ("A=1 run", ("run",)),
+        ("read -r -d '' A <<EOF\nx \\\n --y 1\nEOF\nrun $A", ("run", "x", "--y", "1")),
     ],
 )
 def test_words_are_expanded_as_a_shell_does(text: str, tokens: tuple[str, ...]) -> None:
