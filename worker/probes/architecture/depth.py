@@ -1,4 +1,4 @@
-"""How many layers show all kinds of layers that a model has."""
+"""Depth at which a model shows all kinds of its layers."""
 
 from collections.abc import Sequence
 from copy import deepcopy

@@ -92,7 +92,7 @@ def lower_pass(passes: Passes, head: str | None) -> LoweredPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Surroundings:
-    """What stands before and after the layers, in the model's own frame.
+    """Steps before and after the layers, in the model's own frame.
 
     ``covered`` are the places of the layers' steps.
     """

@@ -56,7 +56,7 @@ class Gradient:
 
 
 class Action(StrEnum):
-    """What a node's backward does with a storage of its own."""
+    """A step of a node's backward with a storage of its own."""
 
     ALLOCATE = "allocate"
     FREE = "free"
