@@ -4,10 +4,14 @@ from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
 from service.estimator.passes.step import ModelWalk
-from service.estimator.tape.ledger import Category
+from service.estimator.model.weights.tensors import Linear
+from service.estimator.tape import sizes
+from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.ops.products import linear
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
@@ -20,6 +24,7 @@ class RecordedWalk(ModelWalk):
         super().__init__(model, ctx)
         self.recorded_model = model
         self.recorded = _choose_pass(model, ctx)
+        _check_length(model, ctx.settings.length)
         weights = {weight.name: weight for weight in model.recorded.outer_weights}
         layers = {layer.name: layer for layer in (*model.outer_linears, model.head)}
 
@@ -31,7 +36,7 @@ class RecordedWalk(ModelWalk):
             self.tape,
             self.recorded.values,
             self.recorded.num_storages,
-            call_linear=lambda name, value: ctx.linear(layers[name], value, ""),
+            call_linear=lambda name, value, out: self._call_linear(layers[name], value, out),
             get_parameter=get_parameter,
         )
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
@@ -66,6 +71,48 @@ class RecordedWalk(ModelWalk):
         if first is not None:
             tape.release(first)
         return frame.get_value(recorded.hidden)
+
+    def _call_linear(self, layer: Linear, x: Value, out: Size) -> Value:
+        """Record a layer outside of the stack; a tied head reads the embedding's table."""
+        model, rows = self.model, sizes.count_rows(out, layer.out_features)
+        if layer is not model.head:
+            return self.ctx.linear(layer, x, "", rows=rows)
+        if model.tied:
+            bias = [self.ctx.parameter(weight) for weight in [*layer.weights()][1:]]
+            table = self.ctx.parameter(model.embedding)
+            logits = linear(
+                self.tape, x, table, out, bias=bias[0] if bias else None, category=Category.LOGITS
+            )
+        else:
+            logits = self.ctx.linear(layer, x, "", category=Category.LOGITS, rows=rows)
+        if self.units is not None:
+            self.units.close_head()
+        self.tape.hook(lambda: self.tape.ledger.enter(Section.BACKWARD))
+        return logits
+
+    def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
+        """Record what was recorded from the head to the loss."""
+        settings, tape, frame = self.ctx.settings, self.tape, self.frame
+        if settings.copies_logits or settings.returns_fp32 or settings.fuses_kernels:
+            return super().loss(hidden, keeps_logits=keeps_logits)
+        tape.ledger.enter(Section.LOSS_FORWARD)
+        frame.run(self.recorded.tail, Category.LOGITS)
+        self.outputs = tuple(
+            value
+            for value in map(frame.get_value, self.recorded.returned)
+            if value.storage is not None and value.storage.references
+        )
+        if not keeps_logits:
+            tape.free(*self.outputs)
+        return frame.get_value(self.recorded.loss)
+
+
+def _check_length(model: RecordedArchitecture, length: int | None) -> None:
+    """Refuse a length between those at which the recording is exact."""
+    step = model.recorded.length_step
+    if length is not None and length % step:
+        message = f"{length} tokens of a recording that is exact at multiples of {step}"
+        raise NotModelledError(message, field="workload.sequence_length", modelled=[])
 
 
 def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:

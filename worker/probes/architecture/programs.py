@@ -65,7 +65,10 @@ class LoweredPass:
 
     recorded: RecordedPass
     kinds: tuple[int, ...]
-    prefix: str
+    prefix: str | None
+    """Name before the numbers of the layers, None where no layers repeat."""
+    length_step: int = 1
+    """Tokens of which every length is a multiple where sizes are these polynomials."""
 
 
 Block = tuple[Program, tuple[int, ...]]
@@ -88,6 +91,44 @@ def lower_pass(passes: Passes, head: str | None) -> LoweredPass:
     )
     recorded = surroundings.lower(blocks, head)
     return LoweredPass(recorded=recorded, kinds=tuple(kinds), prefix=prefix)
+
+
+def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
+    """Return a pass as one program without layers that repeat."""
+    numbers, names, steps = Numbers(passes=passes), passes.passes[0], passes.steps[0]
+    inputs = tuple(map(numbers.get_value, dict.fromkeys(names.inputs.values())))
+    columns = list(zip(*passes.steps, strict=True))
+    calls = [
+        place
+        for place, step in enumerate(steps)
+        if isinstance(step, LinearStep) and step.layer == head
+    ]
+    end = calls[-1] if calls else len(steps)
+    step = steps[end] if calls else None
+    prologue = tuple(lower_steps(numbers, columns[:end]))
+    loss = names.returned["loss"]
+    hidden = numbers.get_value(step.x if isinstance(step, LinearStep) else loss)
+    tail = tuple(lower_steps(numbers, columns[end:]))
+    recorded = RecordedPass(
+        inputs=inputs,
+        prologue=prologue,
+        x=hidden,
+        holds_x=False,
+        layer_args=(),
+        blocks=(),
+        block_inputs=(),
+        output=hidden,
+        epilogue=(),
+        hidden=hidden,
+        tail=tail,
+        loss=numbers.get_value(loss),
+        returned=tuple(
+            numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
+        ),
+        values=tuple(numbers.specs),
+        num_storages=numbers.num_storages,
+    )
+    return LoweredPass(recorded=recorded, kinds=(), prefix=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

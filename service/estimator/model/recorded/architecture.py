@@ -10,6 +10,7 @@ from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.sizes import count_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,9 @@ class RecordedBlock:
             ctx.tape,
             program.values,
             program.num_storages,
-            call_linear=lambda name, value: ctx.linear(layers[name], value, scope),
+            call_linear=lambda name, value, out: ctx.linear(
+                layers[name], value, scope, rows=count_rows(out, layers[name].out_features)
+            ),
             get_parameter=get_parameter,
         )
         frame.bind(0, x)
@@ -82,13 +85,13 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
     """Return the tree of a recorded model."""
     order = recorded.order
     outer = {weight.name: weight for weight in recorded.outer_weights}
-    embedding, head = outer.pop(recorded.embedding), outer.pop(f"{recorded.head}.weight", None)
+    embedding = outer.pop(recorded.embedding, Weight("", "embedding", (0, 0)))
+    head = outer.pop(f"{recorded.head}.weight", embedding)
     bias = outer.pop(f"{recorded.head}.bias", None)
     blocks = tuple(
         (RecordedBlock(kind=kind, layer=layer), order.count(kind))
         for kind, layer in enumerate(recorded.layers)
     )
-    vocab, hidden = embedding.shape
     return RecordedArchitecture(
         spec=recorded.spec,
         embedding=embedding,
@@ -100,12 +103,13 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         head=Linear(
             name=recorded.head,
             kind="head",
-            in_features=head.shape[1] if head is not None else hidden,
-            out_features=head.shape[0] if head is not None else vocab,
+            in_features=head.shape[1],
+            out_features=head.shape[0] if recorded.head else 0,
             bias=bias is not None,
         ),
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
+        chunked=recorded.length_step > 1,
         walker=("passes.recorded", "RecordedWalk"),
         recorded=recorded,
     )

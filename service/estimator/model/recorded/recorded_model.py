@@ -32,5 +32,7 @@ class RecordedModel:
     head: str
     buffer_bytes: int
     digest: str
+    length_step: int = 1
+    """Tokens of which a length is a multiple where the recording is exact."""
     passes: dict[str, RecordedPass]
     """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained."""

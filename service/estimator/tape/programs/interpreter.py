@@ -17,9 +17,10 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
-CallLinear = Callable[[str, Value], Value]
+CallLinear = Callable[[str, Value, Size], Value]
 GetParameter = Callable[[str], Parameter | None]
 
 
@@ -47,7 +48,8 @@ class Frame:
     ) -> None:
         """Start without any of them.
 
-        ``call_linear`` records a linear layer by its name, ``get_parameter`` returns a weight by
+        ``call_linear`` records a linear layer by its name, with so many elements as its output;
+        ``get_parameter`` returns a weight by
         its name, None where it is not trained.
         """
         self.tape = tape
@@ -80,7 +82,8 @@ class Frame:
             if type(instruction) is Operation:
                 self._run_operation(instruction, category)
             elif type(instruction) is LinearCall:
-                output = self.call_linear(instruction.layer, self.get_value(instruction.x))
+                numel = self.specs[instruction.output].numel
+                output = self.call_linear(instruction.layer, self.get_value(instruction.x), numel)
                 self.bind(instruction.output, output)
             elif type(instruction) is Release:
                 storage = self.storages[instruction.storage]
