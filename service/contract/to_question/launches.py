@@ -128,7 +128,11 @@ def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
         ),
         None,
     )
-    return Checkpoint(model_type=model.architecture.family, dtype=dtype)
+    return Checkpoint(
+        model_type=model.architecture.family,
+        dtype=dtype,
+        max_length=model.architecture.spec.max_position_embeddings or None,
+    )
 
 
 def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[OpenQuestion, ...]:

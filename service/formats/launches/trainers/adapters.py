@@ -132,9 +132,13 @@ def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
 def _put_prepared(setup: TrainerSetup, draft: Draft) -> None:
     """Set what is cast before quantised weights are trained.
 
-    TRL casts the adapters to bf16 and no norm; a script for Trainer calls PEFT's
+    DeepSpeed casts all that is not quantised to its own format (``engine.py``). TRL casts the
+    adapters to bf16 and no norm; a script for Trainer calls PEFT's
     ``prepare_model_for_kbit_training``, as every guide has it.
     """
+    if draft.get("workload.lora.dtype") is not None:
+        draft.put("workload.fp32_norms_and_head", value=False)
+        return
     if setup.prepares is not None or setup.client.is_trl:
         draft.put("workload.fp32_norms_and_head", bool(setup.prepares))
     else:

@@ -152,7 +152,7 @@ READERS = {
         ("run_clm.py", "run_mlm.py", "run_glue.py", "run_summarization.py"),
         hints=(
             *("per_device_train_batch_size", "output_dir", "learning_rate", "num_train_epochs"),
-            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type", "bf16"),
+            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type"),
         ),
     ),
     Launcher.DEEPSPEED: replace(

@@ -36,11 +36,13 @@ class LaunchFile:
 class Checkpoint:
     """Facts of the launched model that a reader needs.
 
-    ``dtype`` is the word of its config (``bfloat16``), None where it has none.
+    ``dtype`` is the word of its config (``bfloat16``), None where it has none; ``max_length`` is in
+    tokens.
     """
 
     model_type: str
     dtype: str | None = None
+    max_length: int | None = None
 
 
 def find_no_checkpoint(_model: str, /) -> Checkpoint | None:
