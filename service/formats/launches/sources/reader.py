@@ -8,7 +8,7 @@ from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 
-_PROGRAM, _MARK = 1000, 10
+_PROGRAM, _SCRIPT, _MARK = 1000, 500, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,8 @@ class Reader:
 
     ``versions`` are the packages whose keys and defaults it knows. ``programs`` are what a command
     starts (a script's name, or a module); ``marks`` are keys of documents or arguments that tell
-    this launcher from the others, by their dotted paths, and ``hints`` keys that others have too.
+    this launcher from the others, by their dotted paths, and ``hints`` keys that others have too;
+    ``scripts`` are texts that tell it in a shell's or Python's script, or in TOML.
     """
 
     launcher: Launcher
@@ -26,11 +27,14 @@ class Reader:
     programs: frozenset[str] = field(default_factory=frozenset)
     marks: frozenset[str] = field(default_factory=frozenset)
     hints: frozenset[str] = field(default_factory=frozenset)
+    scripts: frozenset[str] = field(default_factory=frozenset)
 
     def count_marks(self, handed_in: HandedIn) -> int:
         """Return how much tells for this launcher; 0 for nothing."""
         command = handed_in.command
         program = 0 if command is None else _PROGRAM * (command.program in self.programs)
+        texts = () if program else handed_in.scripts.values()
+        program += _SCRIPT * any(text in script for script in texts for text in self.scripts)
         tokens = () if command is None else command.arguments
         argv = read_argv(tokens, where="command")
         settings = (*handed_in.documents.values(), handed_in.arguments, argv)

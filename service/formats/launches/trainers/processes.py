@@ -4,9 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings
 
+_STARTERS_WITHOUT_EFFECT = (
+    *("rdzv*", "master_*", "node_rank", "standalone", "max_restarts", "monitor_interval", "role"),
+    *("start_method", "log_dir", "redirects", "tee", "m", "module", "no_python", "run_path"),
+    *("hostfile", "ssh_port", "launcher*", "no_local_rank", "no_ssh*", "save_pid", "elastic*"),
+    *("bind_cores*", "force_multi", "machine_rank", "main_process_*", "debug", "gpu_ids"),
+    *("job_name", "partition", "time", "label", "exclusive", "unbuffered", "cpus_per_task"),
+    *("kill_on_bad_exit", "jobid", "export", "output", "error", "mem", "gres", "gpus*", "i"),
+)
 _OPEN = frozenset({"auto", "gpu"})
+_UNRESOLVED = "$"
+"""Of a variable that only a run tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +60,20 @@ def count_processes(handed_in: HandedIn, accelerate: Settings | None) -> Process
     return _count_environment({} if command is None else command.environment)
 
 
+def account_starters(starters: Mapping[str, Settings], draft: Draft) -> None:
+    """Account for what starters are told beside the number of processes."""
+    for starter in starters.values():
+        draft.account(starter, _STARTERS_WITHOUT_EFFECT)
+
+
 def _multiply(nodes: Setting | None, each: Setting | None, default: int | None) -> Processes:
     settings = tuple(setting for setting in (nodes, each) if setting is not None)
     number = 1
     if nodes is not None:
-        if ":" in str(nodes.value):
+        if ":" in str(nodes.value) or _UNRESOLVED in str(nodes.value):
             return Processes(settings=settings)
         number = nodes.as_int(minimum=1)
-    if each is not None and str(each.value).casefold() in _OPEN:
+    if each is not None and (str(each.value).casefold() in _OPEN or _UNRESOLVED in str(each.value)):
         return Processes(nodes=number, settings=settings)
     local = default if each is None else each.as_int(minimum=1)
     return Processes(
