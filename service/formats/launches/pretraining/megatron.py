@@ -3,16 +3,19 @@
 Megatron Core 0.20, ``megatron/training/arguments.py``.
 """
 
+from fnmatch import fnmatchcase
+
 from service.formats.launches.pretraining.launch_command import (
-    LaunchCommand,
     count_ranks,
-    find_command,
+    read_program,
 )
 from service.formats.launches.pretraining.megatron_keys import (
+    GENERATION,
     GRAMMAR,
     MEGATRON,
     PROGRAMS,
     TIME_ALONE,
+    TRAINING,
     WITHOUT_EFFECT,
     WITHOUT_TERM,
 )
@@ -40,12 +43,12 @@ _TEST_KEYS = ("TEST_TYPE", "MODE", "LAUNCHER", "METRICS*", "BEFORE_SCRIPT", "AFT
 
 def read_megatron(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of ``pretrain_gpt.py`` and of what starts it."""
-    launch = find_command(handed_in, PROGRAMS, draft)
-    arguments, environment = _collect_arguments(handed_in, launch, draft)
+    arguments, environment = _collect_arguments(handed_in, draft)
     if not len(arguments):
         programs = "pretrain_gpt.py and its options, in a command or a shell script"
         message = f"holds no arguments of Megatron-LM; expected {programs}"
         raise LaunchFormatError(message)
+    _check_training(handed_in, arguments)
     draft.put("workload.task", "train")
     draft.put("workload.framework", "megatron")
     tensor = read_tensor_parallel(arguments, draft)
@@ -55,7 +58,7 @@ def read_megatron(handed_in: HandedIn, draft: Draft) -> None:
     micro = read_micro_batch(arguments, draft)
     total = read_total_batch(arguments, draft)
     batches = None if total is None else total.as_int(minimum=1) // micro
-    processes = count_ranks(handed_in, launch, draft)
+    processes = count_ranks(handed_in, draft)
     ranks = put_ranks(degrees, processes, batches, draft, handed_in)
     put_batches(micro, total, ranks, draft)
     put_step(arguments, draft, shape)
@@ -64,24 +67,13 @@ def read_megatron(handed_in: HandedIn, draft: Draft) -> None:
     _account(arguments, draft)
 
 
-def _collect_arguments(
-    handed_in: HandedIn, launch: LaunchCommand | None, draft: Draft
-) -> tuple[Settings, Settings]:
+def _collect_arguments(handed_in: HandedIn, draft: Draft) -> tuple[Settings, Settings]:
     """Return arguments by their names, and environment variables.
 
     A document has them by their options (``--num-layers: 32``), below ``MODEL_ARGS`` in the tests
     of Megatron-LM.
     """
-    arguments = Settings() if launch is None else launch.read_arguments(GRAMMAR)
-    environment = Settings()
-    if launch is not None:
-        variables = launch.command.environment
-        environment = Settings(
-            [
-                Setting(key=name, value=value, where=launch.where)
-                for name, value in variables.items()
-            ]
-        )
+    arguments, environment = read_program(handed_in, PROGRAMS, GRAMMAR)
     for document in (handed_in.arguments, *handed_in.documents.values()):
         environment = environment.merge(document.take_group("ENV_VARS"))
         nested = document.take_group("MODEL_ARGS")
@@ -89,6 +81,24 @@ def _collect_arguments(
         if len(nested):
             draft.account(document, _TEST_KEYS)
     return _normalize(arguments), environment
+
+
+def _check_training(handed_in: HandedIn, arguments: Settings) -> None:
+    """Refuse programs that take the same arguments and train nothing."""
+    command = handed_in.command
+    is_pretraining = command is None or any(
+        fnmatchcase(command.program, program) for program in PROGRAMS
+    )
+    generates = next((name for name in GENERATION if name in arguments), None)
+    if generates is None and (is_pretraining or any(name in arguments for name in TRAINING)):
+        return
+    name = "the launch" if command is None else f"{command.program} ({command.where})"
+    reason = "says no train-iters or train-samples" if generates is None else f"says {generates}"
+    message = (
+        f"{name}: no launcher is known by it: it has arguments of Megatron-LM and {reason}; "
+        "what trains has a model here"
+    )
+    raise LaunchFormatError(message)
 
 
 def _normalize(arguments: Settings) -> Settings:
@@ -167,12 +177,12 @@ READERS = {
         versions={"megatron-core": MEGATRON},
         read=read_megatron,
         programs=PROGRAMS,
-        scripts=PROGRAMS,
         marks=frozenset(
             {
                 *("tensor_model_parallel_size", "MODEL_ARGS.--num-layers"),
                 *("MODEL_ARGS.--tensor-model-parallel-size", "MODEL_ARGS.--hidden-size"),
-                *("pipeline_model_parallel_size", "use_distributed_optimizer"),
+                *("pipeline_model_parallel_size", "use_distributed_optimizer", "train_samples"),
+                *("train_iters", "use_mcore_models", "transformer_impl"),
             }
         ),
     )

@@ -13,9 +13,9 @@ MEGATRON = "0.20.0"
 SOURCE = f"Megatron Core {MEGATRON}, megatron/training/arguments.py"
 PROGRAMS = frozenset(
     {
-        *("pretrain_gpt.py", "pretrain_gpt_core.py", "pretrain_hybrid.py", "pretrain_mamba.py"),
-        *("pretrain_bert.py", "pretrain_t5.py", "pretrain_vlm.py", "pretrain_llama.py"),
-        *("train_gpt.py", "pretrain_qwen.py", "pretrain_deepseek.py", "train_rl.py"),
+        *("pretrain_gpt*.py", "pretrain_hybrid.py", "pretrain_mamba.py", "pretrain_t5.py"),
+        *("pretrain_vlm.py", "pretrain_qwen.py", "pretrain_deepseek*.py", "pretrain_llama.py"),
+        "train_rl.py",
     }
 )
 """Scripts of Megatron-LM and of projects around it that take its arguments."""
@@ -219,3 +219,10 @@ SIZES = (
     "tokenizer_model",
 )
 """Arguments that say what the model is."""
+TRAINING = ("train_iters", "train_samples", "train_tokens")
+"""Arguments of programs that train."""
+GENERATION = (
+    *("num_tokens_to_generate", "max_tokens_to_oom", "incoming_requests_per_sec", "prompts"),
+    "incoming_requests_per_step",
+)
+"""Arguments of programs that generate."""

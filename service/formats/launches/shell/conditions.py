@@ -1,96 +1,65 @@
-"""Conditions of a shell script that its own variables decide."""
+"""Tests of a shell script, as far as their words are known."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 
-from service.formats.launches.shell.expansion import Expander
-from service.formats.launches.shell.lexer import Token
-from service.formats.launches.sources.limits import MAX_DEPTH
+from service.formats.launches.shell.variables import is_argument, is_unknown, is_variable
 
-TESTS = frozenset({"[", "[[", "test"})
-_BRACKETS = TESTS | {"]", "]]"}
-_NUMERIC: Mapping[str, Callable[[int, int], bool]] = {
-    "-eq": lambda left, right: left == right,
-    "-ne": lambda left, right: left != right,
-    "-lt": lambda left, right: left < right,
-    "-le": lambda left, right: left <= right,
-    "-gt": lambda left, right: left > right,
-    "-ge": lambda left, right: left >= right,
+_NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-gt": operator.gt,
+    "-ge": operator.ge,
+    "-lt": operator.lt,
+    "-le": operator.le,
 }
-_NOT = {True: False, False: True, None: None}
-_MAX_DIGITS = 19
+_CLOSING = frozenset({"]", "]]"})
+_JOINED = 3
 
 
-def decide(tokens: Sequence[Token], expander: Expander) -> bool | None:
-    """Return whether a condition holds, None where the script does not say.
+def evaluate_test(tokens: Sequence[str]) -> bool | None:
+    """Return the truth of a test, None where it is open."""
+    inner = [word for word in tokens[1:] if word not in _CLOSING]
+    for sign, is_either in (("||", True), ("-o", True), ("&&", False), ("-a", False)):
+        if sign in inner:
+            index = inner.index(sign)
+            first = _evaluate(inner[:index])
+            second = evaluate_test(["[", *inner[index + 1 :]])
+            return _join((first, second), is_either=is_either)
+    return _evaluate(inner)
 
-    A command other than a test is not run, so that nobody knows whether it succeeds.
-    """
-    if not tokens or len(tokens) > MAX_DEPTH * MAX_DEPTH:
+
+def _join(truths: Sequence[bool | None], *, is_either: bool) -> bool | None:
+    if is_either in truths:
+        return is_either
+    return None if None in truths else not is_either
+
+
+def _evaluate(tokens: list[str]) -> bool | None:
+    if tokens[:1] == ["!"]:
+        truth = _evaluate(tokens[1:])
+        return None if truth is None else not truth
+    tokens = ["" if is_argument(word) else word for word in tokens]
+    if tokens[:1] in (["-z"], ["-n"]):
+        # A variable from outside is not set where the script is read.
+        tokens = ["" if is_variable(word) else word for word in tokens]
+    if any(is_unknown(word) for word in tokens):
         return None
-    opening = tokens[0].plain
-    if opening == "!":
-        return _NOT[decide(tokens[1:], expander)]
-    if opening in {"true", ":"}:
-        return True
-    if opening == "false":
+    if not tokens or tokens == ["-n"]:
         return False
-    if opening not in TESTS:
-        return None
-    return _decide_any([token for token in tokens if token.plain not in _BRACKETS], expander)
-
-
-def _decide_any(tokens: Sequence[Token], expander: Expander) -> bool | None:
-    results = [_decide_all(part, expander) for part in _split(tokens, "||", "-o")]
-    if any(result is True for result in results):
-        return True
-    return None if any(result is None for result in results) else False
-
-
-def _decide_all(tokens: Sequence[Token], expander: Expander) -> bool | None:
-    results = [_decide_comparison(part, expander) for part in _split(tokens, "&&", "-a")]
-    if any(result is False for result in results):
-        return False
-    return None if any(result is None for result in results) else True
-
-
-def _split(tokens: Sequence[Token], sign: str, word: str) -> list[list[Token]]:
-    parts: list[list[Token]] = [[]]
-    for token in tokens:
-        if token.operator == sign or token.plain == word:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
-
-
-def _decide_comparison(tokens: Sequence[Token], expander: Expander) -> bool | None:
-    """Return whether one comparison holds."""
-    is_negated = bool(tokens) and tokens[0].plain == "!"
-    texts = [_expand(token, expander) for token in tokens[is_negated:]]
-    result = None
-    if len(texts) == 2 and texts[0] in {"-z", "-n"}:  # noqa: PLR2004 - an operator and its operand
-        # A variable that the script does not set is not set where it is read.
-        is_empty = texts[1].startswith("$") or not texts[1]
-        result = is_empty == (texts[0] == "-z")
-    elif len(texts) == 3:  # noqa: PLR2004 - two operands and what compares them
-        result = _compare(*texts)
-    elif len(texts) == 1 and "$" not in texts[0]:
-        result = bool(texts[0])
-    return _NOT[result] if is_negated else result
+    if len(tokens) == 1:
+        return tokens == ["-z"] or bool(tokens[0])
+    if tokens[0] in {"-z", "-n"}:
+        return (not tokens[1]) is (tokens[0] == "-z")
+    return _compare(*tokens) if len(tokens) == _JOINED else None
 
 
 def _compare(left: str, sign: str, right: str) -> bool | None:
-    if "$" in left or "$" in right:
-        return None
     if sign in {"=", "=="}:
-        return left == right if "*" not in right else None
+        return fnmatchcase(left, right)
     if sign == "!=":
-        return left != right if "*" not in right else None
-    numbers = [text for text in (left, right) if text.isdecimal() and len(text) < _MAX_DIGITS]
-    if sign in _NUMERIC and len(numbers) == len((left, right)):
-        return _NUMERIC[sign](int(left), int(right))
+        return not fnmatchcase(left, right)
+    if sign in _NUMBERS and left.isdecimal() and right.isdecimal():
+        return _NUMBERS[sign](int(left), int(right))
     return None
-
-
-def _expand(token: Token, expander: Expander) -> str:
-    return token.operator or " ".join(word.text for word in expander.expand(token))

@@ -57,8 +57,7 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
     files = sort_files(handed_in)
     joined = join_starter(handed_in, files.accelerate, draft)
     processes = count_processes(handed_in, joined)
-    if handed_in.command is not None:
-        account_starters(handed_in.command.starters, draft)
+    account_starters(handed_in, draft)
     degrees = Settings()
     config, fsdp = None, None
     if joined is not None:
@@ -104,6 +103,8 @@ def _find_deepspeed(
         return flatten(path.value, path.where)
     if path is None:
         return config if config is not None else files.deepspeed
+    if str(path.value).casefold() == "true":
+        raise path.refuse("DeepSpeed's JSON, as transformers' Trainer does; say the JSON")
     name = path.as_text()
     document = handed_in.find_document(name) or files.deepspeed
     if document is not None:

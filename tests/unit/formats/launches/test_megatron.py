@@ -199,20 +199,8 @@ def test_a_shell_script_is_read_and_not_run() -> None:
     assert (workload["micro_batch_size"], workload["gradient_accumulation_steps"]) == (2, 1)
     assert (workload["precision"], workload["float8"]) == ("megatron_bf16", True)
     places = {one.key: one.where for one in question.imported.read}
-    assert places["--tensor-model-parallel-size"] == "train.sh:33"
-    assert places["--seq-length"] == "train.sh:16"
-    assert question.imported.warnings == ()
-
-
-def test_a_condition_that_only_a_run_decides_is_named() -> None:
-    """Its branch is left out, with its line."""
-    script = f"if nvidia-smi; then\n  X=1\nfi\ntorchrun pretrain_gpt.py {SIZES} {STEP}\n"
-
-    imported = ask(files=[{"name": "train.sh", "content": script}], gpu=GPU).imported
-
-    assert imported.warnings == (
-        "train.sh:1: what this condition decides is not read: only a run tells it",
-    )
+    assert places["--tensor-model-parallel-size"] == "train.sh:30"
+    assert question.imported.ignored == ("--save",)
 
 
 def test_a_batch_script_says_how_many_processes_there_are() -> None:
