@@ -157,7 +157,7 @@ def is_argument(text: str) -> bool:
 
 
 def is_variable(text: str) -> bool:
-    """Return whether a text is a variable that the script does not assign."""
+    """Return whether a text is a variable from outside."""
     return re.fullmatch(r"\$\{[A-Za-z_]\w*\}", text) is not None
 
 
