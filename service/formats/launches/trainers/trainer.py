@@ -169,7 +169,7 @@ READERS = {
     ),
     Launcher.ACCELERATE: replace(
         _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type", "compute_environment")),
-        hint_limit=2,
+        hint_limit=1,
         versions={"accelerate": ACCELERATE, "transformers": TRANSFORMERS},
     ),
     Launcher.TRL_SFT: _make_reader(
