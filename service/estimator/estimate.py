@@ -8,6 +8,7 @@ from importlib import import_module
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.registry import select_backend
 from service.estimator.cache import PlanCache
+from service.estimator.memory.answer.corrections import CALIBRATED
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.question import Question, TrainQuestion, resolve_question
 from service.estimator.model.architecture import Architecture
@@ -15,7 +16,12 @@ from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.reinforcement.engine import estimate_engine
 from service.estimator.reinforcement.phases import add_phases
 from service.estimator.rules.warnings import list_effect_warnings
-from service.estimator.values.corrections import Corrections, ImplausibleCorrectionError
+from service.estimator.values.corrections import (
+    SHIPPED_SPEEDS,
+    TIMES,
+    Corrections,
+    ImplausibleCorrectionError,
+)
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import parse_version
 from service.estimator.values.layout import Layout
@@ -68,7 +74,9 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         answer = answer_question(question, plans)
     except ImplausibleCorrectionError as error:
         # A wrong measurement must not take the analytic answer away.
-        answer = answer_question(replace(question, corrections=None), plans)
+        answer = _keep_machine(
+            answer_question(replace(question, corrections=None), plans), question.corrections
+        )
         warnings = (*warnings, str(error))
     if isinstance(question, TrainQuestion) and question.workload.trainer is Trainer.GRPO:
         answer = _add_phases(answer, question, base, plans)
@@ -99,6 +107,20 @@ def _add_phases(
         kind=answer.interval_kind,
     )
     return add_phases(answer, question, engine, plans)
+
+
+def _keep_machine(answer: Estimate, corrections: Corrections | None) -> Estimate:
+    """Return an answer of analytic bytes at the speeds of its machine.
+
+    Other questions told of these: bytes that are not believed say nothing against them.
+    """
+    if corrections is None:
+        return answer
+    speeds = corrections.speeds
+    if speeds == SHIPPED_SPEEDS:
+        speeds = corrections.machine_speeds
+    bases = {} if speeds == SHIPPED_SPEEDS else dict.fromkeys(TIMES, CALIBRATED)
+    return replace(answer, speeds=speeds, bases=bases)
 
 
 @cache

@@ -224,3 +224,5 @@ class Estimate:
     """The same of the prefill of a served batch."""
     speeds: SpeedRatios = SHIPPED_SPEEDS
     """Speeds of the machine, where other steps were timed on it."""
+    machine_speeds: SpeedRatios = SHIPPED_SPEEDS
+    """The same where this very step was timed, beside which they are not counted."""

@@ -3,7 +3,9 @@
 from importlib import import_module
 
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
+from service.formats.launches.sources.launch_scripts import find_launch
 from service.formats.launches.sources.reader import Reader
+from service.formats.launches.trainers.unmodelled_trainers import refuse_unmodelled
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import ImportedLaunch, Launch, Launcher
@@ -33,15 +35,26 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     Raises LaunchFormatError for what cannot be read, contradicts itself or is no known launcher's.
     """
     handed_in = parse_launch(launch)
+    if handed_in.command is None and (handed_in.scripts or handed_in.manifests):
+        handed_in = find_launch(handed_in, _list_programs())
     reader = _get_reader(launch.launcher) if launch.launcher else _detect_reader(handed_in)
     draft = Draft()
+    reader.read(handed_in, draft)
     for package, version in reader.versions.items():
         draft.set_version(package, version)
-    reader.read(handed_in, draft)
+    for setting in handed_in.unknown:
+        reason = (
+            "the script takes it from outside; set it there, or say its field beside the launch"
+        )
+        draft.ignore(setting, reason)
     draft.account(handed_in.arguments)
     for settings in handed_in.documents.values():
         draft.account(settings)
     return draft.finish(reader.launcher)
+
+
+def _list_programs() -> frozenset[str]:
+    return frozenset().union(*(_get_reader(launcher).programs for launcher in _MODULES))
 
 
 def _get_reader(launcher: Launcher) -> Reader:
@@ -56,12 +69,15 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
     counts = {reader.launcher: reader.count_marks(handed_in) for reader in readers}
     best = max(counts.values())
     named = [launcher for launcher, count in counts.items() if count == best]
+    command = handed_in.command
+    if not any(command and reader.is_started_by(command) for reader in readers):
+        refuse_unmodelled(command)
     if best and len(named) == 1:
         return _get_reader(named[0])
-    candidates = named if best else list(counts)
+    program = "" if command is None else f"{command.program} ({command.where}): "
     message = (
-        f"which launcher is this? say one of {', '.join(candidates)} as launcher"
+        f"{program}which launcher is this? say one of {', '.join(named)} as launcher"
         if best
-        else f"no launcher is known by it; say launcher: one of {', '.join(candidates)}"
+        else f"{program}no launcher is known by it; say launcher: one of {', '.join(counts)}"
     )
     raise LaunchFormatError(message, field="launcher")

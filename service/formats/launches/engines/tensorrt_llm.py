@@ -1,5 +1,6 @@
 """Arguments of ``trtllm-serve`` and its YAML, or of TensorRT-LLM's ``LLM()``."""
 
+from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
     account_environment,
     ask_requests,
@@ -100,8 +101,7 @@ def read_tensorrt_llm(handed_in: HandedIn, draft: Draft) -> None:
     )
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "tensorrt_llm")
-    release = make_default("engine_version", TENSORRT_LLM, "the newest release that is known")
-    draft.note(release, "the release whose defaults hold; workload.engine_version names another")
+    put_release(draft, handed_in, "tensorrt_llm", TENSORRT_LLM)
     model = put_model(draft, settings, "model")
     put_weight_dtype(draft, settings, handed_in, model, source=_ARGS, of_fp32=None)
     _read_cache(settings, draft)

@@ -270,6 +270,7 @@ READERS = {
     Launcher.AXOLOTL: Reader(
         launcher=Launcher.AXOLOTL,
         versions={"axolotl": AXOLOTL, "transformers": TRANSFORMERS, "peft": PEFT},
+        knows_options=False,
         read=read_axolotl,
         programs=frozenset({"axolotl", "axolotl.cli.train"}),
         marks=frozenset(

@@ -63,7 +63,9 @@ def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     for document in sort_files(handed_in).training:
         training = training.merge(document)
     if handed_in.command is not None:
-        training = read_argv(handed_in.command.arguments, _GRAMMAR, where="command").merge(training)
+        training = read_argv(
+            handed_in.command.arguments, _GRAMMAR, where=handed_in.command.where
+        ).merge(training)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
@@ -157,27 +159,32 @@ READERS = {
         _make_reader(
             Launcher.DEEPSPEED,
             (),
-            hints=("zero_optimization.stage",),
+            hints=(
+                *("zero_optimization.stage", "train_batch_size", "steps_per_print"),
+                *("train_micro_batch_size_per_gpu", "fp16.enabled", "bf16.enabled"),
+            ),
         ),
         versions={"deepspeed": DEEPSPEED, "transformers": TRANSFORMERS},
+        hint_limit=1,
     ),
     Launcher.ACCELERATE: replace(
-        _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type",)),
+        _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type", "compute_environment")),
+        hint_limit=2,
         versions={"accelerate": ACCELERATE, "transformers": TRANSFORMERS},
     ),
     Launcher.TRL_SFT: _make_reader(
         Launcher.TRL_SFT,
-        ("sft.py",),
+        ("sft.py", "sft_*.py", "trl sft"),
         marks=("packing", "completion_only_loss", "assistant_only_loss", "dataset_text_field"),
     ),
     Launcher.TRL_DPO: _make_reader(
         Launcher.TRL_DPO,
-        ("dpo.py",),
+        ("dpo.py", "dpo_*.py", "trl dpo"),
         marks=("precompute_ref_log_probs", "sync_ref_model", "f_divergence_type", "loss_weights"),
     ),
     Launcher.TRL_REWARD: _make_reader(
         Launcher.TRL_REWARD,
-        ("reward_modeling.py", "reward.py"),
+        ("reward_modeling.py", "reward.py", "trl reward"),
         marks=("center_rewards_coefficient",),
     ),
 }
