@@ -44,7 +44,10 @@ def _collect_differences(before: Config, after: Config) -> dict[str, object]:
 
 
 def _render_parts(value: Offload | Rollout) -> dict[str, object]:
-    """Return the fields of an offload, or what a rollout says beside its defaults."""
+    """Return the fields of an offload or a rollout.
+
+    Of a rollout these are its engine and what is no default.
+    """
     defaults = Rollout()
     return {
         field.name: to_json_value(part)

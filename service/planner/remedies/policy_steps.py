@@ -11,7 +11,7 @@ _FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
 def let_engine_sleep(config: Config) -> Iterator[Config]:
-    """Let the engine give back its pool and its weights during the update."""
+    """Let the engine sleep during the update."""
     match config:
         case (
             TrainWorkload(
@@ -26,7 +26,7 @@ def let_engine_sleep(config: Config) -> Iterator[Config]:
 
 
 def shrink_engine(config: Config) -> Iterator[Config]:
-    """Give the engine less of the GPU, so that its pool holds fewer tokens."""
+    """Give the engine and its pool less of the GPU."""
     match config:
         case (
             TrainWorkload(rollout=Rollout(gpu_memory_fraction=float(share)) as rollout) as workload,
