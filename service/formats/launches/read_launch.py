@@ -20,6 +20,7 @@ _MODULES = {
     Launcher.AXOLOTL: "trainers.axolotl",
     Launcher.LLAMAFACTORY: "trainers.llamafactory",
     Launcher.UNSLOTH: "trainers.unsloth",
+    Launcher.MEGATRON: "pretraining.megatron",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",
