@@ -10,14 +10,11 @@ from functools import partial
 from service.estimator.model.adapters.dora import dora
 from service.estimator.model.adapters.frozen import apply_frozen_linear
 from service.estimator.model.adapters.low_rank import apply_low_rank
-from service.estimator.model.adapters.parameters import iter_linear_factors
 from service.estimator.model.adapters.site import Site
-from service.estimator.model.adapters.stacks import iter_stack_factors
 from service.estimator.model.adapters.vectors import ia3, miss
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.weights.collectives import apply_sharded_linear
-from service.estimator.model.weights.quantized_layers import count_saved_elements
-from service.estimator.model.weights.tensors import Linear, Norm, Weight, count_padded_elements
+from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
@@ -43,7 +40,7 @@ from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.units import FsdpConfig, ShardedUnits
+from service.estimator.tape.units import ShardedUnits
 from service.estimator.values.dtypes import DType
 
 _SCALED_NORMS = {
@@ -235,39 +232,6 @@ class Recording:
             compute_dtype=self.settings.compute_dtype,
             weight_dtype=self.settings.dtype,
         )
-
-    def count_elements(
-        self, weights: Iterable[Weight], linears: Iterable[Linear], gathering: FsdpConfig
-    ) -> tuple[int, int]:
-        """Return the elements of a block, and those that are trained.
-
-        Its adapters are included, each in the room that it takes.
-        """
-        ranks, weights = gathering.uneven_ranks, tuple(weights)
-        base = count_padded_elements(weights, ranks)
-        linears = tuple(linears)
-        if self.settings.scheme is not None:
-            base -= sum(
-                count_saved_elements(layer, self.settings.scheme, self.settings.compute_dtype)
-                for layer in linears
-            )
-        factors = [*iter_stack_factors(self.settings.stacks, weights)]
-        if self.settings.lora is not None:
-            factors += [
-                factor
-                for layer in linears
-                if self.settings.has_adapter(layer)
-                for factor in iter_linear_factors(layer, self.settings.lora)
-            ]
-        adapters = count_padded_elements(factors, ranks)
-        trained = (
-            count_padded_elements([weight for weight in weights if self.is_trained(weight)], ranks)
-            if self.settings.frozen
-            else base
-        )
-        return base + gathering.to_gathered_elements(
-            adapters
-        ), trained if self.settings.trains_all else adapters
 
     def update_cache(
         self, key: Value, value: Value, elements: int, window: int | None = None
