@@ -16,70 +16,23 @@ _SCRIPT: dict[str, object] = {
     "max_prompt_length": 512,
     "max_completion_length": 1024,
 }
-_IDLE = [
-    "num_generations",
-    "num_generations_eval",
-    "shuffle_dataset",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "generation_kwargs",
-    "chat_template_kwargs",
-    "repetition_penalty",
-    "cache_implementation",
-    "vllm_model_impl",
-    "vllm_structured_outputs_regex",
-    "vllm_server_base_url",
-    "vllm_server_host",
-    "vllm_server_port",
-    "vllm_server_timeout",
-    "vllm_group_port",
-    "num_iterations",
-    "epsilon",
-    "delta",
-    "epsilon_high",
-    "sapo_temperature_neg",
-    "sapo_temperature_pos",
-    "vespo_k_pos",
-    "vespo_lambda_pos",
-    "vespo_k_neg",
-    "vespo_lambda_neg",
-    "importance_sampling_level",
-    "reward_weights",
-    "multi_objective_aggregation",
-    "scale_rewards",
-    "mask_truncated_completions",
-    "ref_model_mixup_alpha",
-    "ref_model_sync_steps",
-    "top_entropy_quantile",
-    "entropy_coef",
-    "use_adaptive_entropy",
-    "entropy_coef_min",
-    "entropy_coef_max",
-    "entropy_coef_delta",
-    "entropy_target",
-    "max_tool_calling_iterations",
-    "vllm_importance_sampling_correction",
-    "vllm_importance_sampling_mode",
-    "vllm_importance_sampling_clip_max",
-    "vllm_importance_sampling_clip_min",
-    "off_policy_mask_threshold",
-    "transformers_continuous_batching_config",
-    "router_aux_loss_coef",
-    "learning_rate",
-    "use_bias_correction_kl",
-    "log_completions",
-    "log_multimodal",
-    "num_completions_to_print",
-    "log_unique_prompts",
-    "log_completions_hub_repo",
-    "vllm_importance_sampling_cap",
-    "disable_dropout",
-    "trust_remote_code",
-    "remove_unused_columns",
-    "ds3_gather_for_generation",
-]
+_IDLE = """
+    num_generations num_generations_eval shuffle_dataset temperature top_p top_k min_p
+    generation_kwargs chat_template_kwargs repetition_penalty cache_implementation
+    vllm_model_impl vllm_structured_outputs_regex vllm_server_base_url vllm_server_host
+    vllm_server_port vllm_server_timeout vllm_group_port num_iterations epsilon delta
+    epsilon_high sapo_temperature_neg sapo_temperature_pos vespo_k_pos vespo_lambda_pos
+    vespo_k_neg vespo_lambda_neg importance_sampling_level reward_weights
+    multi_objective_aggregation scale_rewards mask_truncated_completions ref_model_mixup_alpha
+    ref_model_sync_steps top_entropy_quantile entropy_coef use_adaptive_entropy entropy_coef_min
+    entropy_coef_max entropy_coef_delta entropy_target max_tool_calling_iterations
+    vllm_importance_sampling_correction vllm_importance_sampling_mode
+    vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min
+    off_policy_mask_threshold transformers_continuous_batching_config router_aux_loss_coef
+    learning_rate use_bias_correction_kl log_completions log_multimodal num_completions_to_print
+    log_unique_prompts log_completions_hub_repo vllm_importance_sampling_cap disable_dropout
+    trust_remote_code remove_unused_columns ds3_gather_for_generation
+""".split()  # noqa: SIM905 - a list of words
 _IGNORED = {
     "cast_lm_head_to_fp32": True,
     "use_transformers_continuous_batching": True,
