@@ -68,7 +68,8 @@ def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
 def gather_arguments(handed_in: HandedIn, flags: frozenset[str] = frozenset()) -> Settings:
     """Return the arguments of a trainer's script.
 
-    Those of its command win over its files'. ``flags`` are options without a value, beside those that every trainer has.
+    Those of its command win over its files'. ``flags`` are options without a value, beside those
+    that every trainer has.
     """
     training = handed_in.arguments
     for document in sort_files(handed_in).training:
