@@ -71,7 +71,7 @@ class RecordedWalk(ModelWalk):
         return frame.get_value(recorded.hidden)
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
-        """Record the head and the loss, as recorded where they are not the usual ones."""
+        """Record the head and the loss, unusual ones as they ran."""
         if self.recorded.has_plain_loss:
             return super().loss(hidden, keeps_logits=keeps_logits)
         tape, frame = self.tape, self.frame

@@ -100,7 +100,7 @@ class RecordedArchitecture(Architecture):
 
 
 def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions
-    """Refuse a loss on logits that the model changes in a way that only its own loss runs."""
+    """Refuse a loss on logits that only the model's own changes."""
     message = "a loss other than the model's own, which changes its logits first"
     raise NotModelledError(message, field="workload.loss", modelled=["full_logits"])
 

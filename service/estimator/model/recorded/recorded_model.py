@@ -37,5 +37,5 @@ class RecordedModel:
 
     @property
     def has_plain_loss(self) -> bool:
-        """Whether the loss is cross entropy of shifted labels on the head's own logits."""
+        """Whether the loss is cross entropy on the head's own logits."""
         return all(part.has_plain_loss for part in self.passes.values())

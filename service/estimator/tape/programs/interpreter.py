@@ -189,7 +189,7 @@ class Frame:
                 )
 
     def _note_embedding(self, node: GraphNode, targets: Sequence[tuple[Gradient, Value]]) -> None:
-        """Note the sums of a table's gradient, of tables that are read token by token."""
+        """Note the sums of a gradient of a table of tokens."""
         numel = self.get_value(node.outputs[0] or 0).numel
         width = numel[3]
         parameter = targets[0][1].parameter
@@ -215,7 +215,7 @@ def _make_collector(
 
 
 def _allocate_composite(tape: Tape, node: GraphNode) -> list[Storage]:
-    """Return the inner products of silu's backward where no fused kernel is registered.
+    """Return the inner products of silu's backward without fused kernel.
 
     The traces that the estimator is held against ran them; CUDA's kernel holds none.
     """

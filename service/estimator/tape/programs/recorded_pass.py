@@ -51,7 +51,7 @@ class RecordedPass:
 
     @property
     def has_plain_loss(self) -> bool:
-        """Whether the tail is a head and a cross entropy of shifted labels alone."""
+        """Whether the tail is a head and its cross entropy alone."""
         operators = [part.operator for part in self.tail if isinstance(part, Operation)]
         heads = [part for part in self.tail if isinstance(part, LinearCall)]
         return (
