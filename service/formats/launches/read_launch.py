@@ -15,6 +15,7 @@ _MODULES = {
     Launcher.TRL_SFT: "trainers.trainer",
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
+    Launcher.TRL_GRPO: "policies.trl_grpo",
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.ACCELERATE: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",

@@ -221,9 +221,9 @@ def _put_batch(batch: Batch, ranks: int, draft: Draft) -> None:
     if batch.sequence_tokens is not None:
         total = replace(total, value=total.as_int(minimum=1) // batch.sequence_tokens)
     if total.as_int(minimum=1) % (batch.local * ranks):
+        multiple = batch.local * ranks * (batch.sequence_tokens or 1)
         raise batch.total.refuse(
-            f"a multiple of {batch.local * ranks * (batch.sequence_tokens or 1)}: the local batch x "
-            f"{ranks} data-parallel ranks"
+            f"a multiple of {multiple}: the local batch x {ranks} data-parallel ranks"
         )
     put_batches(batch.micro, total, ranks, draft)
     for setting in batch.settings:

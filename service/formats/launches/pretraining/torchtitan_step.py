@@ -21,7 +21,8 @@ _FLOAT8 = frozenset({"float8", "quantize.linear.float8", "Float8LinearConverter"
 class Batch:
     """Sequences of one rank at once, and before accumulation.
 
-    ``total`` is the batch of all ranks, in sequences or in tokens of ``sequence_tokens`` a sequence.
+    ``total`` is the batch of all ranks, in sequences, or in tokens where ``sequence_tokens`` says
+    how many a sequence has.
     """
 
     micro: int
