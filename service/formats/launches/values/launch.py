@@ -18,10 +18,12 @@ class Launcher(StrEnum):
     TRL_SFT = "trl_sft"
     TRL_DPO = "trl_dpo"
     TRL_REWARD = "trl_reward"
+    TRL_GRPO = "trl_grpo"
     AXOLOTL = "axolotl"
     LLAMAFACTORY = "llamafactory"
     UNSLOTH = "unsloth"
     MEGATRON = "megatron"
+    TORCHTITAN = "torchtitan"
     GENERATE = "generate"
 
 
