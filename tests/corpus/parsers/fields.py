@@ -125,7 +125,7 @@ def list_accelerate_fields(values: Values) -> Iterator[tuple[str, object]]:
             yield "workload.activation_checkpointing", "full"
     if values.get("use_deepspeed") and "deepspeed_config_file" not in values:
         yield "layout.sharding", "deepspeed"
-        yield "layout.zero_stage", int(values["zero_stage"])
+        yield "layout.zero_stage", int(values.get("zero_stage", 2))
         for name, field in (("optimizer", "optimizer"), ("param", "parameters")):
             device = str(values.get(f"offload_{name}_device", "none"))
             yield f"workload.offload.{field}", None if device == "none" else device
@@ -168,7 +168,7 @@ def get_field(question: Mapping[str, Any], field: str) -> object:
 
 def _is_same(expected: object, actual: object) -> bool:
     """Return whether two values mean the same; None is a field's default."""
-    if expected is None:
+    if expected is None or expected is False:
         return actual in (None, "none", "torch", 1, False)
     if isinstance(expected, list) and isinstance(actual, list):
         return sorted(map(str, expected)) == sorted(map(str, actual))

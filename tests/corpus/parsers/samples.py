@@ -26,14 +26,14 @@ ACCELERATE: Mapping[str, str] = {
     "main_process_ip: a\nmain_process_port: 1\nuse_cpu: false\n",
 }
 """Files of ``accelerate config``."""
+_LORA = "--use_peft --lora_r 32 --lora_target_modules q_proj v_proj --bf16 False"
 _MODEL = "--model_name_or_path a/b --output_dir out"
 TRL: Mapping[str, tuple[str, str]] = {
     "sft": ("trl_sft", _MODEL),
     "sft_packed": ("trl_sft", f"{_MODEL} --packing --max_length 4096 --use_liger_kernel"),
     "sft_lora": (
         "trl_sft",
-        f"{_MODEL} --use_peft --lora_r 32 --lora_target_modules q_proj v_proj --bf16 False "
-        "--gradient_checkpointing False --optim adamw_8bit",
+        f"{_MODEL} {_LORA} --gradient_checkpointing False --optim adamw_8bit",
     ),
     "sft_padding_free": ("trl_sft", f"{_MODEL} --padding_free --dtype bfloat16 --loss_type dft"),
     "dpo": ("trl_dpo", f"{_MODEL} --per_device_train_batch_size 2 --max_grad_norm 0"),

@@ -31,11 +31,12 @@ def read_values(launcher: str, words: list[str]) -> dict[str, Any]:
     trl: Any = import_module("trl")
     transformers.training_args.TrainingArguments._validate_args = lambda _self: None  # noqa: SLF001
     source = transformers if launcher == "trainer" else trl
-    kinds = (getattr(source, CONFIGS[launcher]), trl.ModelConfig)
+    models = () if launcher == "trainer" else (trl.ModelConfig,)
+    kinds = (getattr(source, CONFIGS[launcher]), *models)
     parser = transformers.HfArgumentParser(kinds)
     parts = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     values: dict[str, Any] = {}
-    for part in parts[:2]:
+    for part in parts[: len(kinds)]:
         named = {key: getattr(part, key) for key in KEYS if hasattr(part, key)}
         values |= {key: getattr(value, "value", value) for key, value in named.items()}
     return {key: value for key, value in values.items() if value is not None}

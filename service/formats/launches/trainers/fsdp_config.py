@@ -105,6 +105,9 @@ def read_fsdp(settings: Settings, draft: Draft, version: Setting, processes: Pro
     number = version.as_choice({"1": 1, "2": 2})
     strategy = settings.take("sharding_strategy")
     reshard = settings.take("reshard_after_forward")
+    if strategy is not None and number == 2:  # noqa: PLR2004 - FSDP2
+        draft.ignore(strategy, "FSDP2 reads reshard_after_forward alone, which keeps nothing")
+        strategy = None
     sources = [setting for setting in (strategy, reshard) if setting is not None]
     word = _read_strategy(strategy, reshard, number)
     if word == "NO_SHARD":

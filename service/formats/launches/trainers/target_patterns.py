@@ -1,7 +1,7 @@
 """Names of layers in PEFT's pattern of ``target_modules``, which is never run.
 
-PEFT 0.21, ``tuners/tuners_utils.py``, ``match_target_against_key``: a text is a pattern that a whole
-name matches; a list is of names' ends.
+PEFT 0.21, ``tuners/tuners_utils.py``, ``match_target_against_key``: a text is a pattern that a
+whole name matches; a list is of names' ends.
 """
 
 import re
@@ -31,7 +31,7 @@ def list_pattern_names(pattern: str) -> list[str] | None:
 
 
 def _expand(text: str, index: int) -> tuple[list[str] | None, int]:
-    """Return the texts of alternatives from a place up to the parenthesis that closes them."""
+    """Return the texts of alternatives up to their closing parenthesis."""
     alternatives: list[str] = []
     current = [""]
     while index < len(text) and text[index] != ")":

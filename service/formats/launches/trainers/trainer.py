@@ -17,7 +17,7 @@ from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
-from service.formats.launches.values.settings import Setting, Settings
+from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _CLIENTS = {
     Launcher.TRAINER: Client.TRAINER,
@@ -106,6 +106,9 @@ def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSet
     if uses is None or uses.as_bool():
         for flag, word in _LORA_FLAGS.items():
             _move(training, flag, adapters, word)
+    if uses is not None and uses.as_bool():
+        source = f"TRL {TRL}, trl/trainer/model_config.py"
+        adapters.add("r", make_default("lora_r", 16, source))
     prepares = training.take("prepare_model_for_kbit_training")
     if prepares is not None:
         draft.note(prepares, "whether norms and the head are cast to fp32")
