@@ -13,8 +13,10 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from worker.probes.architecture.raw_pass import (
+    CACHE_UPDATE,
     RawEntry,
     RawExit,
     RawGradient,
@@ -27,6 +29,7 @@ from worker.probes.architecture.raw_pass import (
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 
 _DEVICE = torch.ops.prim.device.default
+_CACHE_LAYERS: tuple[Any, ...] = (DynamicLayer, DynamicSlidingWindowLayer)
 _LEAF = "torch::autograd::AccumulateGrad"
 
 
@@ -85,6 +88,9 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             )
         ]
         self._listening = True
+        updates = [layer.__dict__["update"] for layer in _CACHE_LAYERS]
+        for layer, update in zip(_CACHE_LAYERS, updates, strict=True):
+            layer.update = self._wrap_update(update)
         try:
             if self.packs:
                 with torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack):
@@ -95,6 +101,23 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             self._listening = False
             for hook in hooks:
                 hook.remove()
+            for layer, update in zip(_CACHE_LAYERS, updates, strict=True):
+                layer.update = update
+
+    def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a cache's update that says when it begins and ends."""
+
+        def update_heard(layer: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - transformers' own signature
+            window = layer.sliding_window if layer.is_sliding else None
+            inputs = self._number_all(args[:2])
+            self.raw.events.append(
+                RawEntry(module="", kind=CACHE_UPDATE, inputs=inputs, window=window)
+            )
+            joined = update(layer, *args, **named)
+            self.raw.events.append(RawExit(module="", outputs=self._number_all(joined)))
+            return joined
+
+        return update_heard
 
     def number(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor, its node known."""
