@@ -23,7 +23,7 @@ from worker.probes.trace.known_values import disable_packing_detection, report_c
 
 
 class Phase(StrEnum):
-    """Pass of a model: a training step, a prompt, or a token after it."""
+    """A training step, a prompt, or a token after it."""
 
     STEP = "step"
     PREFILL = "prefill"
@@ -131,7 +131,10 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
 def _listen_serving(
     model: PreTrainedModel, variant: Variant, extent: Extent, *, decoding: bool
 ) -> RawPass:
-    """Listen to a prefill of prompts, or to one token each after as many as make the length."""
+    """Listen to prompts, or to one token after each.
+
+    All of a sequence's tokens make its length.
+    """
     model.train(mode=False)
     cache = DynamicCache(config=model.config)
     shape = (extent.batch, extent.length - decoding)

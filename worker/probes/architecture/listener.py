@@ -26,6 +26,7 @@ from worker.probes.architecture.raw_pass import (
     RawRelease,
     RawValue,
 )
+from worker.probes.architecture.trees import iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 
 _DEVICE = torch.ops.prim.device.default
@@ -130,7 +131,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return value
 
     def _number_all(self, tree: object) -> list[int]:
-        return [self.number(tensor) for tensor in _iterate_tensors(tree)]
+        return [self.number(tensor) for tensor in iterate_tensors(tree)]
 
     def __torch_dispatch__(
         self,
@@ -163,14 +164,14 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         before = len(self.raw.sizes)
         operation.outputs = [
             self._add_value(tensor)
-            for tensor in _iterate_tensors(output)
+            for tensor in iterate_tensors(output)
             if tensor.device.type != "meta"
         ]
         operation.allocated = list(range(before, len(self.raw.sizes)))
 
     def _note_backward(self, operator: str, output: object, scratch: tuple[int, ...]) -> None:
         before = len(self.raw.sizes)
-        for tensor in _iterate_tensors(output):
+        for tensor in iterate_tensors(output):
             if tensor.device.type != "meta":
                 self._place(tensor)
         if self._running is not None:
@@ -289,15 +290,3 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             is_view=gradient._is_view(),  # noqa: SLF001 - torch has no public name for it
             incoming=incoming.index(storage) if storage in incoming else None,
         )
-
-
-def _iterate_tensors(tree: object) -> Iterator[torch.Tensor]:
-    """Yield the tensors of nested sequences, mappings and outputs."""
-    if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for part in tree.values():
-            yield from _iterate_tensors(part)
-    elif isinstance(tree, tuple | list):
-        for part in tree:
-            yield from _iterate_tensors(part)

@@ -70,7 +70,7 @@ CACHE_UPDATE = "cache update"
 
 @dataclass(slots=True, kw_only=True)
 class RawEntry:
-    """A module was called, or the cache of a layer with a ``window`` or without."""
+    """A module was called, or a cache of a ``window`` or of all."""
 
     module: str
     kind: str

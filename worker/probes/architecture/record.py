@@ -174,7 +174,7 @@ def _select_layer(
 
 
 def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> RecordedLayer:
-    """Return a kind of layer with what its cache keeps, where a prompt was listened to."""
+    """Return a kind of layer with what its cache keeps."""
     if not served:
         return layer
     block = served[0].blocks[kind]

@@ -124,7 +124,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUpdate:
-    """Keys and values go through the cache of a layer, and come back as attention reads them."""
+    """Keys and values go through the cache of a layer."""
 
     parts: tuple[int, ...]
     joined: tuple[int, ...]
