@@ -70,7 +70,7 @@ CACHE_UPDATE = "cache update"
 
 @dataclass(slots=True, kw_only=True)
 class RawEntry:
-    """A module was called, or a cache of a ``window`` or of all."""
+    """A module was called, or a cache with its ``window``."""
 
     module: str
     kind: str
