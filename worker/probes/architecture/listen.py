@@ -138,7 +138,7 @@ def _listen_prefill(model: PreTrainedModel, variant: Variant, extent: Extent) ->
 
 
 def _listen_decode(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
-    """Listen to the last token of each sequence, the others in the cache."""
+    """Listen to the last token of each sequence alone."""
     model.train(mode=False)
     cache = _fill_cache(model, variant, extent, extent.length - 1)
     return _listen_tokens(model, variant, _make_tokens(model, extent, 1), cache)
@@ -162,7 +162,7 @@ def _listen_generated_prefill(model: PreTrainedModel, variant: Variant, extent: 
 
 
 def _listen_generated_decode(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
-    """Listen to the second of two steps of ``generate``, which ends at the length."""
+    """Listen to the second of two steps of ``generate``."""
     model.train(mode=False)
     cache = _fill_cache(model, variant, extent, extent.length - MAX_STEPS)
     ids = _make_tokens(model, extent, extent.length - 1)

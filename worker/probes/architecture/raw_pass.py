@@ -106,7 +106,7 @@ class RawPass:
 
 
 def cut_last_call(raw: RawPass) -> RawPass:
-    """Return the last call of the model itself, with what it was called on as inputs."""
+    """Return the last call of the model itself, with its inputs."""
     places = [
         place
         for place, event in enumerate(raw.events)
