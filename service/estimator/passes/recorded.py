@@ -1,17 +1,18 @@
 """Walk over a model whose passes were recorded."""
 
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from functools import partial
+
+from service.estimator.model.recorded.architecture import RecordedArchitecture, update_cache
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
-from service.estimator.passes.step import ModelWalk
 from service.estimator.model.weights.tensors import Linear
-from service.estimator.tape import sizes
+from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.recorded_pass import RecordedPass
-from service.estimator.tape.ops.products import linear
-from service.estimator.tape.sizes import Size
+from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
@@ -36,8 +37,9 @@ class RecordedWalk(ModelWalk):
             self.tape,
             self.recorded.values,
             self.recorded.num_storages,
-            call_linear=lambda name, value, out: self._call_linear(layers[name], value, out),
+            call_linear=lambda name, value, numel: self._call_linear(layers[name], value, numel),
             get_parameter=get_parameter,
+            update_cache=partial(update_cache, ctx),
         )
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
 
@@ -45,8 +47,10 @@ class RecordedWalk(ModelWalk):
         """Record what was recorded before, in and after the layers."""
         tape, ctx, model, frame = self.tape, self.ctx, self.model, self.frame
         recorded = self.recorded
-        for number in recorded.inputs:
-            frame.bind(number, ids)
+        frame.bind(recorded.inputs[0], ids)
+        for number in recorded.inputs[1:]:
+            # Positions that a caller gives each sequence, as ``generate`` does.
+            frame.bind(number, allocate_integers(tape, frame.specs[number].numel))
         frame.requires_grad = self.checkpointed and ctx.settings.lora is not None
         frame.run(recorded.prologue, Category.ACTIVATIONS)
         if self.units is not None:
@@ -72,39 +76,37 @@ class RecordedWalk(ModelWalk):
             tape.release(first)
         return frame.get_value(recorded.hidden)
 
-    def _call_linear(self, layer: Linear, x: Value, out: Size) -> Value:
-        """Record a layer outside of the stack; a tied head reads the embedding's table."""
-        model, rows = self.model, sizes.count_rows(out, layer.out_features)
-        if layer is not model.head:
-            return self.ctx.linear(layer, x, "", rows=rows)
-        if model.tied:
-            bias = [self.ctx.parameter(weight) for weight in [*layer.weights()][1:]]
-            table = self.ctx.parameter(model.embedding)
-            logits = linear(
-                self.tape, x, table, out, bias=bias[0] if bias else None, category=Category.LOGITS
-            )
-        else:
-            logits = self.ctx.linear(layer, x, "", category=Category.LOGITS, rows=rows)
-        if self.units is not None:
-            self.units.close_head()
-        self.tape.hook(lambda: self.tape.ledger.enter(Section.BACKWARD))
-        return logits
-
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
-        """Record what was recorded from the head to the loss."""
-        settings, tape, frame = self.ctx.settings, self.tape, self.frame
-        if settings.copies_logits or settings.returns_fp32 or settings.fuses_kernels:
+        """Record the head and the loss, unusual ones as they ran."""
+        if self.recorded.has_plain_loss:
             return super().loss(hidden, keeps_logits=keeps_logits)
+        tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
         frame.run(self.recorded.tail, Category.LOGITS)
-        self.outputs = tuple(
-            value
-            for value in map(frame.get_value, self.recorded.returned)
-            if value.storage is not None and value.storage.references
-        )
+        if self.units is not None:
+            self.units.close_head()
+        self.outputs = tuple(frame.get_value(number) for number in self.recorded.returned)
         if not keeps_logits:
             tape.free(*self.outputs)
-        return frame.get_value(self.recorded.loss)
+        loss = self.recorded.loss
+        assert loss is not None  # noqa: S101 - a training pass has one
+        return frame.get_value(loss)
+
+    def _call_linear(self, layer: Linear, x: Value, numel: Size) -> Value:
+        ctx, model = self.ctx, self.model
+        if layer.name == model.head.name and model.tied:
+            _, *bias = ctx.parameters(layer.weights(), "")
+            return linear(
+                self.tape,
+                x,
+                ctx.parameter(model.embedding),
+                numel,
+                bias=bias[0] if bias else None,
+                category=Category.LOGITS,
+            )
+        rows = count_rows(numel, layer.out_features)
+        category = Category.LOGITS if layer.name == model.head.name else Category.ACTIVATIONS
+        return ctx.linear(layer, x, "", rows=rows, category=category)
 
 
 def _check_length(model: RecordedArchitecture, length: int | None) -> None:
@@ -124,7 +126,11 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
         if ctx.settings.dtype is DType.FP32
         else "half"
     )
-    name = formats if ctx.settings.trains_all else f"{formats}/frozen"
+    if not ctx.tape.builds_graph:
+        caller = "generate/" if ctx.shape.own_positions else ""
+        name = f"{formats}/{caller}{'decode' if ctx.shape.decoding else 'prefill'}"
+    else:
+        name = formats if ctx.settings.trains_all else f"{formats}/frozen"
     passes = model.recorded.passes
     if name not in passes:
         message = f"a pass in {name} of a recording that has {', '.join(passes)}"

@@ -42,7 +42,10 @@ def main(arguments: list[str]) -> int:
             scored = Score(
                 model_type=model_type,
                 task=task,
-                reason=f"CRASH {type(error).__name__}: {str(error)[:200]} ({Path(last.filename).name}:{last.lineno})",
+                reason=(
+                    f"{type(error).__name__}: {str(error)[:200]} "
+                    f"({Path(last.filename).name}, line {last.lineno})"
+                ),
             )
         sys.stdout.write(_line(scored))
         sys.stdout.flush()
@@ -64,7 +67,8 @@ def _line(scored: Score) -> str:
     counts = scored.parameters
     same = "" if counts is None or counts[0] == counts[1] else f" parameters {counts}"
     written = (
-        "" if scored.written is None or scored.written == scored.recorded
+        ""
+        if scored.written is None or scored.written == scored.recorded
         else f" written {scored.written}"
     )
     return f"{begin}{scored.recorded} of {scored.traced} {scored.difference:+.4%}{written}{same}\n"

@@ -59,9 +59,7 @@ def score(model_type: str, task: str) -> Score:
             reason=str(error),
             seconds=time.monotonic() - begin,
         )
-    written = (
-        _compute_written(config) if task == "written" else None
-    )
+    written = _compute_written(config) if task == "written" else None
     return Score(
         model_type=model_type,
         task=task,
@@ -94,7 +92,5 @@ def _trace(config: Mapping[str, Any]) -> int:
 def count_parameters(config: Mapping[str, Any]) -> int:
     """Return the model's parameters, counted on the meta device."""
     with torch.device("meta"):
-        model = build_any_model(
-            config, build_config(config), dtype=torch.float32, attention="sdpa"
-        )
+        model = build_any_model(config, build_config(config), dtype=torch.float32, attention="sdpa")
     return sum(weight.numel() for weight in model.parameters())

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 
 import torch
@@ -12,6 +13,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.program import CacheUpdate
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from worker.probes.architecture.programs import LoweredPass
 
 
@@ -54,8 +57,9 @@ def describe_model(
         for name, module in model.named_modules()
         if type(module) is nn.Linear and f"{name}.weight" in weights
     ]
+    served = [part.recorded for name, part in lowered.items() if name.endswith("/prefill")]
     layers = [
-        _select_layer(prefix, order.index(kind), weights, linears)
+        _add_cache(_select_layer(prefix, order.index(kind), weights, linears), served, kind)
         for kind in range(max(order, default=-1) + 1)
     ]
     table, embedding = "", find_embedding(model)
@@ -127,6 +131,19 @@ def _select_layer(
             if layer.name.startswith(start)
         ),
     )
+
+
+def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> RecordedLayer:
+    """Return a kind of layer with what its cache keeps."""
+    if not served:
+        return layer
+    block = served[0].blocks[kind]
+    updates = [part for part in block.instructions if isinstance(part, CacheUpdate)]
+    elements = sum(
+        sum(block.values[part].numel[1:4:2]) for update in updates for part in update.parts
+    )
+    window = updates[0].window if updates else None
+    return replace(layer, cache_elements=elements, cache_window=window)
 
 
 def _make_weight(name: str, weight: torch.Tensor) -> Weight:

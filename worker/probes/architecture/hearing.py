@@ -13,6 +13,7 @@ from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.raw_pass import RawPass
 from worker.probes.architecture.steps import (
     BoundaryStep,
+    CacheStep,
     LinearStep,
     OperationStep,
     Step,
@@ -81,6 +82,8 @@ def _sign(step: Step) -> object:
             for node in step.nodes
         ]
         return (step.operator, step.inputs, step.outputs, step.allocated, len(step.scratch), nodes)
+    if isinstance(step, CacheStep):
+        return ("cache update", step.parts, step.joined, step.window)
     if isinstance(step, LinearStep):
         return (step.layer, step.x, step.output)
     if isinstance(step, BoundaryStep):

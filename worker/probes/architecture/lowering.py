@@ -7,6 +7,7 @@ from service.estimator.tape.programs.program import (
     Action,
     Allocation,
     BackwardEvent,
+    CacheUpdate,
     Embedded,
     Gradient,
     GraphNode,
@@ -24,6 +25,7 @@ from worker.probes.architecture.polynomials import fit_size
 from worker.probes.architecture.raw_pass import RawPass
 from worker.probes.architecture.steps import (
     BoundaryStep,
+    CacheStep,
     HandedOn,
     LinearStep,
     NodeStep,
@@ -114,6 +116,14 @@ def lower_steps(numbers: Numbers, columns: Sequence[Sequence[Step]]) -> list[Ins
                     output=numbers.get_value(step.output),
                 )
             )
+        elif isinstance(step, CacheStep):
+            instructions.append(
+                CacheUpdate(
+                    parts=tuple(map(numbers.get_value, step.parts)),
+                    joined=tuple(map(numbers.get_value, step.joined)),
+                    window=step.window,
+                )
+            )
         elif isinstance(step, BoundaryStep) and step.module == passes.embedding:
             if not step.entered:
                 instructions.append(Embedded(value=numbers.get_value(step.outputs[0])))
@@ -132,7 +142,7 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
             Allocation(storage=numbers.get_storage(storage), size=passes.fit_storage(storage))
             for storage in step.allocated
         ),
-        scratch=tuple(passes.fit(parts) for parts in zip(*(s.scratch for s in column), strict=True)),
+        scratch=tuple(map(passes.fit, zip(*(s.scratch for s in column), strict=True))),
         nodes=tuple(
             _lower_node(numbers, nodes) for nodes in zip(*(s.nodes for s in column), strict=True)
         ),
@@ -140,12 +150,12 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
 
 
 def _lower_node(numbers: Numbers, column: Sequence[NodeStep]) -> GraphNode:
-    node = column[0]
+    node, fit = column[0], numbers.passes.fit
     events = [
         BackwardEvent(
             action=Action(parts[0][0]),
             index=parts[0][1],
-            size=numbers.passes.fit([part[2] for part in parts]) if parts[0][0] == "allocate" else ZERO,
+            size=fit([part[2] for part in parts]) if parts[0][0] == "allocate" else ZERO,
         )
         for parts in zip(*(n.events for n in column), strict=True)
     ]

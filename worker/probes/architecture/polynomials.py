@@ -66,9 +66,7 @@ def _fit_all(counts: Sequence[int], rows: Sequence[Size]) -> Size | None:
     ]
     a, b, c, d, e, f = map(int, coefficients)
     size = (a, b, c, d, e, f)
-    meets_all = all(
-        evaluate(size, row) == count for row, count in zip(rows, counts, strict=True)
-    )
+    meets_all = all(evaluate(size, row) == count for row, count in zip(rows, counts, strict=True))
     is_whole = all(coefficient.denominator == 1 for coefficient in coefficients)
     return size if is_whole and meets_all else None
 

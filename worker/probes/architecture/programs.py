@@ -11,10 +11,17 @@ from worker.probes.architecture.layers import (
     is_tensor,
     list_mentions,
     list_outputs,
+    list_reads,
     slice_layers,
 )
 from worker.probes.architecture.lowering import Numbers, Passes, lower_steps
-from worker.probes.architecture.steps import BoundaryStep, LinearStep, OperationStep, ReleaseStep
+from worker.probes.architecture.steps import (
+    BoundaryStep,
+    LinearStep,
+    OperationStep,
+    ReleaseStep,
+    Step,
+)
 
 
 def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple[int, ...]]:
@@ -57,6 +64,10 @@ def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple
         output=numbers.get_value(part.output),
     )
     return program, tuple(outer)
+
+
+_VIEWS = frozenset({"aten.alias.default", "aten.slice.Tensor"})
+"""Operators that choose the positions that get logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +114,10 @@ def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
         for place, step in enumerate(steps)
         if isinstance(step, LinearStep) and step.layer == head
     ]
-    end = calls[-1] if calls else len(steps)
-    step = steps[end] if calls else None
-    prologue = tuple(lower_steps(numbers, columns[:end]))
+    end = _begin_head(steps, calls[-1]) if calls else len(steps)
     loss = names.returned["loss"]
-    hidden = numbers.get_value(step.x if isinstance(step, LinearStep) else loss)
+    prologue = tuple(lower_steps(numbers, columns[:end]))
+    hidden = numbers.get_value(list_reads(steps[end])[0] if calls else loss)
     tail = tuple(lower_steps(numbers, columns[end:]))
     recorded = RecordedPass(
         inputs=inputs,
@@ -129,6 +139,13 @@ def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
         num_storages=numbers.num_storages,
     )
     return LoweredPass(recorded=recorded, kinds=(), prefix=None)
+
+
+def _begin_head(steps: Sequence[Step], place: int) -> int:
+    """Return where the views that the output layer reads begin."""
+    while isinstance(step := steps[place - 1], OperationStep) and step.operator in _VIEWS:
+        place -= 1
+    return place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,13 +181,17 @@ class _Surroundings:
             epilogue=epilogue,
             hidden=self._get_hidden(head_place, output),
             tail=self._lower_steps(range(head_place, len(self.passes.steps[0]))),
-            loss=numbers.get_value(names.returned["loss"]),
+            loss=self._get_loss(),
             returned=tuple(
                 numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
             ),
             values=tuple(numbers.specs),
             num_storages=numbers.num_storages,
         )
+
+    def _get_loss(self) -> int | None:
+        value = self.passes.passes[0].returned.get("loss")
+        return None if value is None else self.numbers.get_value(value)
 
     def _lower_steps(self, places: Sequence[int]) -> tuple[Instruction, ...]:
         """Return the instructions of steps outside of the layers.
@@ -211,7 +232,10 @@ class _Surroundings:
         ]
 
     def _find_head(self, head: str | None) -> int:
-        """Return the place of the output layer, or the end."""
+        """Return the place of the output layer, or the end.
+
+        The view of all positions that it reads is a part of it.
+        """
         steps = self.passes.steps[0]
         end = self.slices[-1].steps[-1] + 1
         places = (
@@ -219,12 +243,15 @@ class _Surroundings:
             for place in range(end, len(steps))
             if isinstance(step := steps[place], LinearStep) and step.layer == head
         )
-        return next(places, len(steps))
+        place = next(places, len(steps))
+        return place if place == len(steps) else _begin_head(steps, place)
 
     def _get_hidden(self, head_place: int, output: int) -> int:
         steps = self.passes.steps[0]
         step = steps[head_place] if head_place < len(steps) else None
-        return self.numbers.get_value(step.x) if isinstance(step, LinearStep) else output
+        if isinstance(step, LinearStep):
+            return self.numbers.get_value(step.x)
+        return output if step is None else self.numbers.get_value(list_reads(step)[0])
 
     def _holds_input(self) -> bool:
         """Return whether the first input's name outlives the layers."""

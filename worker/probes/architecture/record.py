@@ -20,7 +20,7 @@ from worker.probes.architecture.depth import (
 )
 from worker.probes.architecture.describe import describe_model, find_head, name_embedding
 from worker.probes.architecture.hearing import Hearing, OtherOperationsError
-from worker.probes.architecture.listen import Variant, make_fake_model
+from worker.probes.architecture.listen import Phase, Variant, make_fake_model
 from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.model_class import build_any_model, build_config
 from worker.probes.architecture.polynomials import (
@@ -40,6 +40,14 @@ VARIANTS = {
     "fp32/frozen": Variant(dtype=torch.float32, frozen=True),
     "half/frozen": Variant(dtype=torch.bfloat16, frozen=True),
     "autocast/frozen": Variant(dtype=torch.float32, autocast=torch.bfloat16, frozen=True),
+    "fp32/prefill": Variant(dtype=torch.float32, phase=Phase.PREFILL),
+    "fp32/decode": Variant(dtype=torch.float32, phase=Phase.DECODE),
+    "half/prefill": Variant(dtype=torch.bfloat16, phase=Phase.PREFILL),
+    "half/decode": Variant(dtype=torch.bfloat16, phase=Phase.DECODE),
+    "fp32/generate/prefill": Variant(dtype=torch.float32, phase=Phase.GENERATED_PREFILL),
+    "fp32/generate/decode": Variant(dtype=torch.float32, phase=Phase.GENERATED_DECODE),
+    "half/generate/prefill": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_PREFILL),
+    "half/generate/decode": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_DECODE),
 }
 
 
@@ -52,11 +60,11 @@ def record_model(
     """
     hf_config = build_config(config)
     hf_config.use_cache = hf_config.get_text_config().use_cache = False
-    recorder = _Recorder(
-        config=config, hf_config=hf_config, model=_build_meta(config, hf_config)
-    )
-    short = _record_short(recorder, variants)
-    return recorder.record(variants) if short is None else short
+    recorder = _Recorder(config=config, hf_config=hf_config, model=_build_meta(config, hf_config))
+    steps = {name: part for name, part in variants.items() if part.phase is Phase.STEP}
+    served = {name: part for name, part in variants.items() if part.phase is not Phase.STEP}
+    short = _record_short(recorder, steps, served)
+    return recorder.record(steps, served) if short is None else short
 
 
 def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTrainedModel:
@@ -65,7 +73,7 @@ def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTr
 
 
 def _record_short(
-    full: "_Recorder", variants: Mapping[str, Variant]
+    full: "_Recorder", steps: Mapping[str, Variant], served: Mapping[str, Variant]
 ) -> RecordedModel | None:
     """Record the kinds of a stack's layers, on a model that has just these.
 
@@ -82,10 +90,11 @@ def _record_short(
     short = _Recorder(config=full.config, hf_config=hf_config, model=model)
     try:
         lowered = {
-            name: short.lower(name, variant, (lower_pass,)) for name, variant in variants.items()
+            name: short.lower(name, variant, (lower_pass,)) for name, variant in steps.items()
         }
     except Refusal:
         return None
+    lowered |= short.lower_served(served, lowered)
     order = _extend_order(stack, lowered)
     return None if order is None else describe_model(full.model, lowered, order)
 
@@ -101,15 +110,36 @@ class _Recorder:
     hf_config: PreTrainedConfig
     model: PreTrainedModel
 
-    def record(self, variants: Mapping[str, Variant]) -> RecordedModel:
+    def record(self, steps: Mapping[str, Variant], served: Mapping[str, Variant]) -> RecordedModel:
         """Record all layers, as a stack or, where there is none, one after another."""
         ways: tuple[Lower, ...] = (lower_pass, lower_flat)
-        lowered = {name: self.lower(name, variant, ways) for name, variant in variants.items()}
+        lowered = {name: self.lower(name, variant, ways) for name, variant in steps.items()}
         if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
             lowered = {
-                name: self.lower(name, variant, (lower_flat,)) for name, variant in variants.items()
+                name: self.lower(name, variant, (lower_flat,)) for name, variant in steps.items()
             }
+        lowered |= self.lower_served(served, lowered)
         return describe_model(self.model, lowered, next(iter(lowered.values())).kinds)
+
+    def lower_served(
+        self, served: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
+    ) -> dict[str, LoweredPass]:
+        """Return the passes with a cache that run the same stack; others are left out."""
+        layouts = {(part.prefix, part.kinds) for part in steps.values()}
+        lowered: dict[str, LoweredPass] = {}
+        for name, variant in served.items():
+            if (None, ()) in layouts:
+                break
+            try:
+                part = self.lower(name, variant, (lower_pass,))
+            except Refusal:
+                if not steps:
+                    raise
+                continue
+            if not layouts or (part.prefix, part.kinds) in layouts:
+                lowered[name] = part
+                layouts = layouts or {(part.prefix, part.kinds)}
+        return lowered
 
     def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> LoweredPass:
         """Return a variant's programs, by the first way that a plain pass proves."""
@@ -130,9 +160,7 @@ class _Recorder:
         raise refusal
 
 
-def _lower_heard(
-    hearing: Hearing, lower: Callable[[Passes], LoweredPass]
-) -> LoweredPass:
+def _lower_heard(hearing: Hearing, lower: Callable[[Passes], LoweredPass]) -> LoweredPass:
     """Return a pass's programs, with the step of the lengths at which they hold.
 
     Few extents come first: they are enough where every size is one product.
