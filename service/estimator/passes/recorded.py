@@ -25,7 +25,8 @@ class RecordedWalk(ModelWalk):
         super().__init__(model, ctx)
         self.recorded_model = model
         self.recorded = _choose_pass(model, ctx)
-        _check_length(model, ctx.settings.length)
+        if ctx.tape.builds_graph:
+            _check_length(model, ctx.settings.length)
         weights = {weight.name: weight for weight in model.recorded.outer_weights}
         layers = {layer.name: layer for layer in (*model.outer_linears, model.head)}
 
@@ -110,10 +111,15 @@ class RecordedWalk(ModelWalk):
 
 
 def _check_length(model: RecordedArchitecture, length: int | None) -> None:
-    """Refuse a length between those at which the recording is exact."""
-    step = model.recorded.length_step
-    if length is not None and length % step:
+    """Refuse a length of a step at which the recording is not exact."""
+    step, most = model.recorded.length_step, model.recorded.max_length
+    if length is None:
+        return
+    if length % step:
         message = f"{length} tokens of a recording that is exact at multiples of {step}"
+        raise NotModelledError(message, field="workload.sequence_length", modelled=[])
+    if most and length > most:
+        message = f"{length} tokens of a recording that holds up to {most}, below the window"
         raise NotModelledError(message, field="workload.sequence_length", modelled=[])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
-from transformers.models.auto import configuration_auto, modeling_auto
+from transformers.models.auto import modeling_auto
 
 from tests.tiny_models import TINY, tiny_config
 
@@ -48,7 +48,7 @@ _TABLES = (
 
 def list_types() -> Iterator[tuple[str, str]]:
     """Yield every model_type with its task: written ones first, then by task."""
-    tasks = {name: _find_task(name) for name in configuration_auto.CONFIG_MAPPING_NAMES}
+    tasks = {name: _find_task(name) for name in CONFIG_MAPPING}
     order = ["written", "causal", "masked", "seq2seq", "images", "speech", "other"]
     tasks |= dict.fromkeys(TINY, "written")
     yield from sorted(tasks.items(), key=lambda item: (order.index(item[1]), item[0]))

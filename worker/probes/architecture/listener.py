@@ -27,7 +27,7 @@ from worker.probes.architecture.raw_pass import (
     RawRelease,
     RawValue,
 )
-from worker.probes.architecture.trees import iterate_tensors
+from worker.probes.architecture.trees import find_linears, iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 
 _DEVICE = torch.ops.prim.device.default
@@ -51,13 +51,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._parameters = {id(weight): name for name, weight in model.named_parameters()}
         self._model = model
         self._names = {id(module): name for name, module in model.named_modules()}
-        output = model.get_output_embeddings()
-        self._linears = {
-            id(module)
-            for name, module in model.named_modules()
-            if type(module) is nn.Linear
-            and (module is output or self._parameters.get(id(module.weight)) == f"{name}.weight")
-        }
+        self._linears = find_linears(model)
         for name, tensor in (*model.named_buffers(), *model.named_parameters()):
             self._fixed[tensor.untyped_storage()._cdata] = name  # noqa: SLF001 - the storage's identity
         self._storages: dict[int, int] = {}

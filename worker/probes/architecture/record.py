@@ -60,7 +60,7 @@ def record_model(
     """
     hf_config = build_config(config)
     hf_config.use_cache = hf_config.get_text_config().use_cache = False
-    recorder = _Recorder(config=config, hf_config=hf_config, model=_build_meta(config, hf_config))
+    recorder = Recorder(config=config, hf_config=hf_config, model=_build_meta(config, hf_config))
     steps = {name: part for name, part in variants.items() if part.phase is Phase.STEP}
     served = {name: part for name, part in variants.items() if part.phase is not Phase.STEP}
     short = _record_short(recorder, steps, served)
@@ -73,7 +73,7 @@ def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTr
 
 
 def _record_short(
-    full: "_Recorder", steps: Mapping[str, Variant], served: Mapping[str, Variant]
+    full: "Recorder", steps: Mapping[str, Variant], served: Mapping[str, Variant]
 ) -> RecordedModel | None:
     """Record the kinds of a stack's layers, on a model that has just these.
 
@@ -87,7 +87,7 @@ def _record_short(
     model = _build_meta(full.config, hf_config)
     if not differs_in_depth_alone(full.model, model, stack):
         return None
-    short = _Recorder(config=full.config, hf_config=hf_config, model=model)
+    short = Recorder(config=full.config, hf_config=hf_config, model=model)
     try:
         lowered = {
             name: short.lower(name, variant, (lower_pass,)) for name, variant in steps.items()
@@ -103,7 +103,7 @@ Lower = Callable[[Passes, str | None], LoweredPass]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Recorder:
+class Recorder:
     """A model on the meta device, and the config that builds it anew."""
 
     config: Mapping[str, Any]
@@ -149,7 +149,7 @@ class _Recorder:
             hearing = Hearing(fake=fake, variant=variant, embedding=embedding)
             for way in ways:
                 try:
-                    lowered = _lower_heard(hearing, lambda passes, way=way: way(passes, head))
+                    lowered = _lower_heard(hearing, way, head)
                     recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
                     check_recording(recorded, fake, name, variant)
                 except Refusal as error:
@@ -160,7 +160,7 @@ class _Recorder:
         raise refusal
 
 
-def _lower_heard(hearing: Hearing, lower: Callable[[Passes], LoweredPass]) -> LoweredPass:
+def _lower_heard(hearing: Hearing, lower: Lower, head: str | None) -> LoweredPass:
     """Return a pass's programs, with the step of the lengths at which they hold.
 
     Few extents come first: they are enough where every size is one product.
@@ -174,7 +174,7 @@ def _lower_heard(hearing: Hearing, lower: Callable[[Passes], LoweredPass]) -> Lo
     refusal: Refusal | None = None
     for extents, length_step in attempts:
         try:
-            return replace(lower(hearing.listen(extents)), length_step=length_step)
+            return replace(lower(hearing.listen(extents), head), length_step=length_step)
         except (NoPolynomial, OtherOperationsError) as error:
             refusal = error
     assert refusal is not None  # noqa: S101 - every attempt has raised one

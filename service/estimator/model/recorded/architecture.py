@@ -150,7 +150,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
-        chunked=recorded.length_step > 1,
+        chunked=recorded.length_step > 1 or recorded.max_length > 0,
         walker=("passes.recorded", "RecordedWalk"),
         recorded=recorded,
     )

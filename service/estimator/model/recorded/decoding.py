@@ -73,6 +73,7 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        max_length=top.get("max_length").read_count(),
         length_step=max(top.get("length_step").read_count(), 1),
         digest=compute_digest(document),
         passes=passes,

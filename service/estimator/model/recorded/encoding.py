@@ -145,6 +145,7 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         "head": recorded.head,
         "buffer_bytes": recorded.buffer_bytes,
         "length_step": recorded.length_step,
+        "max_length": recorded.max_length,
         "sizes": [list(size) for size in writer.sizes],
         "passes": passes,
     }
