@@ -16,6 +16,7 @@ _MODULES = {
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.TRL_GRPO: "policies.trl_grpo",
+    Launcher.VERL: "policies.verl",
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.ACCELERATE: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",

@@ -16,6 +16,7 @@ Launcher = Literal[
     "trl_reward",
     "trl_sft",
     "unsloth",
+    "verl",
     "vllm",
 ]
 
@@ -35,6 +36,7 @@ LAUNCHER_VALUES: set[Launcher] = {
     "trl_reward",
     "trl_sft",
     "unsloth",
+    "verl",
     "vllm",
 }
 
