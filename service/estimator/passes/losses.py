@@ -10,7 +10,7 @@ from service.estimator.passes.log_prob_losses import record_log_prob_loss
 from service.estimator.passes.policy_losses import (
     add_losses,
     record_grpo_loss,
-    record_verl_loss,
+    record_whole_logits_loss,
 )
 from service.estimator.passes.preference_losses import record_dpo_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
@@ -65,7 +65,12 @@ def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logit
         return record_reward_loss(walk, hidden)
     if config.trainer is Trainer.GRPO:
         if config.kind not in LOG_PROB_LOSSES:
-            return record_verl_loss(walk, hidden, has_entropy=config.entropy_bonus)
+            return record_whole_logits_loss(
+                walk,
+                hidden,
+                upcasts=config.kind is Loss.FULL_LOGITS,
+                has_entropy=config.entropy_bonus,
+            )
         return record_grpo_loss(
             walk,
             hidden,

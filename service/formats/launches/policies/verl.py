@@ -24,11 +24,8 @@ from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings
 
-_ESTIMATORS = (
-    *("grpo", "grpo_passk", "gpg", "opo", "reinforce_plus_plus", "reinforce_plus_plus_baseline"),
-    *("remax", "rloo", "rloo_vectorized"),
-)
-"""Advantages without a critic (``verl/trainer/ppo/core_algos.py``, ``AdvantageEstimator``)."""
+_WITH_CRITIC = "gae"
+"""Advantages of a critic (``verl/trainer/ppo/utils.py``, ``need_critic``)."""
 _SHARDING = {"fsdp": "fsdp1", "fsdp2": "fsdp2"}
 
 
@@ -36,7 +33,11 @@ def read_verl(handed_in: HandedIn, draft: Draft) -> None:
     """Read a configuration of verl's trainer of policies."""
     settings = _gather(handed_in, draft)
     estimator = take(settings, "algorithm.adv_estimator", "gae")
-    estimator.as_choice({name: name for name in _ESTIMATORS})
+    critic = take(settings, "critic.enable", value=False)
+    if estimator.as_text() == _WITH_CRITIC or critic.as_bool():
+        raise estimator.refuse(
+            "grpo, rloo, reinforce_plus_plus or another without a critic, which has no model here"
+        )
     draft.note(estimator, "advantages without a critic")
     name = settings.take(f"{MODEL}.path")
     if name is None:
@@ -69,7 +70,11 @@ def _gather(handed_in: HandedIn, draft: Draft) -> Settings:
         settings = settings.merge(document)
     named = settings.take_all()
     return Settings(
-        {name: one for name, one in named.items() if not str(one.value).startswith("${")}
+        {
+            name: setting
+            for name, setting in named.items()
+            if not str(setting.value).startswith("${")
+        }
     )
 
 
@@ -143,7 +148,10 @@ def _unbracket(setting: Setting) -> Setting:
 
 
 def _read_layout(trainer: VerlTrainer) -> None:
-    """Set FSDP's layout: one rank gathers and casts unit by unit, as FSDP2 does."""
+    """Set FSDP's layout.
+
+    One rank casts unit by unit, as FSDP2 does.
+    """
     draft, num_gpus = trainer.draft, trainer.num_gpus
     strategy = trainer.take(f"{ACTOR}.strategy", "fsdp")
     if str(strategy.value) not in _SHARDING:
@@ -182,7 +190,7 @@ def _read_batch(trainer: VerlTrainer) -> None:
     repeats = trainer.take(f"{ROLLOUT}.n", 1)
     of_rank = max(1, mini.as_int(minimum=1) * repeats.as_int(minimum=1) // trainer.num_gpus)
     budget = trainer.take(f"{ACTOR}.ppo_max_token_len_per_gpu", 16384)
-    each = trainer.settings.take(
+    batch = trainer.settings.take(
         f"{ACTOR}.ppo_micro_batch_size_per_gpu", f"{ACTOR}.ppo_micro_batch_size"
     )
     if dynamic.as_bool():
@@ -193,13 +201,13 @@ def _read_batch(trainer: VerlTrainer) -> None:
     else:
         draft.drop(budget)
         draft.put("workload.sequence_length", longest)
-        if each is None:
+        if batch is None:
             why = "ppo_micro_batch_size_per_gpu is not said, and verl has no default"
             draft.ask("workload.micro_batch_size", why)
             return
-        whole = not each.key.endswith("_per_gpu")
-        micro = max(1, each.as_int(minimum=1) // (trainer.num_gpus if whole else 1))
-        draft.put("workload.micro_batch_size", micro, each)
+        parts = 1 if batch.key.endswith("_per_gpu") else trainer.num_gpus
+        micro = max(1, batch.as_int(minimum=1) // parts)
+        draft.put("workload.micro_batch_size", micro, batch)
         draft.put("workload.packing", packing)
     steps = max(1, of_rank // micro)
     draft.put("workload.gradient_accumulation_steps", steps, mini)
@@ -213,10 +221,13 @@ def _read_packing(trainer: VerlTrainer) -> str:
 
 
 def _read_scored(trainer: VerlTrainer, micro: int, *, dynamic: bool) -> None:
-    """Set the sequences of a forward pass alone, the most of policy and reference."""
+    """Set the sequences of the largest forward pass alone."""
     names = (f"{ROLLOUT}.log_prob", "actor_rollout_ref.ref.log_prob")
     sizes = []
     for name in names:
+        switch = trainer.settings.take(f"{name}_use_dynamic_bsz")
+        if switch is not None:
+            trainer.draft.note(switch, "whether its batches are of tokens, as the update's are")
         tokens = trainer.settings.take(f"{name}_max_token_len_per_gpu")
         batch = trainer.settings.take(
             f"{name}_micro_batch_size_per_gpu", f"{name}_micro_batch_size"

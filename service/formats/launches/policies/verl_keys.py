@@ -1,4 +1,4 @@
-"""Keys of verl 0.9 that decide neither memory nor time, and those without a term.
+"""Keys of verl 0.9 without effect, and those without a term.
 
 (``verl/trainer/config/_generated_ppo_trainer.yaml``.)
 """
@@ -50,7 +50,7 @@ WITHOUT_EFFECT = (
     *("actor_rollout_ref.model.exclude_modules", "actor_rollout_ref.model.lora_adapter_path"),
     *("actor_rollout_ref.model.fused_kernel_options.*",),
 )
-"""By patterns of their dotted names; what a critic, a reward loop or a profiler is told."""
+"""By patterns of their dotted names."""
 UNMODELLED = {
     "actor_rollout_ref.model.use_fused_kernels": "its loss makes no whole logits: less is needed",
     "actor_rollout_ref.model.use_liger": "Liger's kernels have no term over sharded weights",

@@ -1,4 +1,4 @@
-"""Rollout of verl: an engine that shares the trainer's GPUs, in processes of its own."""
+"""Rollout of verl: an engine that shares the trainer's GPUs."""
 
 from service.formats.launches.policies.verl_settings import DTYPES, FSDP, ROLLOUT, VerlTrainer
 
