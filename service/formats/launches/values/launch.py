@@ -24,6 +24,7 @@ class Launcher(StrEnum):
     UNSLOTH = "unsloth"
     MEGATRON = "megatron"
     VERL = "verl"
+    OPENRLHF = "openrlhf"
     TORCHTITAN = "torchtitan"
     GENERATE = "generate"
 
