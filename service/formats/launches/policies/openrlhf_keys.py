@@ -1,4 +1,4 @@
-"""Options of OpenRLHF 0.11, by what they do not have: value, effect, term.
+"""Options of OpenRLHF 0.11 by what they lack: value, effect, term.
 
 (``openrlhf/cli/train_ppo_ray.py``.)
 """
