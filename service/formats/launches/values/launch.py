@@ -25,6 +25,7 @@ class Launcher(StrEnum):
     MEGATRON = "megatron"
     VERL = "verl"
     OPENRLHF = "openrlhf"
+    NEMO = "nemo"
     TORCHTITAN = "torchtitan"
     GENERATE = "generate"
 
