@@ -19,6 +19,7 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.models import HubFile, HubId, HubRevision
 from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import LoraRequest, TrainRequest, WorkloadRequest
@@ -109,11 +110,21 @@ class Constraints(Strict, frozen=True, kw_only=True):
 class HowManyRequest(Strict, frozen=True, kw_only=True):
     """A question: how many GPUs; what is absent is searched, the framework that of a fit."""
 
-    model: ModelReference
-    workload: WorkloadRequest
-    gpu: GpuReference
-    layout: LayoutRequest | UnsetType = UNSET
-    constraints: Constraints | UnsetType = UNSET
+    model: Annotated[
+        ModelReference, Meta(description="Stored or catalogue name, or an inline model.")
+    ]
+    workload: Annotated[
+        WorkloadRequest, Meta(description="What runs; what it leaves open is searched.")
+    ]
+    gpu: Annotated[
+        GpuReference, Meta(description="Name, alias or family of the GPUs, or their memory.")
+    ]
+    layout: Annotated[
+        LayoutRequest | UnsetType, Meta(description="What is fixed of the layout.")
+    ] = UNSET
+    constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = (
+        UNSET
+    )
     confidence: SearchConfidence = 0.95
 
 
@@ -262,7 +273,17 @@ spelt word by word.
 HowManyQuery = defstruct(
     "HowManyQuery",
     [
-        ("model", ModelText),
+        (
+            "model",
+            Annotated[
+                ModelText | UnsetType,
+                Meta(description="Name, Hugging Face id or size; else `hub` says the model."),
+            ],
+            UNSET,
+        ),
+        ("hub", HubId | UnsetType, UNSET),
+        ("revision", HubRevision | UnsetType, UNSET),
+        ("file", HubFile | UnsetType, UNSET),
         (
             "task",
             Annotated[

@@ -265,7 +265,7 @@ def _render_speculative(job: Job, workload: ServeWorkload) -> str | None:
     speculative = workload.speculative
     if speculative is None:
         return None
-    method = {"method": "ngram"} if speculative.config is None else {"model": get_draft(job)}
+    method = {"model": get_draft(job)} if speculative.has_draft else {"method": "ngram"}
     return json.dumps({**method, "num_speculative_tokens": speculative.num_tokens})
 
 

@@ -79,7 +79,7 @@ def _list_draft_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
         return ()
     if workload.engine is not Engine.VLLM:
         return _NO_SPECULATION
-    if speculative.config is None or job.draft_checkpoints:
+    if not speculative.has_draft or job.draft_checkpoints:
         return ()
     return (
         (

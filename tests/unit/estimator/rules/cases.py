@@ -1,5 +1,6 @@
 """Questions that break few rules each: legal ones of small models, changed in a word or two."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
@@ -9,6 +10,7 @@ from typing import Any
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.heads.config import put_head_in_config
+from service.estimator.model.weights.gguf_bytes import GgufBytes, LayerBytes
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -180,6 +182,16 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"precision": MIXED}, {"data_parallel": 3} | _MEGATRON),
     ),
 }
+
+
+def describe_gguf_draft() -> str:
+    """Return a small draft model from a GGUF file, as our own specification."""
+    model = architecture_from_config(tiny_config("llama"))
+    layers = tuple(LayerBytes(0, 64, 32) for _ in range(model.num_hidden_layers))
+    held = GgufBytes(table=64, head=64, outside=0, by_layer=layers)
+    return json.dumps(replace(model, gguf=held).describe())
+
+
 _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {}),
     ({"num_images": 1, "image_tokens": 16}, {}),
@@ -195,6 +207,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {"tensor_parallel": 2, "data_parallel": 2, "expert_parallel": 2}),
     ({"cache": Cache.STATIC}, {}),
     ({"speculative": Speculative(num_tokens=2)}, {}),
+    ({"speculative": Speculative(num_tokens=2, spec=describe_gguf_draft())}, {}),
     ({"client": Client.LOOP}, {}),
 )
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in _ODD)

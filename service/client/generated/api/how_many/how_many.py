@@ -34,7 +34,10 @@ from ...types import UNSET, Call, Unset
 
 def call(
     *,
-    model: str,
+    model: str | Unset = UNSET,
+    hub: str | Unset = UNSET,
+    revision: str | Unset = UNSET,
+    file: str | Unset = UNSET,
     task: str,
     gpu: str | Unset = UNSET,
     memory_bytes: int | str | Unset = UNSET,
@@ -137,12 +140,22 @@ def call(
     virtual_pipeline_stages: int | Unset = UNSET,
     weight_dtype: DType | Unset = UNSET,
     zero_stage: int | Unset = UNSET,
+    hub_token: str | Unset = UNSET,
 ) -> Call[FamilyAnswer | HowManyAnswer]:
     """Say how many GPUs a workload needs."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     params: dict[str, Any] = {}
 
     params["model"] = model
+
+    params["hub"] = hub
+
+    params["revision"] = revision
+
+    params["file"] = file
 
     params["task"] = task
 
@@ -478,7 +491,7 @@ def call(
         method="GET",
         path="/v1/how-many",
         params=params,
-        headers={},
+        headers=headers,
         body=None,
         read=_read,
     )
