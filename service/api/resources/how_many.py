@@ -125,7 +125,7 @@ def _count_gpus(request: Request[Any, Any, Any], payload: HowManyRequest) -> ASG
     deps = get_dependencies(request)
     question = read_how_many(payload, resolve_model(deps, payload.model, request.scope))
     plans = answer_how_many(
-        question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections.find)
+        question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections)
     )
     if is_text_preferred(request.headers.get("accept")):
         return text_response(render_how_many_text(plans))

@@ -37,6 +37,8 @@ from service.estimator.tape.ops.norms import (
 )
 from service.estimator.tape.ops.products import linear
 from service.estimator.tape.pass_shape import PassShape
+from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
@@ -79,6 +81,8 @@ class Recording:
         self.num_recorded_layers = 0
         self.saved_outputs: dict[str, list[list[Storage]]] = {}
         self.common: SharedLayerState | None = None
+        self.recorded_frame: Frame | None = None
+        self.recorded_pass: RecordedPass | None = None
         self._parameters: dict[str, Parameter] = {}
 
     def parameter(self, weight: Weight, scope: str = "") -> Parameter:

@@ -59,16 +59,26 @@ _GRAMMAR = Grammar(
 
 def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a trainer's script."""
-    training = handed_in.arguments
-    for document in sort_files(handed_in).training:
-        training = training.merge(document)
-    if handed_in.command is not None:
-        training = read_argv(
-            handed_in.command.arguments, _GRAMMAR, where=handed_in.command.where
-        ).merge(training)
+    training = gather_arguments(handed_in)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
+
+
+def gather_arguments(handed_in: HandedIn, flags: frozenset[str] = frozenset()) -> Settings:
+    """Return the arguments of a trainer's script.
+
+    Those of its command win over its files'. ``flags`` are options without a value, beside those
+    that every trainer has.
+    """
+    training = handed_in.arguments
+    for document in sort_files(handed_in).training:
+        training = training.merge(document)
+    command = handed_in.command
+    if command is None:
+        return training
+    grammar = replace(_GRAMMAR, flags=_GRAMMAR.flags | flags)
+    return read_argv(command.arguments, grammar, where=command.where).merge(training)
 
 
 def _ask_batch(training: Settings, handed_in: HandedIn, draft: Draft) -> None:

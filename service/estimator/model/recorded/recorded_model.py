@@ -1,0 +1,36 @@
+"""A recorded model: its weights, and its passes as programs."""
+
+from dataclasses import dataclass
+
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.recorded_pass import RecordedPass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedLayer:
+    """One kind of layer, its weights named as in it."""
+
+    weights: tuple[Weight, ...]
+    linears: tuple[Linear, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedModel:
+    """A model type's implementation as it ran, without its weights."""
+
+    spec: DecoderSpec
+    model_type: str
+    model_class: str
+    transformers: str
+    torch: str
+    layers: tuple[RecordedLayer, ...]
+    order: tuple[int, ...]
+    outer_weights: tuple[Weight, ...]
+    outer_linears: tuple[Linear, ...]
+    embedding: str
+    head: str
+    buffer_bytes: int
+    digest: str
+    passes: dict[str, RecordedPass]
+    """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained."""

@@ -1,0 +1,132 @@
+"""Recordings of transformers' own code, held against the families that are written by hand."""
+
+import json
+from functools import cache
+
+import pytest
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.decoding import decode_recording
+from service.estimator.model.recorded.encoding import encode_recording
+from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.recorder import log_training
+from service.estimator.tape.sizes import evaluate, evaluate_monomials
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention, Checkpointing, Lora
+from service.probing.refusal import Refusal
+from worker.probes.architecture.polynomials import EXTENTS, fit_size
+from worker.probes.architecture.record import VARIANTS, record_model
+
+CONFIG = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 9,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 1000,
+}
+FORMATS = {
+    "half": (DType.BF16, None),
+    "autocast": (DType.FP32, DType.BF16),
+    "fp32": (DType.FP32, None),
+}
+
+
+@cache
+def record(formats: str) -> RecordedModel:
+    """Record the model in one variant."""
+    return record_model(CONFIG, {formats: VARIANTS[formats]})
+
+
+def compute_peak(model: Architecture, settings: TrainingPass) -> tuple[int, int]:
+    """Return the highest live bytes of a micro batch, and those that stay."""
+    events = log_training(model, settings)
+    values = evaluate_monomials(4, 256)
+    sizes = [evaluate(size, values) for size in events.sizes]
+    live = highest = 0
+    for event in events.order:
+        live += sizes[events.kinds[event]] if event >= 0 else -sizes[events.kinds[~event]]
+        highest = max(highest, live)
+    return highest, live
+
+
+def make_pass(
+    formats: str, checkpointing: Checkpointing, *, lora: Lora | None = None
+) -> TrainingPass:
+    """Return the settings of a step in number formats."""
+    dtype, autocast = FORMATS[formats]
+    return TrainingPass(
+        param_dtype=dtype,
+        autocast=autocast,
+        trains_all=lora is None,
+        lora=lora,
+        checkpointing=checkpointing,
+        attention=Attention.SDPA,
+        keeps_logits=True,
+        accumulating=False,
+    )
+
+
+@pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
+@pytest.mark.parametrize("formats", list(FORMATS))
+def test_a_recording_takes_the_bytes_of_the_written_family(
+    formats: str, checkpointing: Checkpointing
+) -> None:
+    """Both give the same peak at an extent and a depth that made neither of them."""
+    recorded = build_recorded(record(formats))
+
+    settings = make_pass(formats, checkpointing)
+
+    assert compute_peak(recorded, settings) == compute_peak(
+        architecture_from_config(CONFIG), settings
+    )
+
+
+@pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
+def test_adapters_on_a_recording_take_the_bytes_of_the_written_family(
+    checkpointing: Checkpointing,
+) -> None:
+    """Linear layers carry adapters by their names."""
+    recorded = build_recorded(record("half/frozen"))
+    settings = make_pass("half", checkpointing, lora=Lora(rank=8, targets=("q_proj", "v_proj")))
+
+    assert compute_peak(recorded, settings) == compute_peak(
+        architecture_from_config(CONFIG), settings
+    )
+
+
+def test_a_recording_counts_what_the_model_has() -> None:
+    """Weights outside of the layers and in each of them are counted once."""
+    recorded, written = build_recorded(record("half")), architecture_from_config(CONFIG)
+
+    assert recorded.counts.total == written.counts.total
+    assert recorded.num_hidden_layers == 9
+    assert recorded.head_unit_elements > 0
+
+
+def test_a_document_holds_all_of_a_recording() -> None:
+    """What was written as JSON is read back equal."""
+    recorded = record("half")
+    document = json.loads(json.dumps(encode_recording(recorded)))
+
+    again = decode_recording(document)
+
+    assert encode_recording(again) == document
+    assert again.passes == recorded.passes
+    assert again.layers == recorded.layers
+
+
+def test_a_size_that_is_no_polynomial_is_refused() -> None:
+    """The extent that no coefficient was fitted to proves each of them."""
+    counts = [extent.batch * extent.length * 6 for extent in EXTENTS]
+    assert fit_size(counts) == (0, 0, 0, 6, 0, 0)
+
+    counts[-1] += 1
+
+    with pytest.raises(Refusal, match="no polynomial"):
+        fit_size(counts)
