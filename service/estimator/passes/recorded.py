@@ -3,11 +3,14 @@
 from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
+from service.estimator.model.weights.tensors import Linear
 from service.estimator.passes.step import ModelWalk
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.ops.products import linear
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
@@ -31,7 +34,7 @@ class RecordedWalk(ModelWalk):
             self.tape,
             self.recorded.values,
             self.recorded.num_storages,
-            call_linear=lambda name, value: ctx.linear(layers[name], value, ""),
+            call_linear=lambda name, value, numel: self._call_linear(layers[name], value, numel),
             get_parameter=get_parameter,
         )
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
@@ -66,6 +69,36 @@ class RecordedWalk(ModelWalk):
         if first is not None:
             tape.release(first)
         return frame.get_value(recorded.hidden)
+
+    def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
+        """Record the head and the loss, unusual ones as they ran."""
+        if self.recorded.has_plain_loss:
+            return super().loss(hidden, keeps_logits=keeps_logits)
+        tape, frame = self.tape, self.frame
+        tape.ledger.enter(Section.LOSS_FORWARD)
+        frame.run(self.recorded.tail, Category.LOGITS)
+        if self.units is not None:
+            self.units.close_head()
+        self.outputs = tuple(frame.get_value(number) for number in self.recorded.returned)
+        if not keeps_logits:
+            tape.free(*self.outputs)
+        return frame.get_value(self.recorded.loss)
+
+    def _call_linear(self, layer: Linear, x: Value, numel: Size) -> Value:
+        ctx, model = self.ctx, self.model
+        if layer.name == model.head.name and model.tied:
+            _, *bias = ctx.parameters(layer.weights(), "")
+            return linear(
+                self.tape,
+                x,
+                ctx.parameter(model.embedding),
+                numel,
+                bias=bias[0] if bias else None,
+                category=Category.LOGITS,
+            )
+        rows = count_rows(numel, layer.out_features)
+        category = Category.LOGITS if layer.name == model.head.name else Category.ACTIVATIONS
+        return ctx.linear(layer, x, "", rows=rows, category=category)
 
 
 def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:

@@ -11,6 +11,7 @@ from worker.probes.architecture.layers import (
     is_tensor,
     list_mentions,
     list_outputs,
+    list_reads,
     slice_layers,
 )
 from worker.probes.architecture.lowering import Numbers, Passes, lower_steps
@@ -57,6 +58,10 @@ def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple
         output=numbers.get_value(part.output),
     )
     return program, tuple(outer)
+
+
+_VIEW = "aten.alias.default"
+"""Operator of a slice of everything, as of the positions that get logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +175,10 @@ class _Surroundings:
         ]
 
     def _find_head(self, head: str | None) -> int:
-        """Return the place of the output layer, or the end."""
+        """Return the place of the output layer, or the end.
+
+        The view of all positions that it reads is a part of it.
+        """
         steps = self.passes.steps[0]
         end = self.slices[-1].steps[-1] + 1
         places = (
@@ -178,12 +186,17 @@ class _Surroundings:
             for place in range(end, len(steps))
             if isinstance(step := steps[place], LinearStep) and step.layer == head
         )
-        return next(places, len(steps))
+        place = next(places, len(steps))
+        before = steps[place - 1]
+        is_view = isinstance(before, OperationStep) and before.operator == _VIEW
+        return place - 1 if place < len(steps) and is_view else place
 
     def _get_hidden(self, head_place: int, output: int) -> int:
         steps = self.passes.steps[0]
         step = steps[head_place] if head_place < len(steps) else None
-        return self.numbers.get_value(step.x) if isinstance(step, LinearStep) else output
+        if isinstance(step, LinearStep):
+            return self.numbers.get_value(step.x)
+        return output if step is None else self.numbers.get_value(list_reads(step)[0])
 
     def _holds_input(self) -> bool:
         """Return whether the first input's name outlives the layers."""

@@ -10,6 +10,9 @@ from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.program import Operation
+from service.estimator.tape.sizes import count_rows
+from service.estimator.values.errors import NotModelledError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,9 @@ class RecordedBlock:
             ctx.tape,
             program.values,
             program.num_storages,
-            call_linear=lambda name, value: ctx.linear(layers[name], value, scope),
+            call_linear=lambda name, value, numel: ctx.linear(
+                layers[name], value, scope, rows=count_rows(numel, layers[name].out_features)
+            ),
             get_parameter=get_parameter,
         )
         frame.bind(0, x)
@@ -73,9 +78,31 @@ class RecordedArchitecture(Architecture):
 
     recorded: RecordedModel
 
+    @property
+    def head_unit_weights(self) -> tuple[Weight, ...]:
+        """Tensors after the layers, a unit of their own."""
+        if self.tied:
+            return ()
+        names = {
+            gradient.parameter
+            for part in self.recorded.passes.values()
+            for instruction in part.epilogue
+            if isinstance(instruction, Operation)
+            for node in instruction.nodes
+            for gradient in node.gradients
+        }
+        after = [weight for weight in self.recorded.outer_weights if weight.name in names]
+        return (*after, *self.list_head_weights())
+
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
         return Architecture.describe(self) | {"recording": self.recorded.digest}
+
+
+def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions
+    """Refuse a loss on logits that only the model's own changes."""
+    message = "a loss other than the model's own, which changes its logits first"
+    raise NotModelledError(message, field="workload.loss", modelled=["full_logits"])
 
 
 def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
@@ -106,6 +133,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         ),
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
+        finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         walker=("passes.recorded", "RecordedWalk"),
         recorded=recorded,
     )

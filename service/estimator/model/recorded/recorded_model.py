@@ -34,3 +34,8 @@ class RecordedModel:
     digest: str
     passes: dict[str, RecordedPass]
     """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained."""
+
+    @property
+    def has_plain_loss(self) -> bool:
+        """Whether the loss is cross entropy on the head's own logits."""
+        return all(part.has_plain_loss for part in self.passes.values())

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value
+from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
 from service.estimator.tape.programs.program import (
     Action,
     Embedded,
@@ -17,10 +19,22 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
-CallLinear = Callable[[str, Value], Value]
+CallLinear = Callable[[str, Value, Size], Value]
+"""Records a linear layer by its name, on a value, with so many elements of output."""
 GetParameter = Callable[[str], Parameter | None]
+
+
+_PRODUCT_WITH_BIAS = "aten.addmm.default"
+_PRODUCTS = frozenset(
+    {"aten.mm.default", "aten.bmm.default", "aten.baddbmm.default", _PRODUCT_WITH_BIAS}
+)
+"""Operators that a matrix library runs, in a workspace of its own."""
+_PRODUCT_NODES = {"MmBackward0": 2, "BmmBackward0": 2, "BaddbmmBackward0": 2, "AddmmBackward0": 2}
+"""Products of a node's backward, at most one for each target."""
+_SILU, _EMBEDDING = "SiluBackward0", "EmbeddingBackward0"
 
 
 class Frame:
@@ -80,7 +94,8 @@ class Frame:
             if type(instruction) is Operation:
                 self._run_operation(instruction, category)
             elif type(instruction) is LinearCall:
-                output = self.call_linear(instruction.layer, self.get_value(instruction.x))
+                numel = self.specs[instruction.output].numel
+                output = self.call_linear(instruction.layer, self.get_value(instruction.x), numel)
                 self.bind(instruction.output, output)
             elif type(instruction) is Release:
                 storage = self.storages[instruction.storage]
@@ -103,6 +118,8 @@ class Frame:
             self.storages[allocation.storage] = tape.allocate(category, allocation.size)
         for size in operation.scratch:
             tape.release(tape.allocate(Category.TEMPORARIES, size))
+        if operation.operator in _PRODUCTS:
+            tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
         for storages, (node, targets) in zip(saved, active, strict=True):
             self._save(storages, node.saved_after)
             self._append(node, targets, storages)
@@ -143,6 +160,8 @@ class Frame:
         def backward(grad: Storage) -> None:
             gradients = [grad] if len(node.outputs) == 1 else joint
             _run_backward(tape, node, targets, gradients)
+            if node.name == _EMBEDDING:
+                self._note_embedding(node, targets)
             if len(node.outputs) > 1:
                 tape.release(*(part for part in joint if part is not None))
                 joint[:] = incoming
@@ -169,6 +188,15 @@ class Frame:
                     Mode.RECOMPUTING if value.parameter.shared else Mode.DISCARDING
                 )
 
+    def _note_embedding(self, node: GraphNode, targets: Sequence[tuple[Gradient, Value]]) -> None:
+        """Note the sums of a gradient of a table of tokens."""
+        numel = self.get_value(node.outputs[0] or 0).numel
+        width = numel[3]
+        parameter = targets[0][1].parameter
+        if width and parameter is not None and numel == sizes.per_token(width):
+            rows = parameter.numel // width
+            self.tape.use_embedding_sums(width, sizes.per_token(1), rows)
+
 
 def _make_collector(
     tape: Tape, shared: Node, joint: list[Storage | None], index: int
@@ -186,6 +214,24 @@ def _make_collector(
     return collect
 
 
+def _allocate_composite(tape: Tape, node: GraphNode) -> list[Storage]:
+    """Return the inner products of silu's backward without fused kernel.
+
+    The traces that the estimator is held against ran them; CUDA's kernel holds none.
+    """
+    if tape.on_gpu or node.name != _SILU:
+        return []
+    return [
+        tape.allocate(Category.TEMPORARIES, node.events[0].size) for _ in range(SILU_INNER_PRODUCTS)
+    ]
+
+
+def _note_products(tape: Tape, name: str, targets: Sequence[tuple[Gradient, Value]]) -> None:
+    """Note the products of a backward."""
+    for _ in targets[: _PRODUCT_NODES.get(name, 0)]:
+        tape.use_workspace()
+
+
 def _run_backward(
     tape: Tape,
     node: GraphNode,
@@ -193,6 +239,7 @@ def _run_backward(
     incoming: Sequence[Storage | None],
 ) -> None:
     allocated: dict[int, Storage] = {}
+    composite = _allocate_composite(tape, node)
     for event in node.events:
         if event.action is Action.ALLOCATE:
             allocated[event.index] = tape.allocate(Category.TEMPORARIES, event.size)
@@ -200,6 +247,8 @@ def _run_backward(
             tape.release(allocated.pop(event.index))
         else:
             tape.release_unpacked()
+    tape.release(*composite)
+    _note_products(tape, node.name, targets)
     sent: set[int] = set()
     for gradient, value in targets:
         if gradient.source is Source.ALLOCATED:
