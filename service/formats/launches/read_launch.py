@@ -22,6 +22,7 @@ _MODULES = {
     Launcher.LLAMAFACTORY: "trainers.llamafactory",
     Launcher.UNSLOTH: "trainers.unsloth",
     Launcher.MEGATRON: "pretraining.megatron",
+    Launcher.TORCHTITAN: "pretraining.torchtitan",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import Command
-from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.handed_in import HandedIn, is_shell
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 
@@ -21,7 +21,7 @@ class Reader:
     starts (a script's name, or a module); ``marks`` are keys of documents or arguments that tell
     this launcher from the others, by their dotted paths, and ``hints`` keys that others have too.
     They tell no more than ``hint_limit``. Options of any other program tell nothing unless
-    ``knows_options``.
+    ``knows_options``. ``scripts`` are texts of Python or TOML that tell this launcher.
     """
 
     launcher: Launcher
@@ -32,6 +32,7 @@ class Reader:
     hints: frozenset[str] = field(default_factory=frozenset)
     knows_options: bool = True
     hint_limit: int = _MARK - 1
+    scripts: frozenset[str] = field(default_factory=frozenset)
 
     def count_marks(self, handed_in: HandedIn) -> int:
         """Return how much tells for this launcher; 0 for nothing."""
@@ -43,6 +44,8 @@ class Reader:
         settings = (*handed_in.documents.values(), handed_in.arguments, argv)
         marks = sum(mark in source for source in settings for mark in self.marks)
         hints = sum(hint in source for source in settings for hint in self.hints)
+        texts = [text for name, text in handed_in.scripts.items() if not is_shell(name, text)]
+        marks += sum(mark in text for text in texts for mark in self.scripts)
         return program + _MARK * marks + min(hints, self.hint_limit)
 
     def is_started_by(self, command: Command) -> bool:
