@@ -30,17 +30,15 @@ from service.api.http.responses import json_response, text_response
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import InvalidRequestError, ServiceError
 from service.base.typed import convert
-from service.contract.schemas.how_many import (
+from service.contract.schemas.how_many import FamilyAnswer, HowManyAnswer, HowManyRequest
+from service.contract.schemas.models import HubToken
+from service.contract.schemas.queries.how_many import (
     BODY_WORDS,
     CONSTRAINT_WORDS,
     LAYOUT_WORDS,
     LORA_WORDS,
-    FamilyAnswer,
-    HowManyAnswer,
     HowManyQuery,
-    HowManyRequest,
 )
-from service.contract.schemas.models import HubToken
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain

@@ -142,6 +142,19 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
         Annotated[float, Meta(gt=0, le=100_000)] | UnsetType,
         Meta(description="GiB of weights of each GPU that vLLM or SGLang keep on the host."),
     ] = UNSET
+    max_loras: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | UnsetType,
+        Meta(
+            description=(
+                "vLLM's `--max-loras` with `--enable-lora`: slots of LoRA adapters that are "
+                "allocated at the start; without it there are none."
+            )
+        ),
+    ] = UNSET
+    max_lora_rank: Annotated[
+        Annotated[int, Meta(ge=1, le=512)] | UnsetType,
+        Meta(description="vLLM's `--max-lora-rank`: rank of each slot; default 16."),
+    ] = UNSET
 
 
 class ServingAnswer(Answer, frozen=True, kw_only=True):

@@ -46,6 +46,8 @@ _SERVE_OPTIONAL = (
     "gpu_layers",
     "cpu_moe_layers",
     "cpu_offload_gb",
+    "max_loras",
+    "max_lora_rank",
 )
 
 

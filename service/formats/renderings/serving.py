@@ -88,11 +88,17 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "max-num-batched-tokens": workload.max_num_batched_tokens
         or release.get_batched_tokens(job.device, longest, sequences),
         "cpu-offload-gb": workload.cpu_offload_gb,
+        "max-loras": workload.max_loras,
+        "max-lora-rank": workload.max_lora_rank,
         "gpu-memory-utilization": _get_fraction(workload, release.memory_fraction),
         "speculative-config": _render_speculative(job, workload),
     }
     switches = select_enabled(
-        {"enable-expert-parallel": has_expert_parallel, "enforce-eager": workload.enforce_eager}
+        {
+            "enable-expert-parallel": has_expert_parallel,
+            "enforce-eager": workload.enforce_eager,
+            "enable-lora": workload.max_loras is not None,
+        }
     )
     multi_node: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:

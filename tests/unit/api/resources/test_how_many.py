@@ -8,7 +8,7 @@ import pytest
 from litestar.testing import TestClient
 
 from service.api.http.negotiation import is_text_preferred
-from service.contract.schemas.how_many import BODY_WORDS
+from service.contract.schemas.queries.how_many import BODY_WORDS
 from tests.unit.api.builders import served
 
 GUIDE = (Path(__file__).parents[4] / "docs" / "api.md").read_text(encoding="utf-8")

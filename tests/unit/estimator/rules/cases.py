@@ -1,6 +1,5 @@
 """Questions that break few rules each: legal ones of small models, changed in a word or two."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
@@ -10,7 +9,6 @@ from typing import Any
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.heads.config import put_head_in_config
-from service.estimator.model.weights.gguf_bytes import GgufBytes, LayerBytes
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -34,6 +32,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.tiny_models import tiny_config
+from tests.unit.estimator.rules.drafts import describe_gguf_draft
 from tests.unit.estimator.rules.words import (
     BF16,
     GRPO,
@@ -186,16 +185,6 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"precision": MIXED}, {"data_parallel": 3} | _MEGATRON),
     ),
 }
-
-
-def describe_gguf_draft() -> str:
-    """Return a small draft model from a GGUF file, as our own specification."""
-    model = architecture_from_config(tiny_config("llama"))
-    layers = tuple(LayerBytes(0, 64, 32) for _ in range(model.num_hidden_layers))
-    held = GgufBytes(table=64, head=64, outside=0, by_layer=layers)
-    return json.dumps(replace(model, gguf=held).describe())
-
-
 _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {}),
     ({"num_images": 1, "image_tokens": 16}, {}),
@@ -204,15 +193,14 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {"tensor_parallel": 2}),
     ({}, {"pipeline_parallel": 3}),
     ({}, _DEEPSPEED),
-    ({}, {"data_parallel": 2}),
-    ({}, {"data_parallel": 4}),
-    ({}, {"data_parallel": 3}),
+    *(({}, {"data_parallel": ranks}) for ranks in (2, 4, 3)),
     ({}, {"context_parallel": 2}),
     ({}, {"tensor_parallel": 2, "data_parallel": 2, "expert_parallel": 2}),
     ({"cache": Cache.STATIC}, {}),
     ({"speculative": Speculative(num_tokens=2)}, {}),
     ({"speculative": Speculative(num_tokens=2, spec=describe_gguf_draft())}, {}),
     ({"client": Client.LOOP}, {}),
+    ({"max_loras": 2}, {}),
 )
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
@@ -235,8 +223,7 @@ _TRAINED_ALIKE = (
 _SERVED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-fp8", "llama-nf4", "llama-hqq"),
-    "zamba2-int8",
-    *("mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
+    *("zamba2-int8", "mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
 )
 
 

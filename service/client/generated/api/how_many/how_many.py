@@ -90,6 +90,8 @@ def call(
     max_cost_per_hour: float | Unset = UNSET,
     max_gpus: int | Unset = UNSET,
     max_hours: float | Unset = UNSET,
+    max_lora_rank: int | Unset = UNSET,
+    max_loras: int | Unset = UNSET,
     max_model_len: int | Unset = UNSET,
     max_nodes: int | Unset = UNSET,
     max_num_batched_tokens: int | Unset = UNSET,
@@ -333,6 +335,10 @@ def call(
     params["max_gpus"] = max_gpus
 
     params["max_hours"] = max_hours
+
+    params["max_lora_rank"] = max_lora_rank
+
+    params["max_loras"] = max_loras
 
     params["max_model_len"] = max_model_len
 
