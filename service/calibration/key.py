@@ -43,6 +43,8 @@ _ADDED_LATER = {
     "cpu_offload_gb": None,
     "max_loras": None,
     "rollout": None,
+    "completion_length": None,
+    "log_prob_batch_size": None,
     "max_lora_rank": None,
 }
 """Fields that keys of before do not have, and no key has at these values."""
