@@ -22,6 +22,7 @@ _MODULES = {
     Launcher.LLAMAFACTORY: "trainers.llamafactory",
     Launcher.UNSLOTH: "trainers.unsloth",
     Launcher.MEGATRON: "pretraining.megatron",
+    Launcher.NEMO: "pretraining.nemo",
     Launcher.TORCHTITAN: "pretraining.torchtitan",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",

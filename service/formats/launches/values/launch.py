@@ -23,6 +23,7 @@ class Launcher(StrEnum):
     LLAMAFACTORY = "llamafactory"
     UNSLOTH = "unsloth"
     MEGATRON = "megatron"
+    NEMO = "nemo"
     TORCHTITAN = "torchtitan"
     GENERATE = "generate"
 
