@@ -120,13 +120,8 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
     multi_node: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
         multi_node = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "master-addr": HEAD_ADDRESS}
-    command = (
-        "vllm",
-        "serve",
-        get_checkpoint(job, workload),
-        *render_flags({**values, **multi_node}, switches=switches),
-    )
-    return Launch(command=command)
+    flags = render_flags({**values, **multi_node}, switches=switches)
+    return Launch(command=("vllm", "serve", get_checkpoint(job, workload), *flags))
 
 
 def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
