@@ -268,20 +268,30 @@ def _vary(
     models: Sequence[str],
     bases: Sequence[tuple[Words, Words]],
 ) -> Iterator[Case]:
+    adapted = [
+        _change(plain, alone)
+        for alone in (_ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ())
+    ]
+    # What is asked is the same of every model.
+    varied = [list(_vary_base(plain, *base, words)) for base in bases]
     for name in models:
-        for alone in _ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ():
-            yield Case(collect_tiny_facts(name), _change(plain, alone), Layout())
+        facts = collect_tiny_facts(name)
+        yield from (Case(facts, workload, Layout()) for workload in adapted)
         is_plain = name.partition("+")[0].partition("/")[0] in {"llama", "mixtral"}
-        few = bases if is_plain else bases[:_BASES_OF_OTHERS]
-        for asked, laid_out in few:
-            base = _change(plain, asked), _change(Layout(), laid_out)
-            if base[0] is None or base[1] is None:
-                continue
-            facts = collect_tiny_facts(name)
-            for workload in chain([base[0]], _list_changes(base[0], words)):
-                yield Case(facts, workload, base[1])
-            for layout in _list_changes(base[1], LAID_OUT):
-                yield Case(facts, base[0], layout)
+        for configs in varied if is_plain else varied[:_BASES_OF_OTHERS]:
+            yield from (Case(facts, workload, layout) for workload, layout in configs)
+
+
+def _vary_base(
+    plain: Workload, asked: Words, laid_out: Words, words: Mapping[str, Sequence[object]]
+) -> Iterator[tuple[Workload, Layout]]:
+    workload, layout = _change(plain, asked), _change(Layout(), laid_out)
+    if workload is None or layout is None:
+        return
+    for changed in chain([workload], _list_changes(workload, words)):
+        yield changed, layout
+    for changed in _list_changes(layout, LAID_OUT):
+        yield workload, changed
 
 
 def _list_changes(base: Any, words: Mapping[str, Sequence[object]]) -> Iterator[Any]:  # noqa: ANN401 - a workload or a layout
