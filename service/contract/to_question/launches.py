@@ -138,6 +138,7 @@ def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
     return Checkpoint(
         model_type=model.architecture.family,
         dtype=dtype,
+        max_length=getattr(spec, "max_position_embeddings", None) or None,
         vocab_size=getattr(spec, "vocab_size", None),
     )
 

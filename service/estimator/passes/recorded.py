@@ -1,6 +1,8 @@
 """Walk over a model whose passes were recorded."""
 
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from functools import partial
+
+from service.estimator.model.recorded.architecture import RecordedArchitecture, update_cache
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
 from service.estimator.model.weights.tensors import Linear
@@ -36,6 +38,7 @@ class RecordedWalk(ModelWalk):
             self.recorded.num_storages,
             call_linear=lambda name, value, numel: self._call_linear(layers[name], value, numel),
             get_parameter=get_parameter,
+            update_cache=partial(update_cache, ctx),
         )
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
 
@@ -82,7 +85,9 @@ class RecordedWalk(ModelWalk):
         self.outputs = tuple(frame.get_value(number) for number in self.recorded.returned)
         if not keeps_logits:
             tape.free(*self.outputs)
-        return frame.get_value(self.recorded.loss)
+        loss = self.recorded.loss
+        assert loss is not None  # noqa: S101 - a training pass has one
+        return frame.get_value(loss)
 
     def _call_linear(self, layer: Linear, x: Value, numel: Size) -> Value:
         ctx, model = self.ctx, self.model
@@ -110,7 +115,10 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
         if ctx.settings.dtype is DType.FP32
         else "half"
     )
-    name = formats if ctx.settings.trains_all else f"{formats}/frozen"
+    if not ctx.tape.builds_graph:
+        name = f"{formats}/{'decode' if ctx.shape.decoding else 'prefill'}"
+    else:
+        name = formats if ctx.settings.trains_all else f"{formats}/frozen"
     passes = model.recorded.passes
     if name not in passes:
         message = f"a pass in {name} of a recording that has {', '.join(passes)}"

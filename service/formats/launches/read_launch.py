@@ -16,8 +16,8 @@ _MODULES = {
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.TRL_GRPO: "policies.trl_grpo",
-    Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.ACCELERATE: "trainers.trainer",
+    Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",
     Launcher.LLAMAFACTORY: "trainers.llamafactory",
     Launcher.UNSLOTH: "trainers.unsloth",
@@ -30,6 +30,10 @@ _MODULES = {
     Launcher.TENSORRT_LLM: "engines.tensorrt_llm",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
+
+
+_SHARDED = frozenset({Launcher.TRAINER, Launcher.ACCELERATE, Launcher.DEEPSPEED})
+"""One reader's: the first of them has most to say."""
 
 
 def read_launch(launch: Launch) -> ImportedLaunch:
@@ -75,7 +79,7 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
     command = handed_in.command
     if not any(command and reader.is_started_by(command) for reader in readers):
         refuse_unmodelled(command)
-    if best and len(named) == 1:
+    if best and (len(named) == 1 or _SHARDED.issuperset(named)):
         return _get_reader(named[0])
     program = "" if command is None else f"{command.program} ({command.where}): "
     message = (

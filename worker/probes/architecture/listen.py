@@ -4,11 +4,12 @@ import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from service.estimator.values.workload import Attention
 from worker.probes.architecture.inputs import make_batch
@@ -21,6 +22,14 @@ from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.trace.known_values import disable_packing_detection, report_cuda_autocast
 
 
+class Phase(StrEnum):
+    """A training step, a prompt, or a token after it."""
+
+    STEP = "step"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """Number formats and attention of a pass, and what is trained."""
@@ -29,6 +38,7 @@ class Variant:
     autocast: torch.dtype | None = None
     attention: Attention = Attention.SDPA
     frozen: bool = False
+    phase: Phase = Phase.STEP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +89,9 @@ def _freeze(model: PreTrainedModel) -> None:
 
 def listen_twice(model: PreTrainedModel, variant: Variant, extent: Extent) -> Heard:
     """Listen to a pass for its names, and for its backward."""
+    if variant.phase is not Phase.STEP:
+        served = _listen_serving(model, variant, extent, decoding=variant.phase is Phase.DECODE)
+        return Heard(names=served, graph=served)
     return Heard(
         names=_listen(model, variant, extent, packs=True),
         graph=_listen(model, variant, extent, packs=False),
@@ -112,4 +125,28 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
         with listener:
             loss.backward()
     model.zero_grad(set_to_none=True)
+    return listener.raw
+
+
+def _listen_serving(
+    model: PreTrainedModel, variant: Variant, extent: Extent, *, decoding: bool
+) -> RawPass:
+    """Listen to prompts, or to one token after each.
+
+    All of a sequence's tokens make its length.
+    """
+    model.train(mode=False)
+    cache = DynamicCache(config=model.config)
+    shape = (extent.batch, extent.length - decoding)
+    kernel = Kernel.EAGER if variant.attention is Attention.EAGER else Kernel.FLASH
+    kernel_context = make_trace_context(variant.attention)
+    listener = Listener(model, packs=False)
+    ids = torch.zeros(shape, dtype=torch.long, device=model.device)
+    with torch.no_grad(), kernel_context(kernel):
+        if decoding:
+            model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            ids = torch.zeros((extent.batch, 1), dtype=torch.long, device=model.device)
+        with listener, listener.listen():
+            listener.raw.inputs = {"input_ids": listener.number(ids)}
+            model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
     return listener.raw

@@ -60,8 +60,8 @@ def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple
     return program, tuple(outer)
 
 
-_VIEW = "aten.alias.default"
-"""Operator of a slice of everything, as of the positions that get logits."""
+_VIEWS = frozenset({"aten.alias.default", "aten.slice.Tensor"})
+"""Operators that choose the positions that get logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +128,17 @@ class _Surroundings:
             epilogue=epilogue,
             hidden=self._get_hidden(head_place, output),
             tail=self._lower_steps(range(head_place, len(self.passes.steps[0]))),
-            loss=numbers.get_value(names.returned["loss"]),
+            loss=self._get_loss(),
             returned=tuple(
                 numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
             ),
             values=tuple(numbers.specs),
             num_storages=numbers.num_storages,
         )
+
+    def _get_loss(self) -> int | None:
+        value = self.passes.passes[0].returned.get("loss")
+        return None if value is None else self.numbers.get_value(value)
 
     def _lower_steps(self, places: Sequence[int]) -> tuple[Instruction, ...]:
         """Return the instructions of steps outside of the layers.
@@ -187,9 +191,11 @@ class _Surroundings:
             if isinstance(step := steps[place], LinearStep) and step.layer == head
         )
         place = next(places, len(steps))
-        before = steps[place - 1]
-        is_view = isinstance(before, OperationStep) and before.operator == _VIEW
-        return place - 1 if place < len(steps) and is_view else place
+        if place == len(steps):
+            return place
+        while isinstance(step := steps[place - 1], OperationStep) and step.operator in _VIEWS:
+            place -= 1
+        return place
 
     def _get_hidden(self, head_place: int, output: int) -> int:
         steps = self.passes.steps[0]

@@ -64,13 +64,18 @@ class RawRelease:
     storage: int
 
 
+CACHE_UPDATE = "cache update"
+"""Kind of a call of a cache's layer, which is no module."""
+
+
 @dataclass(slots=True, kw_only=True)
 class RawEntry:
-    """A module was called."""
+    """A module was called, or a cache with its ``window``."""
 
     module: str
     kind: str
     inputs: list[int]
+    window: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)

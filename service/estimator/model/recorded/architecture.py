@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
@@ -37,7 +38,12 @@ class RecordedBlock:
     @property
     def cache_elements_per_token(self) -> int:
         """Elements of key and value that a cache keeps per token."""
-        return 0
+        return self.layer.cache_elements
+
+    @property
+    def cache_window(self) -> int | None:
+        """The most tokens that the layer's cache keeps; None is all."""
+        return self.layer.cache_window
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Run the layer's program; its input is dropped at its end."""
@@ -62,14 +68,24 @@ class RecordedBlock:
                 layers[name], value, scope, rows=count_rows(numel, layers[name].out_features)
             ),
             get_parameter=get_parameter,
+            update_cache=partial(update_cache, ctx),
         )
         frame.bind(0, x)
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
             frame.bind(number, outer.get_value(source))
         frame.run(program.instructions, Category.ACTIVATIONS)
         output = frame.get_value(program.output)
-        ctx.tape.free(x)
+        ctx.tape.free(x, *frame.cached)
         return output
+
+
+def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:
+    """Return a layer's keys and values as attention reads them."""
+    widths = {part.numel[1] + part.numel[3] for part in parts}
+    if len(widths) > 1:
+        return ctx.update_cache_parts(*parts)
+    key, value = parts
+    return ctx.update_cache(key, value, widths.pop(), window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from service.estimator.tape.nodes import Node, Parameter, Value
 from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
 from service.estimator.tape.programs.program import (
     Action,
+    CacheUpdate,
     Embedded,
     Gradient,
     GraphNode,
@@ -24,6 +25,8 @@ from service.estimator.values.dtypes import DType
 
 CallLinear = Callable[[str, Value, Size], Value]
 """Records a linear layer by its name, on a value, with so many elements of output."""
+UpdateCache = Callable[[tuple[Value, ...], int | None], tuple[Value, ...]]
+"""Records an update of the cache by a layer's parts, with a window or without."""
 GetParameter = Callable[[str], Parameter | None]
 
 
@@ -41,12 +44,14 @@ class Frame:
     """Values and storages of one run of a program."""
 
     __slots__ = (
+        "cached",
         "call_linear",
         "get_parameter",
         "requires_grad",
         "specs",
         "storages",
         "tape",
+        "update_cache",
         "values",
     )
 
@@ -58,6 +63,7 @@ class Frame:
         *,
         call_linear: CallLinear,
         get_parameter: GetParameter,
+        update_cache: UpdateCache,
     ) -> None:
         """Start without any of them.
 
@@ -69,6 +75,9 @@ class Frame:
         self.values: list[Value | None] = [None] * len(specs)
         self.storages: list[Storage | None] = [None] * num_storages
         self.call_linear, self.get_parameter = call_linear, get_parameter
+        self.update_cache = update_cache
+        self.cached: list[Value] = []
+        """Names of what the cache gave out, which end with the program."""
         self.requires_grad = False
         """Whether token embeddings get a gradient, as PEFT gives checkpointed blocks a graph."""
 
@@ -101,8 +110,20 @@ class Frame:
                 storage = self.storages[instruction.storage]
                 if storage is not None:
                     self.tape.release(storage)
+            elif type(instruction) is CacheUpdate:
+                self._update_cache(instruction)
             elif type(instruction) is Embedded and self.requires_grad:
                 self.tape.require_grad(self.get_value(instruction.value))
+
+    def _update_cache(self, update: CacheUpdate) -> None:
+        parts = tuple(map(self.get_value, update.parts))
+        for part in parts:
+            # The cache takes a name over; the program's own ends where it was heard to.
+            self.tape.hold_value(part)
+        joined = self.update_cache(parts, update.window)
+        for number, value in zip(update.joined, joined, strict=True):
+            self.bind(number, value)
+        self.cached += joined
 
     def _run_operation(self, operation: Operation, category: Category) -> None:
         tape = self.tape

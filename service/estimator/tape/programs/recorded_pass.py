@@ -46,7 +46,7 @@ class RecordedPass:
     epilogue: tuple[Instruction, ...]
     hidden: int
     tail: tuple[Instruction, ...]
-    loss: int
+    loss: int | None
     returned: tuple[int, ...]
 
     @property

@@ -196,7 +196,7 @@ def _put_speculation(
 
 
 def _read_memory(settings: Settings, draft: Draft) -> None:
-    if not put_fraction(draft, settings, "gpu_memory_utilization"):
+    if not put_fraction(draft, settings, "gpu_memory_utilization", "device_memory_utilization"):
         default = make_default("gpu_memory_utilization", 0.92, _CACHE)
         draft.note(default, "the release's share of the memory: 0.92, and 0.9 before 0.20.0")
     offload = settings.take("cpu_offload_gb")

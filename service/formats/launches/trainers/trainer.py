@@ -17,7 +17,7 @@ from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
-from service.formats.launches.values.settings import Setting, Settings
+from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _CLIENTS = {
     Launcher.TRAINER: Client.TRAINER,
@@ -106,6 +106,9 @@ def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSet
     if uses is None or uses.as_bool():
         for flag, word in _LORA_FLAGS.items():
             _move(training, flag, adapters, word)
+    if uses is not None and uses.as_bool():
+        source = f"TRL {TRL}, trl/trainer/model_config.py"
+        adapters.add("r", make_default("lora_r", 16, source))
     prepares = training.take("prepare_model_for_kbit_training")
     if prepares is not None:
         draft.note(prepares, "whether norms and the head are cast to fp32")
@@ -162,7 +165,7 @@ READERS = {
         ("run_clm.py", "run_mlm.py", "run_glue.py", "run_summarization.py"),
         hints=(
             *("per_device_train_batch_size", "output_dir", "learning_rate", "num_train_epochs"),
-            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type", "bf16"),
+            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type"),
         ),
     ),
     Launcher.DEEPSPEED: replace(
@@ -179,7 +182,7 @@ READERS = {
     ),
     Launcher.ACCELERATE: replace(
         _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type", "compute_environment")),
-        hint_limit=2,
+        hint_limit=1,
         versions={"accelerate": ACCELERATE, "transformers": TRANSFORMERS},
     ),
     Launcher.TRL_SFT: _make_reader(

@@ -39,12 +39,13 @@ class LaunchFile:
 class Checkpoint:
     """Facts of the launched model that a reader needs.
 
-    ``dtype`` is the word of its config (``bfloat16``), None where it has none; ``vocab_size`` the
-    rows of its embedding.
+    ``dtype`` is the word of its config (``bfloat16``), None where it has none; ``max_length`` is in
+    tokens, ``vocab_size`` the rows of its embedding.
     """
 
     model_type: str
     dtype: str | None = None
+    max_length: int | None = None
     vocab_size: int | None = None
 
 

@@ -20,7 +20,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Loss
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method
 from service.probing.refusal import Refusal
-from tests.builders import a_device, a_sharded_layout, a_training
+from tests.builders import a_device, a_serving, a_sharded_layout, a_training
 from worker.probes.architecture.polynomials import EXTENTS, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
 
@@ -132,6 +132,22 @@ def test_a_recording_answers_as_the_written_family(name: str) -> None:
     ]
 
     assert answers[0] == answers[1]
+
+
+def test_a_recording_serves_as_the_written_family() -> None:
+    """Prefill, decode and what the cache keeps are equal, at lengths that were not recorded."""
+    workload = a_serving(num_sequences=4, prompt_tokens=700, output_tokens=100)
+    recorded = record_model(
+        CONFIG, {name: VARIANTS[name] for name in ("half/prefill", "half/decode")}
+    )
+
+    answers = [
+        estimate(model, workload, layout=Layout(), device=a_device())
+        for model in (build_recorded(recorded), architecture_from_config(CONFIG))
+    ]
+
+    assert answers[0] == answers[1]
+    assert decode_recording(encode_recording(recorded)).layers[0].cache_elements == 64
 
 
 def test_a_recording_counts_what_the_model_has() -> None:
