@@ -9,7 +9,7 @@ from service.estimator.model.weights.tensors import Linear
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
-from service.estimator.tape.ops.products import linear
+from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size, count_rows
@@ -46,8 +46,10 @@ class RecordedWalk(ModelWalk):
         """Record what was recorded before, in and after the layers."""
         tape, ctx, model, frame = self.tape, self.ctx, self.model, self.frame
         recorded = self.recorded
-        for number in recorded.inputs:
-            frame.bind(number, ids)
+        frame.bind(recorded.inputs[0], ids)
+        for number in recorded.inputs[1:]:
+            # Positions that a caller gives each sequence, as ``generate`` does.
+            frame.bind(number, allocate_integers(tape, frame.specs[number].numel))
         frame.requires_grad = self.checkpointed and ctx.settings.lora is not None
         frame.run(recorded.prologue, Category.ACTIVATIONS)
         if self.units is not None:
@@ -116,7 +118,8 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
         else "half"
     )
     if not ctx.tape.builds_graph:
-        name = f"{formats}/{'decode' if ctx.shape.decoding else 'prefill'}"
+        caller = "generate/" if ctx.shape.own_positions else ""
+        name = f"{formats}/{caller}{'decode' if ctx.shape.decoding else 'prefill'}"
     else:
         name = formats if ctx.settings.trains_all else f"{formats}/frozen"
     passes = model.recorded.passes

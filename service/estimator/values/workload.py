@@ -154,6 +154,8 @@ class TrainWorkload:
     completion_length: int | None = None
     """With trainer ``grpo``: tokens of a sequence that were generated; None is every one."""
     log_prob_batch_size: int | None = None
+    entropy_bonus: bool = False
+    """With trainer ``grpo``: the loss has the entropy in it, as verl computes it."""
     rollout: Rollout | None = None
     """With trainer ``grpo``: the engine on the same GPUs; None is one elsewhere."""
     loss: Loss = Loss.FULL_LOGITS
@@ -237,10 +239,7 @@ class TrainWorkload:
             raise InvalidInputError(message, field="workload.peft")
         every, kind = self.selective_every, self.activation_checkpointing
         if every is not None and kind is not Checkpointing.SELECTIVE:
-            message = (
-                f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as '
-                f"{kind.value!r}"
-            )
+            message = f'recomputing one layer in {every} is said as {{"selective": {every}}}'
             raise InvalidInputError(message, field="workload.activation_checkpointing")
 
 

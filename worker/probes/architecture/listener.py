@@ -115,7 +115,9 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
                 RawEntry(module="", kind=CACHE_UPDATE, inputs=inputs, window=window)
             )
             joined = update(layer, *args, **named)
-            self.raw.events.append(RawExit(module="", outputs=self._number_all(joined)))
+            self.raw.events.append(
+                RawExit(module="", outputs=self._number_all(joined), kind=CACHE_UPDATE)
+            )
             return joined
 
         return update_heard

@@ -41,6 +41,10 @@ VARIANTS = {
     "fp32/decode": Variant(dtype=torch.float32, phase=Phase.DECODE),
     "half/prefill": Variant(dtype=torch.bfloat16, phase=Phase.PREFILL),
     "half/decode": Variant(dtype=torch.bfloat16, phase=Phase.DECODE),
+    "fp32/generate/prefill": Variant(dtype=torch.float32, phase=Phase.GENERATED_PREFILL),
+    "fp32/generate/decode": Variant(dtype=torch.float32, phase=Phase.GENERATED_DECODE),
+    "half/generate/prefill": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_PREFILL),
+    "half/generate/decode": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_DECODE),
 }
 
 

@@ -8,6 +8,8 @@ Launcher = Literal[
     "llama_cpp",
     "llamafactory",
     "megatron",
+    "nemo",
+    "openrlhf",
     "sglang",
     "tensorrt_llm",
     "torchtitan",
@@ -17,6 +19,7 @@ Launcher = Literal[
     "trl_reward",
     "trl_sft",
     "unsloth",
+    "verl",
     "vllm",
 ]
 
@@ -28,6 +31,8 @@ LAUNCHER_VALUES: set[Launcher] = {
     "llama_cpp",
     "llamafactory",
     "megatron",
+    "nemo",
+    "openrlhf",
     "sglang",
     "tensorrt_llm",
     "torchtitan",
@@ -37,6 +42,7 @@ LAUNCHER_VALUES: set[Launcher] = {
     "trl_reward",
     "trl_sft",
     "unsloth",
+    "verl",
     "vllm",
 }
 

@@ -13,6 +13,7 @@ from service.formats.launches.pretraining.megatron_keys import (
     GENERATION,
     GRAMMAR,
     MEGATRON,
+    OTHER_PROGRAMS,
     PROGRAMS,
     TIME_ALONE,
     TRAINING,
@@ -29,6 +30,7 @@ from service.formats.launches.pretraining.megatron_step import (
 from service.formats.launches.pretraining.mesh import put_batches, put_ranks
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
+from service.formats.launches.trainers.processes import Processes
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
@@ -49,6 +51,21 @@ def read_megatron(handed_in: HandedIn, draft: Draft) -> None:
         message = f"holds no arguments of Megatron-LM; expected {programs}"
         raise LaunchFormatError(message)
     _check_training(handed_in, arguments)
+    put_training(arguments, environment, count_ranks(handed_in, draft), draft, handed_in)
+    _account(arguments, draft)
+
+
+def put_training(
+    arguments: Settings,
+    environment: Settings,
+    processes: Processes,
+    draft: Draft,
+    handed_in: HandedIn,
+) -> None:
+    """Set the model, the layout and the step of Megatron-LM's arguments.
+
+    NeMo and Megatron-Bridge have the same by other names. Settings that are left have no field.
+    """
     draft.put("workload.task", "train")
     draft.put("workload.framework", "megatron")
     tensor = read_tensor_parallel(arguments, draft)
@@ -58,13 +75,12 @@ def read_megatron(handed_in: HandedIn, draft: Draft) -> None:
     micro = read_micro_batch(arguments, draft)
     total = read_total_batch(arguments, draft)
     batches = None if total is None else total.as_int(minimum=1) // micro
-    processes = count_ranks(handed_in, draft)
     ranks = put_ranks(degrees, processes, batches, draft, handed_in)
     put_batches(micro, total, ranks, draft)
     put_step(arguments, draft, shape)
     _put_allocator(environment, draft)
     _note_experts(arguments, draft, shape)
-    _account(arguments, draft)
+    _note_reasons(arguments, draft)
 
 
 def _collect_arguments(handed_in: HandedIn, draft: Draft) -> tuple[Settings, Settings]:
@@ -86,6 +102,9 @@ def _collect_arguments(handed_in: HandedIn, draft: Draft) -> tuple[Settings, Set
 def _check_training(handed_in: HandedIn, arguments: Settings) -> None:
     """Refuse programs that take the same arguments and train nothing."""
     command = handed_in.command
+    if command is not None and any(fnmatchcase(command.program, name) for name in OTHER_PROGRAMS):
+        message = f"{command.program} builds a model of its own; pretrain_gpt.py's has one here"
+        raise LaunchFormatError(message, where=command.where)
     is_pretraining = command is None or any(
         fnmatchcase(command.program, program) for program in PROGRAMS
     )
@@ -150,8 +169,8 @@ def _note_experts(arguments: Settings, draft: Draft, shape: ModelShape) -> None:
             draft.drop(grouped)
 
 
-def _account(arguments: Settings, draft: Draft) -> None:
-    """Account for arguments that have no field."""
+def _note_reasons(arguments: Settings, draft: Draft) -> None:
+    """Account for arguments that count and have no field."""
     for name, reason in TIME_ALONE.items():
         setting = arguments.take(name)
         if setting is not None:
@@ -167,6 +186,9 @@ def _account(arguments: Settings, draft: Draft) -> None:
         draft.ignore(implementation, "layers are counted as Transformer Engine's")
     elif implementation is not None:
         draft.note(implementation, "whose layers run")
+
+
+def _account(arguments: Settings, draft: Draft) -> None:
     is_fp8 = draft.get("workload.float8") is True
     draft.account(arguments, (*WITHOUT_EFFECT, *((_FP8,) if is_fp8 else ())))
 
@@ -177,6 +199,7 @@ READERS = {
         versions={"megatron-core": MEGATRON},
         read=read_megatron,
         programs=PROGRAMS,
+        idle=WITHOUT_EFFECT,
         marks=frozenset(
             {
                 *("tensor_model_parallel_size", "MODEL_ARGS.--num-layers"),

@@ -1,6 +1,7 @@
 """Recordings of transformers' own code, held against the families that are written by hand."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -16,9 +17,17 @@ from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.tape.sizes import evaluate, evaluate_monomials
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Loss
-from service.estimator.values.workload import Attention, Checkpointing, Lora, Method
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Engine,
+    Lora,
+    Method,
+)
 from service.probing.refusal import Refusal
 from tests.builders import a_device, a_serving, a_sharded_layout, a_training
 from worker.probes.architecture.polynomials import EXTENTS, fit_size
@@ -134,12 +143,14 @@ def test_a_recording_answers_as_the_written_family(name: str) -> None:
     assert answers[0] == answers[1]
 
 
-def test_a_recording_serves_as_the_written_family() -> None:
+@pytest.mark.parametrize(("client", "caller"), [(Client.LOOP, ""), (Client.GENERATE, "generate/")])
+def test_a_recording_serves_as_the_written_family(client: Client, caller: str) -> None:
     """Prefill, decode and what the cache keeps are equal, at lengths that were not recorded."""
-    workload = a_serving(num_sequences=4, prompt_tokens=700, output_tokens=100)
-    recorded = record_model(
-        CONFIG, {name: VARIANTS[name] for name in ("half/prefill", "half/decode")}
+    workload = replace(
+        a_serving(num_sequences=4, prompt_tokens=700, output_tokens=100), client=client
     )
+    names = [f"half/{caller}{phase}" for phase in ("prefill", "decode")]
+    recorded = record_model(CONFIG, {name: VARIANTS[name] for name in names})
 
     answers = [
         estimate(model, workload, layout=Layout(), device=a_device())
@@ -148,6 +159,21 @@ def test_a_recording_serves_as_the_written_family() -> None:
 
     assert answers[0] == answers[1]
     assert decode_recording(encode_recording(recorded)).layers[0].cache_elements == 64
+
+
+@pytest.mark.parametrize("tensor_parallel", [1, 2])
+def test_engines_answer_for_a_recording_as_for_the_written_family(tensor_parallel: int) -> None:
+    """What an engine makes of a model are its weights and what its caches keep."""
+    names = [f"half/{phase}" for phase in ("prefill", "decode")]
+    recorded = record_model(CONFIG, {name: VARIANTS[name] for name in names})
+    workload = replace(a_serving(), engine=Engine.VLLM, cache=Cache.PAGED, client=Client.GENERATE)
+
+    answers = [
+        estimate(model, workload, layout=Layout(tensor_parallel=tensor_parallel), device=a_device())
+        for model in (build_recorded(recorded), architecture_from_config(CONFIG))
+    ]
+
+    assert answers[0] == answers[1]
 
 
 def test_a_recording_counts_what_the_model_has() -> None:

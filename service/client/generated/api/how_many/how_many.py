@@ -60,6 +60,7 @@ def call(
     enforce_eager: bool | Unset = UNSET,
     engine: Engine | Unset = UNSET,
     engine_version: str | Unset = UNSET,
+    entropy_bonus: bool | Unset = UNSET,
     expert_parallel: int | Unset = UNSET,
     expert_tensor_parallel: int | Unset = UNSET,
     float8: bool | Unset = UNSET,
@@ -233,6 +234,8 @@ def call(
     params["engine"] = json_engine
 
     params["engine_version"] = engine_version
+
+    params["entropy_bonus"] = entropy_bonus
 
     params["expert_parallel"] = expert_parallel
 
