@@ -1,10 +1,8 @@
 """Questions that break few rules each: legal ones of small models, changed in a word or two."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
-from itertools import chain
-from typing import Any
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
@@ -12,7 +10,6 @@ from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
-from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
@@ -32,6 +29,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.tiny_models import tiny_config
+from tests.unit.estimator.rules.varying import Words, change, vary_base
 from tests.unit.estimator.rules.words import (
     BF16,
     GRPO,
@@ -43,7 +41,6 @@ from tests.unit.estimator.rules.words import (
     TRAINED,
 )
 
-Words = dict[str, Any]
 _QUANTISED: Mapping[str, Words] = {
     "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
     "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128]},
@@ -269,42 +266,14 @@ def _vary(
     bases: Sequence[tuple[Words, Words]],
 ) -> Iterator[Case]:
     adapted = [
-        _change(plain, alone)
+        change(plain, alone)
         for alone in (_ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ())
     ]
     # What is asked is the same of every model.
-    varied = [list(_vary_base(plain, *base, words)) for base in bases]
+    varied = [list(vary_base(plain, *base, words, LAID_OUT)) for base in bases]
     for name in models:
         facts = collect_tiny_facts(name)
         yield from (Case(facts, workload, Layout()) for workload in adapted)
         is_plain = name.partition("+")[0].partition("/")[0] in {"llama", "mixtral"}
         for configs in varied if is_plain else varied[:_BASES_OF_OTHERS]:
             yield from (Case(facts, workload, layout) for workload, layout in configs)
-
-
-def _vary_base(
-    plain: Workload, asked: Words, laid_out: Words, words: Mapping[str, Sequence[object]]
-) -> Iterator[tuple[Workload, Layout]]:
-    workload, layout = _change(plain, asked), _change(Layout(), laid_out)
-    if workload is None or layout is None:
-        return
-    for changed in chain([workload], _list_changes(workload, words)):
-        yield changed, layout
-    for changed in _list_changes(layout, LAID_OUT):
-        yield workload, changed
-
-
-def _list_changes(base: Any, words: Mapping[str, Sequence[object]]) -> Iterator[Any]:  # noqa: ANN401 - a workload or a layout
-    for name, values in words.items():
-        for value in values:
-            changed = _change(base, {name: value})
-            if changed is not None:
-                yield changed
-
-
-def _change(base: Any, words: Words) -> Any:  # noqa: ANN401 - a workload or a layout
-    known = {field.name for field in fields(base)}
-    try:
-        return replace(base, **{name: value for name, value in words.items() if name in known})
-    except InvalidInputError:
-        return None
