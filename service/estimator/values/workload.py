@@ -274,6 +274,8 @@ class ServeWorkload:
     gpu_layers: int | None = None
     cpu_moe_layers: int | None = None
     cpu_offload_gb: float | None = None
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
 
     def resolve_max_model_len(self, max_positions: int) -> int:
         """Return the requested length, else the model's, else a sequence's."""
@@ -281,9 +283,8 @@ class ServeWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""
-        _check_at_least_one("workload.num_sequences", self.num_sequences)
-        _check_at_least_one("workload.prompt_tokens", self.prompt_tokens)
-        _check_at_least_one("workload.num_beams", self.num_beams)
+        for name in ("num_sequences", "prompt_tokens", "num_beams"):
+            _check_at_least_one(f"workload.{name}", getattr(self, name))
         if self.output_tokens < 0:
             message = f"output_tokens is {self.output_tokens}; it must be 0 or more"
             raise InvalidInputError(message, field="workload.output_tokens")
