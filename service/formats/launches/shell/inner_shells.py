@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 
 def find_shell(tokens: list[str]) -> int | None:
-    """Return the place of the text of ``bash -x -c TEXT``, None without."""
+    """Return the place of the text of ``bash -c``, None without."""
     is_shell = False
     for index, word in enumerate(tokens[:-1]):
         if is_shell and word.startswith("-") and word.endswith("c"):
