@@ -1,5 +1,6 @@
 """The door: a launch in, the question that it asks out."""
 
+from fnmatch import fnmatchcase
 from importlib import import_module
 
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
@@ -16,6 +17,8 @@ _MODULES = {
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.TRL_GRPO: "policies.trl_grpo",
+    Launcher.VERL: "policies.verl",
+    Launcher.OPENRLHF: "policies.openrlhf",
     Launcher.ACCELERATE: "trainers.trainer",
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",
@@ -50,15 +53,22 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     reader.read(handed_in, draft)
     for package, version in reader.versions.items():
         draft.set_version(package, version)
-    for setting in handed_in.unknown:
-        reason = (
-            "the script takes it from outside; set it there, or say its field beside the launch"
-        )
-        draft.ignore(setting, reason)
+    _account_unknown(handed_in, reader, draft)
     draft.account(handed_in.arguments)
     for settings in handed_in.documents.values():
         draft.account(settings)
     return draft.finish(reader.launcher)
+
+
+def _account_unknown(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
+    """Name what a script takes from outside, unless it decides nothing."""
+    reason = "the script takes it from outside; set it there, or say its field beside the launch"
+    for setting in handed_in.unknown:
+        name = setting.key.lstrip("-").replace("-", "_")
+        if any(fnmatchcase(name, pattern) for pattern in reader.idle):
+            draft.drop(setting)
+        else:
+            draft.ignore(setting, reason)
 
 
 def _list_programs() -> frozenset[str]:

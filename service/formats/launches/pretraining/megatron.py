@@ -13,6 +13,7 @@ from service.formats.launches.pretraining.megatron_keys import (
     GENERATION,
     GRAMMAR,
     MEGATRON,
+    OTHER_PROGRAMS,
     PROGRAMS,
     TIME_ALONE,
     TRAINING,
@@ -101,6 +102,9 @@ def _collect_arguments(handed_in: HandedIn, draft: Draft) -> tuple[Settings, Set
 def _check_training(handed_in: HandedIn, arguments: Settings) -> None:
     """Refuse programs that take the same arguments and train nothing."""
     command = handed_in.command
+    if command is not None and any(fnmatchcase(command.program, name) for name in OTHER_PROGRAMS):
+        message = f"{command.program} builds a model of its own; pretrain_gpt.py's has one here"
+        raise LaunchFormatError(message, where=command.where)
     is_pretraining = command is None or any(
         fnmatchcase(command.program, program) for program in PROGRAMS
     )
@@ -195,6 +199,7 @@ READERS = {
         versions={"megatron-core": MEGATRON},
         read=read_megatron,
         programs=PROGRAMS,
+        idle=WITHOUT_EFFECT,
         marks=frozenset(
             {
                 *("tensor_model_parallel_size", "MODEL_ARGS.--num-layers"),

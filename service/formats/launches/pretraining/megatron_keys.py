@@ -204,6 +204,7 @@ OTHER_LAYERS = (
     *("heterogeneous_layers_config_path", "heterogeneous_layers_config_encoded_json", "flextron"),
     *("experimental_attention_variant", "linear_attention_freq", "moe_latent_size"),
     *("enable_mhc_connections", "decoder_num_layers", "model_provider", "mamba_num_heads"),
+    *("vision_model_type", "language_model_type", "vision_pretraining", "retro_add_retriever"),
 )
 """Arguments of models whose layers are not GPT's."""
 SIZES = (
@@ -221,6 +222,10 @@ SIZES = (
 """Arguments that say what the model is."""
 TRAINING = ("train_iters", "train_samples", "train_tokens")
 """Arguments of programs that train."""
+OTHER_PROGRAMS = frozenset(
+    {"pretrain_bert.py", "pretrain_ict.py", "pretrain_retro.py", "pretrain_vision_*.py"}
+)
+"""Scripts of Megatron-LM that build a model of their own."""
 GENERATION = (
     *("num_tokens_to_generate", "max_tokens_to_oom", "incoming_requests_per_sec", "prompts"),
     "incoming_requests_per_step",

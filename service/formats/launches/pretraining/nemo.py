@@ -270,6 +270,7 @@ READERS = {
             "nemo-toolkit": NEMO,
         },
         read=read_nemo,
+        knows_options=False,
         programs=frozenset({"nemo", "automodel", "run_recipe.py", "megatron_gpt_pretraining.py"}),
         marks=frozenset(
             {

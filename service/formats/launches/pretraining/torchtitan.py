@@ -246,6 +246,7 @@ READERS = {
         versions={"torchtitan": TORCHTITAN},
         read=read_torchtitan,
         programs=PROGRAMS,
+        idle=WITHOUT_EFFECT,
         scripts=frozenset(
             {
                 *("[parallelism]", "[activation_checkpoint]", "[training]", "Trainer.Config("),

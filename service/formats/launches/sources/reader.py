@@ -24,7 +24,8 @@ class Reader:
     this launcher from the others, by their dotted paths, and ``hints`` keys that others have too.
     They tell no more than ``hint_limit``. ``packages`` are imported by this launcher's Python files
     alone. Options of any other program tell nothing unless
-    ``knows_options``. ``scripts`` are texts of Python or TOML that tell this launcher.
+    ``knows_options``. ``scripts`` are texts of Python or TOML that tell this launcher,
+    ``idle`` patterns of options that decide nothing, whatever their value.
     """
 
     launcher: Launcher
@@ -37,6 +38,7 @@ class Reader:
     knows_options: bool = True
     hint_limit: int = _MARK - 1
     scripts: frozenset[str] = field(default_factory=frozenset)
+    idle: tuple[str, ...] = ()
 
     def count_marks(self, handed_in: HandedIn) -> int:
         """Return how much tells for this launcher; 0 for nothing."""

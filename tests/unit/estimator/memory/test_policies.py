@@ -17,7 +17,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import find_highest_point
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Rollout, RolloutEngine
-from service.estimator.values.layout import Layout
+from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_training
@@ -77,6 +77,22 @@ def test_an_update_of_grpo_is_that_of_trl(
     assert -unnamed <= backward - phases["backward_pass"] <= _SCALARS
 
 
+def test_an_update_over_fsdp2_is_that_of_trl() -> None:
+    """The head is in the root unit, which is gathered while the head is read by its weight.
+
+    Four ranks, of which the traced one has made no optimizer states yet.
+    """
+    layout = Layout(data_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)
+    timeline = build_train_timeline(
+        architecture_from_config(_CONFIG), _grpo(precision="bf16"), layout
+    )
+
+    states = timeline.states.optimizer_states
+    phases = {name: bytes_ - states for name, bytes_ in timeline.phases}
+    assert 0 <= 171933262 - phases["forward_pass"] <= _SCALARS
+    assert 0 <= 369548886 - phases["backward_pass"] <= _SCALARS
+
+
 @pytest.mark.parametrize(
     ("changes", "traced"),
     [
@@ -131,12 +147,44 @@ def test_logits_of_verl_have_their_gradient_in_place() -> None:
     assert loss.parts["logits"] == 2 * 512 * 128256 * 2
 
 
+def test_openrlhf_casts_whole_logits() -> None:
+    """The cast ones stay for backward, which makes a gradient of their size beside them."""
+    model = architecture_from_config(_CONFIG)
+    workload = _grpo(loss=Loss.FULL_LOGITS, precision="bf16")
+    timeline = build_train_timeline(model, workload, Layout())
+
+    loss = next(peak for peak in timeline.peaks if peak.name == "loss")
+    assert loss.parts["logits"] == 2 * 2 * 512 * 128256 * 4
+
+
+def test_an_entropy_bonus_makes_two_gradients_of_whole_logits() -> None:
+    """One of its compiled kernel, and one of the log-probabilities that then spare the logits."""
+    model = architecture_from_config(_CONFIG)
+    workload = _grpo(loss=Loss.FLASH_CROSS_ENTROPY, precision="bf16", entropy_bonus=True)
+    timeline = build_train_timeline(model, workload, Layout())
+
+    loss = next(peak for peak in timeline.peaks if peak.name == "loss")
+    assert loss.parts["logits"] == 3 * 2 * 512 * 128256 * 2
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"trainer": Trainer.SUPERVISED}, "completion_length is trainer grpo's"),
         ({"completion_length": 512}, "at least one token of each is the prompt's"),
         ({"reference": Reference.PRECOMPUTED}, "whose sequences are new"),
+        (
+            {
+                "trainer": Trainer.DPO,
+                "completion_length": None,
+                "reference": Reference.OFFLOADED,
+            },
+            "it is grpo's; say model",
+        ),
+        (
+            {"trainer": Trainer.SUPERVISED, "completion_length": None, "entropy_bonus": True},
+            "entropy_bonus is trainer grpo's",
+        ),
         (
             {"trainer": Trainer.SUPERVISED, "completion_length": None, "rollout": Rollout()},
             "rollout is trainer grpo's",

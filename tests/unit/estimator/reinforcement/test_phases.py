@@ -191,6 +191,15 @@ def test_a_share_too_small_for_the_engines_weights_does_not_fit() -> None:
     assert any("does not start" in warning for warning in answer.warnings)
 
 
+def test_trls_loss_runs_over_fsdp2_and_no_other_sharded_weights() -> None:
+    """Its head is gathered with the root; DeepSpeed's third stage gathers it by itself."""
+    deepspeed = replace(_FSDP, sharding=Sharding.DEEPSPEED)
+
+    assert _ask(_grpo(_ASLEEP), _FSDP).peak_instant == "rollout"
+    with pytest.raises(EstimatorError, match="sharding fsdp2 of trainer grpo"):
+        _ask(_grpo(_ASLEEP), deepspeed)
+
+
 def test_more_sequences_in_a_forward_pass_alone() -> None:
     """They are scored in batches of their own."""
     few, many = (
@@ -203,7 +212,7 @@ def test_more_sequences_in_a_forward_pass_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "layout", "words"),
     [
-        ({"loss": Loss.FULL_LOGITS}, Layout(), "flash_cross_entropy"),
+        ({"loss": Loss.CHUNKED}, Layout(), "flash_cross_entropy"),
         ({"rollout": Rollout(tensor_parallel=3)}, Layout(data_parallel=4), "does not divide"),
         (
             {
@@ -233,3 +242,16 @@ def test_a_second_model_is_resident_in_the_rollout_too() -> None:
 
     weights = 2 * _MODEL.parameter_counts().total
     assert beside["rollout"] - alone["rollout"] == weights + _MODEL.buffer_bytes
+
+
+@pytest.mark.parametrize("rollout", [None, _ASLEEP])
+def test_a_reference_on_the_host_takes_none_of_the_gpu(rollout: Rollout | None) -> None:
+    """Its shards are the host's, one for each GPU of the node."""
+    alone, beside = (
+        _ask(_grpo(rollout, reference=reference, **_VERL), _FSDP)
+        for reference in (None, Reference.OFFLOADED)
+    )
+
+    assert alone.steady_bytes == beside.steady_bytes
+    host = beside.host_bytes_per_node - alone.host_bytes_per_node
+    assert 0 <= host - 2 * _MODEL.parameter_counts().total <= 4 * 4096

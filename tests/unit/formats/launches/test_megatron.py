@@ -200,7 +200,8 @@ def test_a_shell_script_is_read_and_not_run() -> None:
     assert (workload["precision"], workload["float8"]) == ("megatron_bf16", True)
     places = {one.key: one.where for one in question.imported.read}
     assert places["--tensor-model-parallel-size"] == "train.sh:30"
-    assert question.imported.ignored == ("--save",)
+    assert question.imported.ignored == ()
+    assert "--save" in question.imported.without_effect
 
 
 def test_a_batch_script_says_how_many_processes_there_are() -> None:
@@ -250,6 +251,20 @@ def test_layers_that_are_not_gpts_leave_the_model_open() -> None:
 
     assert question.missing == ("model",)
     assert question.imported.ignored == ("--hybrid-layer-pattern",)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("pretrain_bert.py --num-layers 24 --train-iters 9", "builds a model of its own"),
+        ("serve.py --tensor-model-parallel-size 2", "no launcher is known by it"),
+        ("pretrain_gpt.py --num-layers 2 --prompts x", "no launcher is known by it"),
+    ],
+)
+def test_what_trains_no_gpt_is_refused(command: str, expected: str) -> None:
+    """Other programs take the same arguments."""
+    with pytest.raises(LaunchFormatError, match=expected):
+        ask(command=command, gpu=GPU)
 
 
 def test_a_document_of_arguments_is_read() -> None:

@@ -257,3 +257,9 @@ def test_a_damaged_file_is_read_or_refused(data: st.DataObject) -> None:
 
     with suppress(LaunchFormatError):
         ask(files=[{"name": "a.yaml", "content": damaged}], launcher="nemo", gpu=GPU)
+
+
+def test_options_of_others_are_not_nemos() -> None:
+    """OpenRLHF has ``--train.micro_batch_size`` too."""
+    with pytest.raises(LaunchFormatError, match="no launcher is known by it"):
+        ask(command="python -m openrlhf.cli.train_sft --train.micro_batch_size 2", gpu=GPU)

@@ -27,11 +27,13 @@ def list_words(text: str) -> list[tuple[str, ...]]:
         ("run \\\n  --a 1 \\\n  > log 2>&1 &", ("run", "--a", "1")),
         ("run 'a $B' \"c\\$D\"", ("run", "a $B", "c$D")),
         ('CMD="run --a 1"\neval $CMD', ("run", "--a", "1")),
+        ("srun -l bash -x -c 'run 1'", ("srun", "-l", "run", "1")),
         ("srun -N 2 bash -c 'cd x; run 1'", ("srun", "-N", "2", "run", "1")),
         ("f() { run $1; }\nf 7", ("run", "7")),
         ("for i in 1; do run $i; done", ("run", "1")),
         ("run # a comment\n", ("run",)),
         ("A=1 run", ("run",)),
+        ("A=1\nsbatch <<EOF\n#!/bin/bash\nrun $A \\$B\nEOF\n", ("run", "1", "${B}")),
         ("read -r -d '' A <<EOF\nx \\\n --y 1\nEOF\nrun $A", ("run", "x", "--y", "1")),
     ],
 )
@@ -93,7 +95,7 @@ MODEL=meta-llama/Llama-3.1-8B
 pip install -r requirements.txt
 srun torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $SLURM_NNODES --node_rank $SLURM_PROCID \\
     train.py --model_name_or_path $MODEL --per_device_train_batch_size 2 --bf16 \\
-    --learning_rate 1e-5 --output_dir $OUTPUT --max_length $LENGTH
+    --learning_rate 1e-5 --output_dir $OUTPUT --max_length $LENGTH --logging_dir $HOME/logs
 """
 
 
@@ -105,6 +107,7 @@ def test_a_script_asks_the_question_of_its_launch() -> None:
     assert get_part(imported, "layout")["data_parallel"] == 8
     assert get_part(imported, "workload")["micro_batch_size"] == 2
     assert imported.ignored == ("--output_dir", "--max_length")
+    assert "--logging_dir" in imported.without_effect
     assert any(read.where == "train.sh:7" for read in imported.read)
 
 
