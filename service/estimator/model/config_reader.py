@@ -8,6 +8,16 @@ from collections.abc import Mapping
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 Config = Mapping[str, object]
+_MODEL_TYPES = {"kimi_k2": "deepseek_v3"}
+"""Types that transformers 5.23 has no class for, by the type whose class their ``architectures``
+name: Kimi K2's config.json says ``DeepseekV3ForCausalLM``.
+"""
+
+
+def put_known_model_type(config: Config) -> Config:
+    """Return the config with the ``model_type`` of the class that its model is of."""
+    known = _MODEL_TYPES.get(str(config.get("model_type")))
+    return config if known is None else {**config, "model_type": known}
 
 
 def apply_aliases(config: Config, **names: str) -> Config:
@@ -28,6 +38,15 @@ def read_section(config: Config, name: str) -> Config:
         message = f"config field {name!r} is {value!r}; it must be an object"
         raise InvalidConfigError(message, field=name)
     return value or {}
+
+
+def read_sub_config(config: Config, name: str, absent: Config, default: Config) -> Config:
+    """Return a nested config with its class's defaults.
+
+    transformers makes one that is absent or null of other numbers than one that says nothing
+    (``SubConfigSpec.init_kwargs``): these are ``absent``.
+    """
+    return {**default, **(absent if config.get(name) is None else read_section(config, name))}
 
 
 def read_integer(config: Config, name: str, default: int | None = None) -> int:
