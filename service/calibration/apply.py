@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, log
 from typing import Any
 
 from service.calibration.derive import Bound, Calibration, Exact
@@ -10,9 +10,11 @@ from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredP
 from service.calibration.field import get_lower_bound
 from service.calibration.pool import Level, Pool
 from service.estimator.model.architecture import Architecture
+from service.estimator.speed.learning import WIDEST
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.corrections import (
     NO_CORRECTION,
+    SHIPPED_SPEEDS,
     Corrections,
     InstantCorrection,
     SpeedRatios,
@@ -23,6 +25,8 @@ from service.estimator.values.workload import TrainWorkload, Workload
 MEASURED, CALIBRATED, ANALYTIC = "measured", "calibrated", "analytic"
 ONLY_PART = "all"
 """Name of the single part of a quantity that has no instants."""
+MIN_LOG_RATIO = -log(WIDEST)
+"""Logarithm of the smallest ratio of times that is believed where nobody measured."""
 
 
 def get_point(architecture: Architecture, workload: Workload, layout: Layout) -> MeasuredPoint:
@@ -89,7 +93,12 @@ def build_corrections(
             else _correct_at_point(source, point)
         )
     bases = {_get_quantity(source).value: _get_basis(source, point) for source in sources}
-    return Corrections(**fields, **_describe_source(named_source, point), bases=bases)
+    return Corrections(
+        **fields,
+        **_describe_source(named_source, point),
+        bases=bases,
+        machine_speeds=SHIPPED_SPEEDS if speeds is None else speeds,
+    )
 
 
 def _add_speeds(
@@ -261,9 +270,9 @@ def _compute_ratio(calibration: Calibration, point: MeasuredPoint, exact: Exact 
     if exact is not None:
         return exp(exact.residuals.get(ONLY_PART, 0.0))
     curve = calibration.curves.get(ONLY_PART)
-    return exp(
-        calibration.shares.get(ONLY_PART, 0.0) + (curve.at(point) if curve is not None else 0.0)
-    )
+    added = curve.at(point) if curve is not None else 0.0
+    log_ratio = calibration.shares.get(ONLY_PART, 0.0) + added
+    return exp(min(max(log_ratio, MIN_LOG_RATIO), -MIN_LOG_RATIO))
 
 
 def _compute_error(

@@ -114,7 +114,10 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
 
 
 def get_model(options: argparse.Namespace) -> object:
-    """Return the request's ``model``."""
+    """Return the request's ``model``; one that a launch describes is whole already."""
+    described: object = getattr(options, "launch_model", None)
+    if described is not None:
+        return described
     if (options.model is None) == (options.config is None):
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
         raise InvalidRequestError(message)

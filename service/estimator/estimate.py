@@ -8,15 +8,24 @@ from importlib import import_module
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.registry import select_backend
 from service.estimator.cache import PlanCache
+from service.estimator.memory.answer.corrections import CALIBRATED
 from service.estimator.memory.intervals.ends import LEVEL
-from service.estimator.memory.question import Question, resolve_question
+from service.estimator.memory.question import Question, TrainQuestion, resolve_question
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.reinforcement.engine import estimate_engine
+from service.estimator.reinforcement.phases import add_phases
 from service.estimator.rules.warnings import list_effect_warnings
-from service.estimator.values.corrections import Corrections, ImplausibleCorrectionError
+from service.estimator.values.corrections import (
+    SHIPPED_SPEEDS,
+    TIMES,
+    Corrections,
+    ImplausibleCorrectionError,
+)
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import parse_version
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Trainer
 from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import ServeWorkload, Workload
 
@@ -40,7 +49,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     their explanation; a replay of the allocator changes what is reserved. Raises InvalidInputError
     for what cannot run and NotModelledError for what has no term yet.
     """
-    backend, model = select_backend(workload), as_loaded(model, workload)
+    base, backend, model = model, select_backend(workload), as_loaded(model, workload)
     is_of_time_alone = corrections is not None and corrections.is_of_time_alone
     warnings = (
         list_effect_warnings(model, workload, layout, backend)
@@ -65,8 +74,12 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         answer = answer_question(question, plans)
     except ImplausibleCorrectionError as error:
         # A wrong measurement must not take the analytic answer away.
-        answer = answer_question(replace(question, corrections=None), plans)
+        answer = _keep_machine(
+            answer_question(replace(question, corrections=None), plans), question.corrections
+        )
         warnings = (*warnings, str(error))
+    if isinstance(question, TrainQuestion) and question.workload.trainer is Trainer.GRPO:
+        answer = _add_phases(answer, question, base, plans)
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
     if corrections is not None and is_of_time_alone:
         answer = replace(answer, speeds=corrections.speeds, bases=corrections.bases)
@@ -76,6 +89,38 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     # The newest that was read stands for a later one, and for none.
     release = newest if requested is None else min(parse_version(requested), newest)
     return replace(answer, serving=replace(answer.serving, engine_version=str(release)))
+
+
+def _add_phases(
+    answer: Estimate, question: TrainQuestion, base: Architecture, plans: PlanCache
+) -> Estimate:
+    """Return a policy's update with the other phases of its training."""
+
+    def answer_replica(workload: ServeWorkload, layout: Layout) -> Estimate:
+        return estimate(base, workload, layout=layout, device=question.device, plans=plans)
+
+    engine = estimate_engine(
+        question.workload,
+        question.layout,
+        answer_replica,
+        gpu=question.device.name,
+        kind=answer.interval_kind,
+    )
+    return add_phases(answer, question, engine, plans)
+
+
+def _keep_machine(answer: Estimate, corrections: Corrections | None) -> Estimate:
+    """Return an answer of analytic bytes at the speeds of its machine.
+
+    Other questions told of these: bytes that are not believed say nothing against them.
+    """
+    if corrections is None:
+        return answer
+    speeds = corrections.speeds
+    if speeds == SHIPPED_SPEEDS:
+        speeds = corrections.machine_speeds
+    bases = {} if speeds == SHIPPED_SPEEDS else dict.fromkeys(TIMES, CALIBRATED)
+    return replace(answer, speeds=speeds, bases=bases)
 
 
 @cache

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from service.contract.schemas.how_many import Constraints
+from service.contract.schemas.imports.launches import LaunchImportRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
@@ -89,12 +90,20 @@ def get_fields(form: str) -> dict[str, Field]:
 
 
 @cache
+def list_launchers() -> tuple[str, ...]:
+    """Return the launchers whose words are read."""
+    return tuple(sorted(_list_choices(LaunchImportRequest, "launcher")))
+
+
+@cache
 def list_objectives() -> tuple[str, ...]:
     """Return the objectives of a plan."""
-    kinds = {
-        field.name: field.type for field in _require_struct(inspect.type_info(PlanRequest)).fields
-    }
-    return _list_options(_unwrap(kinds["objective"])[0])
+    return _list_choices(PlanRequest, "objective")
+
+
+def _list_choices(struct: type[msgspec.Struct], name: str) -> tuple[str, ...]:
+    kinds = {field.name: field.type for field in _require_struct(inspect.type_info(struct)).fields}
+    return _list_options(_unwrap(kinds[name])[0])
 
 
 def _iter_fields(struct: inspect.StructType, prefix: str) -> Iterator[Field]:

@@ -53,6 +53,20 @@ NO_INVENTORIES = (
     ('{"pools": [{"name": "p"}]}', "no name"),
 )
 
+HANDED_IN: tuple[tuple[str, bool, str | None], ...] = (
+    ("vllm serve gpt2", False, None),
+    ("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun train.py", False, None),
+    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.", True, None),
+    ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", True, None),
+    ("base_model: gpt2\nmicro_batch_size: 2 # else out of memory\n", False, "pasted.yaml"),
+    ("# or it runs out of memory\nbase_model: gpt2\nadapter: lora\n", False, "pasted.yaml"),
+    ("- a: 1\n  b: 2", False, "pasted.yaml"),
+    ('{"zero_optimization": {"stage": 3}, "why": "out of memory"}', False, "pasted.json"),
+    ('{"state": {"terminated": {"reason": "OOMKilled"}}}', True, None),
+    ("#!/bin/bash\nsrun python train.py", False, "pasted.sh"),
+    ("from unsloth import FastLanguageModel\n", False, "pasted.py"),
+)
+
 
 @pytest.fixture
 def page(visit: Visit) -> Page:
@@ -88,6 +102,14 @@ def test_what_is_no_inventory_is_told(page: Page) -> None:
         "name": "x",
         "pools": [{"name": "p", "num_nodes": 1}],
     }
+
+
+def test_what_was_handed_in_is_told_apart(page: Page) -> None:
+    """A failure from a launch that speaks of one, and a file's text from a command."""
+    for text, is_failure, name in HANDED_IN:
+        assert called(page, "explore/kinds.js", "isFailure", text) is is_failure, text
+        if not is_failure:
+            assert called(page, "explore/kinds.js", "nameOfPasted", text) == name, text
 
 
 def test_a_key_is_what_a_header_carries(page: Page) -> None:

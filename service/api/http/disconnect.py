@@ -4,6 +4,7 @@ A page does that when its question moves on before the answer is there.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
-from service.usecases.questions.fit import FindCorrections
+from service.usecases.questions.fit import FindCorrections, get_time_floor
 
 CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a request whose client closed the connection (ngx_http_request.h); nobody is
@@ -60,14 +61,21 @@ def make_cancellable(find: FindCorrections) -> FindCorrections:
 
     The lookup comes before every estimate, so a thread gives up there once nobody waits for it.
     """
+    return _CancellableLookup(find=find)
 
-    def find_unless_cancelled(
-        architecture: Architecture, workload: Workload, layout: Layout, gpu: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CancellableLookup:
+    find: FindCorrections
+
+    def __call__(
+        self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str
     ) -> Corrections | None:
         anyio.from_thread.check_cancelled()
-        return find(architecture, workload, layout, gpu)
+        return self.find(architecture, workload, layout, gpu)
 
-    return find_unless_cancelled
+    def get_time_floor(self, gpu: str) -> float:
+        return get_time_floor(self.find, gpu)
 
 
 async def _cancel_on_disconnect(receive: Receive, work: anyio.CancelScope) -> None:

@@ -129,7 +129,7 @@ class BatchItems:
     def _answer_item(self, item: bytes) -> _Fit:
         question, model = self._read_question(item)
         evaluator = self._evaluators.get(
-            question, plans=self._deps.plans, find_corrections=self._deps.corrections.find
+            question, plans=self._deps.plans, find_corrections=self._deps.corrections
         )
         workload, layout, parts = question.workload, question.layout, question.parts
         if not self._full:
@@ -142,7 +142,7 @@ class BatchItems:
             report,
             question,
             self._deps.plans.with_cancellation(check_cancelled),
-            make_cancellable(self._deps.corrections.find),
+            make_cancellable(self._deps.corrections),
         )
         answer = build_fit_answer(report, assumptions=question.assumptions, parts=parts)
         return _Fit(report.verdict.value, encode(answer), model)

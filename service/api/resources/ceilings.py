@@ -64,7 +64,7 @@ def _answer_ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     question = read_ceiling(payload, partial(resolve_model, deps, scope=request.scope))
     with span("ceiling.search", maximized=payload.maximize.value):
         report = answer_ceiling(
-            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections.find)
+            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections)
         )
     evaluated = report.ceiling.num_evaluated
     deps.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)

@@ -74,7 +74,7 @@ def _explain(request: Request[Any, Any, Any], body: bytes) -> ASGIApp:
                 explanation,
                 question,
                 plans=deps.plans.with_cancellation(check_cancelled),
-                find_corrections=make_cancellable(deps.corrections.find),
+                find_corrections=make_cancellable(deps.corrections),
             )
     return json_response(build_explain_answer(explanation, prediction))
 

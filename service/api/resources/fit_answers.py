@@ -113,17 +113,15 @@ class _Job:
         deps, question = self.deps, self.question
         if self.model.name is not None and question.architecture is self.model.architecture:
             return deps.evaluators.get(
-                question, plans=deps.plans, find_corrections=deps.corrections.find
+                question, plans=deps.plans, find_corrections=deps.corrections
             )
-        return make_question_evaluator(question, deps.plans, deps.corrections.find)
+        return make_question_evaluator(question, deps.plans, deps.corrections)
 
     async def answer_first(self) -> ASGIApp:
         """Answer a configuration that this process never answered, beside the event loop."""
         deps = self.deps
         plans = deps.plans.with_cancellation(check_cancelled)
-        judge = partial(
-            judge_fit, self.question, plans=plans, find_corrections=deps.corrections.find
-        )
+        judge = partial(judge_fit, self.question, plans=plans, find_corrections=deps.corrections)
         with span("fit.judge"):
             report = await anyio.to_thread.run_sync(judge, limiter=deps.first_answer_limiter)
         deps.answered_questions.record(self.question, is_replayed=report.estimate.replayed)
@@ -133,7 +131,7 @@ class _Job:
 
     async def answer_with_remedies(self, report: FitReport, limiter: CapacityLimiter) -> ASGIApp:
         """Look for remedies beside the event loop."""
-        find = make_cancellable(self.deps.corrections.find)
+        find = make_cancellable(self.deps.corrections)
         plans = self.deps.plans.with_cancellation(check_cancelled)
         with span("fit.help"):
             remedied = await anyio.to_thread.run_sync(

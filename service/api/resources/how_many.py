@@ -78,7 +78,7 @@ def _count_gpus(request: Request[Any, Any, Any]) -> ASGIApp:
     with translate_error_field():
         question = read_how_many(payload, resolve_model(deps, payload.model))
         plans = answer_how_many(
-            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections.find)
+            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections)
         )
     if is_text_preferred(request.headers.get("accept")):
         return text_response(render_how_many_text(plans))

@@ -96,9 +96,7 @@ def _answer_plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     cluster = read_cluster(payload)
     question = read_plan(payload, resolve_model(deps, payload.model, request.scope), prices)
     plans = deps.plans.with_cancellation(check_cancelled)
-    answer = partial(
-        answer_plans, plans=plans, find_corrections=make_cancellable(deps.corrections.find)
-    )
+    answer = partial(answer_plans, plans=plans, find_corrections=make_cancellable(deps.corrections))
     if cluster is None:
         with span("plan.search"):
             report = answer(question)

@@ -19,9 +19,10 @@ from service.contract.schemas.fields import (
 )
 from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.methods import LoraRequest
 from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LoraRequest, TrainRequest, WorkloadRequest
+from service.contract.schemas.workload import TrainRequest, WorkloadRequest
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
 Positive = Annotated[float, Meta(gt=0, le=1e15)]

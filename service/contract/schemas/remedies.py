@@ -58,8 +58,9 @@ class RemedyAnswer(Answer, frozen=True, kw_only=True):
         float | None,
         Meta(
             description=(
-                "Time per token of the whole job: below 1 it is done sooner. Null where two kinds "
-                "of GPU cannot be compared."
+                "Time per token of the whole job: below 1 it is done sooner. Where one of both was "
+                "measured and the other was not, both are as the machine's other times predict "
+                "them. Null where two kinds of GPU cannot be compared."
             )
         ),
     ]

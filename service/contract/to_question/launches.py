@@ -93,8 +93,14 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
         command=split_command(command) if isinstance(command, str) else tuple(command or ()),
         arguments=get_or_none(request.arguments) or {},
         model=None if isinstance(request.model, UnsetType) else _GIVEN,
+        data_parallel=_get_data_parallel(request),
         find_checkpoint=_make_finder(request.model, resolve),
     )
+
+
+def _get_data_parallel(request: LaunchImportRequest) -> int | None:
+    layout = get_or_none(request.layout)
+    return None if layout is None else get_or_none(layout.data_parallel)
 
 
 def _make_finder(model: ModelReference | UnsetType, resolve: ResolveModel) -> _Find:
@@ -128,7 +134,13 @@ def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
         ),
         None,
     )
-    return Checkpoint(model_type=model.architecture.family, dtype=dtype)
+    spec = model.architecture.spec
+    return Checkpoint(
+        model_type=model.architecture.family,
+        dtype=dtype,
+        max_length=getattr(spec, "max_position_embeddings", None) or None,
+        vocab_size=getattr(spec, "vocab_size", None),
+    )
 
 
 def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[OpenQuestion, ...]:

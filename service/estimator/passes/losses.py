@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.estimator.passes.log_prob_losses import record_log_prob_loss
+from service.estimator.passes.policy_losses import record_grpo_loss, record_verl_loss
 from service.estimator.passes.preference_losses import record_dpo_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section, Storage
@@ -21,7 +22,7 @@ from service.estimator.tape.ops.loss.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.loss.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Loss, Reference, Trainer
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Reference, Trainer
 
 NUM_CHUNKS = 8
 """Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when
@@ -42,6 +43,9 @@ class LossPass:
     compiled: bool = False
     trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
+    completion_length: int | None = None
+    num_kept: int = 0
+    """Log-probabilities of a policy's completions that were computed before, per token."""
 
 
 def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logits: bool) -> Value:
@@ -53,6 +57,16 @@ def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logit
         )
     if config.trainer is Trainer.REWARD:
         return record_reward_loss(walk, hidden)
+    if config.trainer is Trainer.GRPO:
+        if config.kind not in LOG_PROB_LOSSES:
+            return record_verl_loss(walk, hidden)
+        return record_grpo_loss(
+            walk,
+            hidden,
+            num_tokens=config.chunk_tokens,
+            completion_length=config.completion_length,
+            num_kept=config.num_kept,
+        )
     loss = _RECORDERS[config.kind](walk, hidden, config, keeps_logits)
     walk.tape.free(hidden)
     return loss

@@ -48,6 +48,8 @@ class SpeedRatios:
 
 
 SHIPPED_SPEEDS = SpeedRatios()
+TIMES = ("step_time", "prefill_time")
+"""Quantities that a machine's speeds are about, as bases name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,8 @@ class Corrections:
     step_time_ratio: float = 1.0
     speeds: SpeedRatios = SHIPPED_SPEEDS
     """What measurements on a machine say of its host and its GPU, where no ratio is known."""
+    machine_speeds: SpeedRatios = SHIPPED_SPEEDS
+    """The same where this very configuration was timed, for what is compared with it."""
     prefill_time_ratio: float = 1.0
     device_at_least_bytes: int = 0
     """Bytes seen on the GPU of a run that was no larger; most of the time nobody looked."""

@@ -205,6 +205,8 @@ class Estimate:
     """The same of its NVMe."""
     checkpoint: CheckpointBytes | None = None
     serving: Serving | None = None
+    rollout: Serving | None = None
+    """Pool of the engine that a policy's trainer has beside it."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     basis: str = "analytic"
@@ -222,3 +224,5 @@ class Estimate:
     """The same of the prefill of a served batch."""
     speeds: SpeedRatios = SHIPPED_SPEEDS
     """Speeds of the machine, where other steps were timed on it."""
+    machine_speeds: SpeedRatios = SHIPPED_SPEEDS
+    """The same where this very step was timed, beside which they are not counted."""

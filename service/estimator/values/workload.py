@@ -9,8 +9,8 @@ from enum import StrEnum
 from service.estimator.values.batches import Lengths, SequencePacking, get_row_length
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.generation import Client, Sampling
-from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
+from service.estimator.values.generation import Client, Rollout, Sampling, check_policy
+from service.estimator.values.losses import PAIRED_TRAINERS, Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.speculative import Speculative
@@ -150,7 +150,12 @@ class TrainWorkload:
     attention: Attention = Attention.SDPA
     trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
-    """With trainer ``dpo``: where its reference comes from."""
+    """With trainer ``dpo`` or ``grpo``: where its reference comes from."""
+    completion_length: int | None = None
+    """With trainer ``grpo``: tokens of a sequence that were generated; None is every one."""
+    log_prob_batch_size: int | None = None
+    rollout: Rollout | None = None
+    """With trainer ``grpo``: the engine on the same GPUs; None is one elsewhere."""
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
@@ -199,16 +204,17 @@ class TrainWorkload:
                 f'"lora" is given but method is {self.method.value!r}; set method to "lora" or '
                 '"qlora", or drop "lora"'
             )
-            raise InvalidInputError(message, field="workload.lora")
-        if adapts and self.lora is None:
+        elif adapts and self.lora is None:
             message = f"method {self.method.value!r} needs adapters"
-            raise InvalidInputError(message, field="workload.lora")
-        self._check_options()
+        else:
+            self._check_options()
+            return
+        raise InvalidInputError(message, field="workload.lora")
 
     @property
     def num_sequences(self) -> int:
         """Sequences that one micro batch runs at once, two for each pair."""
-        return self.micro_batch_size * (1 if self.trainer is Trainer.SUPERVISED else 2)
+        return self.micro_batch_size * (2 if self.trainer in PAIRED_TRAINERS else 1)
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -222,23 +228,18 @@ class TrainWorkload:
         if (bits := self.quantization_bits) not in {2, 4, 8}:
             message = f"quantization_bits is {bits}; qlora has 4 (nf4), 8 (LLM.int8()), 2 (GPTQ)"
             raise InvalidInputError(message, field="workload.quantization_bits")
-        if (self.reference is not None) != (self.trainer is Trainer.DPO):
-            message = f"reference {self.reference} with trainer {self.trainer}: dpo has one"
-            raise InvalidInputError(message, field="workload.reference")
+        check_policy(self)
         if (self.peft is not None) != (self.method is Method.PEFT):
             message = (
                 f'method "peft" and "peft" go together; method is {self.method.value!r} and peft '
                 f"is {self.peft!r}"
             )
             raise InvalidInputError(message, field="workload.peft")
-        if (
-            self.selective_every is not None
-            and self.activation_checkpointing is not Checkpointing.SELECTIVE
-        ):
-            checkpointing, every = self.activation_checkpointing.value, self.selective_every
+        every, kind = self.selective_every, self.activation_checkpointing
+        if every is not None and kind is not Checkpointing.SELECTIVE:
             message = (
                 f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as '
-                f"{checkpointing!r}"
+                f"{kind.value!r}"
             )
             raise InvalidInputError(message, field="workload.activation_checkpointing")
 

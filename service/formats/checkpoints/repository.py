@@ -1,7 +1,7 @@
 """Files of a model's repository that say what it is."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.estimator.values.errors import InvalidInputError
@@ -14,6 +14,8 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf")
 _MAX_LISTED = 12
+_MAX_TEXT = 120
+"""Characters of a name or a value that a refusal repeats: files of a repository may have 32 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ def choose_files(names: Collection[str], file: str | None = None) -> RepositoryF
     if len(models) == 1:
         return RepositoryFiles(gguf=models.pop())
     if models:
-        listed = ", ".join(sorted(parts[0] for parts in models)[:_MAX_LISTED])
+        listed = ", ".join(map(shorten, sorted(parts[0] for parts in models)[:_MAX_LISTED]))
         message = f"there are {len(models)} GGUF files: name one as file, such as {listed}"
         raise InvalidInputError(message, field="file")
     message = f"there is neither a {CONFIG} nor a GGUF file in it"
@@ -66,7 +68,7 @@ def list_parts(file: str, names: Collection[str]) -> tuple[str, ...]:
     match = _PART.fullmatch(file)
     count = int(match[3]) if match is not None else 1
     if count > _MAX_PARTS:
-        message = f"{file} has {count} parts; at most {_MAX_PARTS} are read"
+        message = f"{shorten(file)} has {count} parts; at most {_MAX_PARTS} are read"
         raise InvalidInputError(message, field="file")
     parts = (
         (file,)
@@ -75,7 +77,7 @@ def list_parts(file: str, names: Collection[str]) -> tuple[str, ...]:
     )
     missing = [part for part in parts if part not in names]
     if missing or not file.endswith(".gguf"):
-        message = f"there is no GGUF file {(missing or [file])[0]} in it"
+        message = f"there is no GGUF file {shorten((missing or [file])[0])} in it"
         raise InvalidInputError(message, field="file")
     return parts
 
@@ -86,16 +88,16 @@ _MAX_PARTS = 64
 def explain_adapter(adapter: Mapping[str, object]) -> str:
     """Return an adapter in the words of a question."""
     base, kind = adapter.get("base_model_name_or_path"), adapter.get("peft_type", "LORA")
-    details = [f"rank {adapter['r']}"] if isinstance(adapter.get("r"), int) else []
+    details = [f"rank {shorten(adapter['r'])}"] if isinstance(adapter.get("r"), int) else []
     targets = adapter.get("target_modules")
     if isinstance(targets, list):
-        details.append(f"targets {', '.join(sorted(map(str, targets)))}")
+        details.append(f"targets {_list_some(sorted(map(str, targets)))}")
     elif targets is not None:
-        details.append(f"targets {targets}")
+        details.append(f"targets {shorten(targets)}")
     described = f" ({'; '.join(details)})" if details else ""
     return (
-        f"it is an adapter{described} of {base or 'a model that it does not name'}, {kind}: ask "
-        "about that model, with workload.lora to train the adapter"
+        f"it is an adapter{described} of {shorten(base or 'a model that it does not name')}, "
+        f"{shorten(kind)}: ask about that model, with workload.lora to train the adapter"
     )
 
 
@@ -105,11 +107,24 @@ def explain_pipeline(index: Mapping[str, object], sizes: Mapping[str, int]) -> s
     ``sizes`` are the bytes of components whose headers were read.
     """
     names = [
-        f"{name} ({item[1]}{f', {sizes[name]:,} bytes' if name in sizes else ''})"
+        f"{shorten(name)} ({shorten(item[1])}{f', {sizes[name]:,} bytes' if name in sizes else ''})"
         for name, item in index.items()
         if isinstance(item, list) and len(item) == 2 and item[1] is not None  # noqa: PLR2004 - library and class
     ]
     return (
-        f"it is a pipeline of diffusers, {index.get('_class_name', 'of no name')}, which is not "
-        f"modelled: {', '.join(names) or 'it names no components'}"
+        f"it is a pipeline of diffusers, {shorten(index.get('_class_name', 'of no name'))}, which "
+        f"is not modelled: {_list_some(names) or 'it names no components'}"
     )
+
+
+def shorten(value: object, limit: int = _MAX_TEXT) -> str:
+    """Return a foreign value as a refusal repeats it."""
+    text = str(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _list_some(names: Sequence[str]) -> str:
+    """Return the first of some names, and the number of the others."""
+    listed = ", ".join(map(shorten, names[:_MAX_LISTED]))
+    more = len(names) - _MAX_LISTED
+    return f"{listed} and {more:,} more" if more > 0 else listed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.formats.inventories.dcgm import METRIC, read_dcgm
-from service.formats.inventories.documents import Json, iter_sections, parse_document
+from service.formats.inventories.documents import EXPECTED, Json, iter_sections, parse_document
 from service.formats.inventories.dstack import is_dstack, read_dstack
 from service.formats.inventories.kubernetes import is_kubernetes, read_kubernetes
 from service.formats.inventories.nvidia_smi_xml import read_nvidia_smi
@@ -22,11 +22,6 @@ from service.formats.inventories.slurm import read_slurm
 
 MAX_SECTIONS = 20_000
 _TEXTS = frozenset({InventoryFormat.NVIDIA_SMI, InventoryFormat.DCGM})
-_EXPECTED = (
-    "expected `kubectl get nodes,pods -A -o json`, `scontrol show nodes --json`, `sinfo --json`, "
-    "`nvidia-smi -q -x`, `ray list nodes --format json --detail`, `dstack fleet get NAME --json`, "
-    "SkyPilot's nodes or a page of the DCGM exporter"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +91,7 @@ def _read_sections(
     sections: Sequence[Json], declared: InventoryFormat | None, options: ReadingOptions
 ) -> ObservedInventory:
     if not sections:
-        message = f"has no object; {_EXPECTED}"
+        message = f"has no object; {EXPECTED}"
         raise InventoryFormatError(message)
     detected = {_detect(section) for section in sections}
     if len(detected) > 1:
@@ -115,7 +110,7 @@ def _detect(section: Json) -> InventoryFormat:
         if is_kind(section):
             return name
     keys = ", ".join(repr(key[:40]) for key in list(section)[:5])
-    message = f"is JSON of no known form (it has {keys or 'no key'}); {_EXPECTED}"
+    message = f"is JSON of no known form (it has {keys or 'no key'}); {EXPECTED}"
     raise InventoryFormatError(message)
 
 

@@ -9,6 +9,12 @@ from service.formats.inventories.observed import InventoryFormatError
 Json = Mapping[str, object]
 MAX_COUNT = 2**53
 """Above it JSON clients read no integer exactly."""
+EXPECTED = (
+    "expected `kubectl get nodes,pods -A -o json`, `scontrol show nodes --json`, `sinfo --json`, "
+    "`nvidia-smi -q -x`, `ray list nodes --format json --detail`, `dstack fleet get NAME --json`, "
+    "SkyPilot's nodes or a page of the DCGM exporter"
+)
+"""Listings that are read, for refusals."""
 _YAML = ("apiVersion:", "kind:", "items:", "---")
 _MAX_DIGITS = 40
 
@@ -25,7 +31,7 @@ def parse_document(text: str) -> object:
         message = "is nested too deeply"
         raise InventoryFormatError(message) from None
     except ValueError as error:
-        message = f"is no JSON: {error}"
+        message = f"is no JSON ({error}); {EXPECTED}"
         raise InventoryFormatError(message) from None
 
 

@@ -1,9 +1,12 @@
 """The door: a launch in, the question that it asks out."""
 
+from fnmatch import fnmatchcase
 from importlib import import_module
 
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
+from service.formats.launches.sources.launch_scripts import find_launch
 from service.formats.launches.sources.reader import Reader
+from service.formats.launches.trainers.unmodelled_trainers import refuse_unmodelled
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import ImportedLaunch, Launch, Launcher
@@ -13,11 +16,15 @@ _MODULES = {
     Launcher.TRL_SFT: "trainers.trainer",
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
-    Launcher.DEEPSPEED: "trainers.trainer",
+    Launcher.TRL_GRPO: "policies.trl_grpo",
     Launcher.ACCELERATE: "trainers.trainer",
+    Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",
     Launcher.LLAMAFACTORY: "trainers.llamafactory",
     Launcher.UNSLOTH: "trainers.unsloth",
+    Launcher.MEGATRON: "pretraining.megatron",
+    Launcher.NEMO: "pretraining.nemo",
+    Launcher.TORCHTITAN: "pretraining.torchtitan",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",
@@ -27,21 +34,43 @@ _MODULES = {
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 
 
+_SHARDED = frozenset({Launcher.TRAINER, Launcher.ACCELERATE, Launcher.DEEPSPEED})
+"""One reader's: the first of them has most to say."""
+
+
 def read_launch(launch: Launch) -> ImportedLaunch:
     """Return the question of a launch, its settings accounted for.
 
     Raises LaunchFormatError for what cannot be read, contradicts itself or is no known launcher's.
     """
     handed_in = parse_launch(launch)
+    if handed_in.command is None and (handed_in.scripts or handed_in.manifests):
+        handed_in = find_launch(handed_in, _list_programs())
     reader = _get_reader(launch.launcher) if launch.launcher else _detect_reader(handed_in)
     draft = Draft()
+    reader.read(handed_in, draft)
     for package, version in reader.versions.items():
         draft.set_version(package, version)
-    reader.read(handed_in, draft)
+    _account_unknown(handed_in, reader, draft)
     draft.account(handed_in.arguments)
     for settings in handed_in.documents.values():
         draft.account(settings)
     return draft.finish(reader.launcher)
+
+
+def _account_unknown(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
+    """Name what a script takes from outside, unless it decides nothing."""
+    reason = "the script takes it from outside; set it there, or say its field beside the launch"
+    for setting in handed_in.unknown:
+        name = setting.key.lstrip("-").replace("-", "_")
+        if any(fnmatchcase(name, pattern) for pattern in reader.idle):
+            draft.drop(setting)
+        else:
+            draft.ignore(setting, reason)
+
+
+def _list_programs() -> frozenset[str]:
+    return frozenset().union(*(_get_reader(launcher).programs for launcher in _MODULES))
 
 
 def _get_reader(launcher: Launcher) -> Reader:
@@ -56,12 +85,15 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
     counts = {reader.launcher: reader.count_marks(handed_in) for reader in readers}
     best = max(counts.values())
     named = [launcher for launcher, count in counts.items() if count == best]
-    if best and len(named) == 1:
+    command = handed_in.command
+    if not any(command and reader.is_started_by(command) for reader in readers):
+        refuse_unmodelled(command)
+    if best and (len(named) == 1 or _SHARDED.issuperset(named)):
         return _get_reader(named[0])
-    candidates = named if best else list(counts)
+    program = "" if command is None else f"{command.program} ({command.where}): "
     message = (
-        f"which launcher is this? say one of {', '.join(candidates)} as launcher"
+        f"{program}which launcher is this? say one of {', '.join(named)} as launcher"
         if best
-        else f"no launcher is known by it; say launcher: one of {', '.join(candidates)}"
+        else f"{program}no launcher is known by it; say launcher: one of {', '.join(counts)}"
     )
     raise LaunchFormatError(message, field="launcher")

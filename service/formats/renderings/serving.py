@@ -34,7 +34,6 @@ _ALL_LAYERS = 999
 """llama.cpp takes any number beyond the model's layers for all of them."""
 _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
     {
-        Quantization.INT8: "bitsandbytes",
         Quantization.NF4: "bitsandbytes",
         Quantization.GPTQ_INT4: "gptq",
         Quantization.AWQ_INT4: "awq",
@@ -43,7 +42,22 @@ _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
         Quantization.NVFP4: "modelopt_fp4",
     },
 )
-"""Names of weight formats in vLLM and SGLang."""
+"""Names of weight formats in vLLM and SGLang.
+
+Neither makes int8 of 16-bit weights: what bitsandbytes makes there at load time has 4 bits (vLLM,
+``quantization/bitsandbytes.py``), and a checkpoint of int8 weights says so itself.
+"""
+_TENSORRT_QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
+    {
+        Quantization.INT8: "W8A16",
+        Quantization.GPTQ_INT4: "W4A16_GPTQ",
+        Quantization.AWQ_INT4: "W4A16_AWQ",
+        Quantization.FP8: "FP8",
+        Quantization.MXFP4: "W4A16_MXFP4",
+        Quantization.NVFP4: "NVFP4",
+    }
+)
+"""``QuantAlgo`` (TensorRT-LLM, ``tensorrt_llm/quantization/mode.py``)."""
 _BITSANDBYTES: Mapping[Quantization, Mapping[str, Scalar]] = MappingProxyType(
     {
         Quantization.INT8: {"load_in_8bit": True},
@@ -167,8 +181,12 @@ def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         "extra_llm_api_options": "llm_options.yaml",
     }
     options: dict[str, object] = {
-        "kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}
+        "dtype": TORCH_NAMES[workload.weight_dtype],
+        "kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"},
     }
+    if workload.quantization in _TENSORRT_QUANTIZATIONS:
+        algorithm = _TENSORRT_QUANTIZATIONS[workload.quantization]
+        options["quant_config"] = {"quant_algo": algorithm}
     if _has_data_parallel_attention(job):
         options["enable_attention_dp"] = True
     command = ("trtllm-serve", get_checkpoint(job, workload), *render_flags(values))

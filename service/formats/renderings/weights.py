@@ -10,6 +10,11 @@ _PACKED = frozenset(
     {Quantization.GPTQ_INT4, Quantization.AWQ_INT4, Quantization.MXFP4, Quantization.NVFP4}
 )
 """Formats that no engine makes at load time of published 16-bit weights."""
+_PACKED_FOR = {
+    **dict.fromkeys((Engine.VLLM, Engine.SGLANG), frozenset({Quantization.INT8})),
+    Engine.TENSORRT_LLM: frozenset({Quantization.INT8, Quantization.FP8}),
+}
+"""Those that some engine does not make."""
 _NO_SPECULATION = (
     (
         "the command guesses no tokens ahead: add the engine's own flags for what was evaluated "
@@ -54,7 +59,8 @@ def list_weights_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
 
 
 def _needs_packing(job: Job, workload: ServeWorkload) -> bool:
-    return workload.quantization in _PACKED and job.model.quantization is None
+    packed = _PACKED | _PACKED_FOR.get(workload.engine, frozenset())
+    return workload.quantization in packed and job.model.quantization is None
 
 
 def _list_model_notes(job: Job) -> tuple[str, ...]:

@@ -73,7 +73,8 @@ def _iter_pools(
         remaining = _list_others(pool, names, tool, scope) if pool in candidates else ()
         if pool.name in adopted:
             home = adopted.pop(pool.name)
-            yield replace(home, nodes=(*(home.nodes or ()), *_adapt(remaining, home)))
+            adapted = _adapt(remaining, pool.level_names, home.level_names)
+            yield replace(home, nodes=(*(home.nodes or ()), *adapted))
         elif pool in candidates and pool.nodes is None:
             yield pool
         elif remaining:
@@ -91,10 +92,18 @@ def _list_others(pool: Pool, names: set[str], tool: str, scope: ImportScope) -> 
     )
 
 
-def _adapt(nodes: Sequence[Node], home: Pool) -> tuple[Node, ...]:
-    """Return nodes without places that their pool no longer names."""
+def _adapt(nodes: Sequence[Node], before: Sequence[str], after: Sequence[str]) -> tuple[Node, ...]:
+    """Return nodes with places under their pool's new level names.
+
+    A place is known by its level's name: a rack is no block, however many levels there are.
+    """
+    if tuple(before) == tuple(after):
+        return tuple(nodes)
+    positions = [before.index(name) for name in after] if set(after) <= set(before) else []
     return tuple(
-        node if len(node.levels) in (0, len(home.level_names)) else replace(node, levels=())
+        replace(
+            node, levels=tuple(node.levels[index] for index in positions) if node.levels else ()
+        )
         for node in nodes
     )
 

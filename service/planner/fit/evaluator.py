@@ -6,12 +6,22 @@ from functools import partial
 
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
-from service.estimator.memory.answer.corrections import CALIBRATED, correct_throughput
+from service.estimator.memory.answer.corrections import (
+    CALIBRATED,
+    MEASURED,
+    correct_throughput,
+)
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
 from service.estimator.speed.learning import find_learnt_rates
 from service.estimator.speed.throughput import WorkCache, estimate_throughput
-from service.estimator.values.corrections import NO_CORRECTION, Corrections
+from service.estimator.values.corrections import (
+    NO_CORRECTION,
+    SHIPPED_SPEEDS,
+    TIMES,
+    Corrections,
+    SpeedRatios,
+)
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -48,6 +58,8 @@ class Evaluator:
     lower_bound: LowerBound = lambda _workload, _layout: None
     """Lower bound of the numbers of any replayed answer; None where it is unknown."""
     works: WorkCache = field(default_factory=WorkCache)
+    time_floor: float = 1.0
+    """Lower bound of any configuration's time over that at the rates of the GPU's kind."""
 
     def answer(self, workload: Workload, layout: Layout) -> Estimate:
         """Return the full estimate of one configuration."""
@@ -65,34 +77,51 @@ class Evaluator:
         None where the GPU's rates are unknown.
         """
         return correct_throughput(
-            self._estimate_on_machine(workload, layout, estimate),
+            self._estimate_on_machine(workload, layout, estimate, estimate.speeds),
             estimate.step_time_ratio,
             prefill_ratio=estimate.prefill_time_ratio,
             basis=estimate.bases.get("step_time", "analytic"),
         )
 
+    def get_predicted_throughput(
+        self, workload: Workload, layout: Layout, estimate: Estimate
+    ) -> Throughput | None:
+        """Return the throughput as if this configuration were not timed itself.
+
+        It is what compares with a configuration that was not, where the machine's speeds are known.
+        """
+        speeds = estimate.machine_speeds
+        if speeds == SHIPPED_SPEEDS:
+            return self.get_throughput(workload, layout, estimate)
+        return self._estimate_on_machine(workload, layout, estimate, speeds)
+
     def get_analytic_throughput(
         self, workload: Workload, layout: Layout, estimate: Estimate
     ) -> Throughput | None:
-        """Return the throughput that a search compares.
+        """Return the throughput at the rates of the GPU's kind.
 
-        Its bounds know of no measured steps. None where the GPU's rates are unknown.
+        None where these are unknown.
         """
         return estimate_throughput(
             self.architecture, workload, layout, self.device, estimate, self.works
         )
 
     def _estimate_on_machine(
-        self, workload: Workload, layout: Layout, estimate: Estimate
+        self, workload: Workload, layout: Layout, estimate: Estimate, speeds: SpeedRatios
     ) -> Throughput | None:
         """Return the throughput at the speeds that were learnt of the machine."""
-        rates = find_learnt_rates(self.device.name, estimate.speeds)
+        rates = find_learnt_rates(self.device.name, speeds)
         if rates is None:
             return self.get_analytic_throughput(workload, layout, estimate)
         throughput = estimate_throughput(
             self.architecture, workload, layout, self.device, estimate, self.works, rates=rates
         )
         return None if throughput is None else replace(throughput, basis=CALIBRATED)
+
+
+def is_timed(estimate: Estimate) -> bool:
+    """Return whether a time of this very configuration was measured."""
+    return any(estimate.bases.get(name) == MEASURED for name in TIMES)
 
 
 def memoize_evaluator(evaluator: Evaluator) -> Evaluator:
@@ -144,10 +173,12 @@ def make_evaluator(
     corrections_for: CorrectionsFor = lambda _workload, _layout: None,
     plans: PlanCache | None = None,
     level: float = LEVEL,
+    time_floor: float = 1.0,
 ) -> Evaluator:
     """Make an evaluator on the estimator, with intervals of a level.
 
-    ``corrections_for`` returns what was learnt about a configuration.
+    ``corrections_for`` returns what was learnt about a configuration, ``time_floor`` is what that
+    makes of an analytic time at least.
     """
     recordings = PlanCache() if plans is None else plans
     unmet = UnmetNeeds(architecture, device)
@@ -192,4 +223,5 @@ def make_evaluator(
         outlined=partial(evaluate, detail=Detail.NUMBERS),
         lower_bound=estimate_lower_bound,
         works=recordings.works,
+        time_floor=time_floor,
     )

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import ServeWorkload
-from service.planner.fit.evaluator import Config, Evaluator
+from service.planner.fit.evaluator import Config, Evaluator, is_timed
 from service.planner.fit.remedy import RemedyCost
 from service.planner.fit.time_lower_bound import seconds_per_token
 
@@ -21,12 +21,15 @@ class TimedConfig:
     """Time of a configuration, estimated and by arithmetic alone.
 
     ``arithmetic`` is one GPU's seconds per token, in units of the GPU's own where its rates are
-    unknown; the throughput is None then.
+    unknown; the throughput is None then. ``predicted`` is the throughput without what was measured
+    of this very configuration, ``is_timed`` says whether there is any.
     """
 
     gpu: str
     num_gpus: int
     throughput: Throughput | None
+    predicted: Throughput | None
+    is_timed: bool
     arithmetic: float
     usd_per_gpu_hour: float | None
 
@@ -45,6 +48,8 @@ def time_config(
         gpu=evaluator.device.name,
         num_gpus=layout.num_gpus,
         throughput=evaluator.get_throughput(workload, layout, estimate),
+        predicted=evaluator.get_predicted_throughput(workload, layout, estimate),
+        is_timed=is_timed(estimate),
         arithmetic=arithmetic,
         usd_per_gpu_hour=prices.get(evaluator.device.name),
     )
@@ -75,8 +80,16 @@ def price_tokens(timed: TimedConfig) -> float | None:
 
 
 def _compute_time_ratio(after: TimedConfig, before: TimedConfig) -> float | None:
-    """Return the ratio of two GPU times per token."""
-    if after.throughput is not None and before.throughput is not None:
-        per_gpu = after.throughput.tokens_per_second_per_gpu
-        return before.throughput.tokens_per_second_per_gpu / per_gpu
+    """Return the ratio of two GPU times per token.
+
+    What a prediction misses is in a measured time and not in one beside it that nobody measured: of
+    these two both are predicted.
+    """
+    both = (
+        (after.throughput, before.throughput)
+        if after.is_timed == before.is_timed
+        else (after.predicted, before.predicted)
+    )
+    if both[0] is not None and both[1] is not None:
+        return both[1].tokens_per_second_per_gpu / both[0].tokens_per_second_per_gpu
     return after.arithmetic / before.arithmetic if after.gpu == before.gpu else None

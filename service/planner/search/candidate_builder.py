@@ -51,7 +51,7 @@ class CandidateBuilder:
         )
 
     def _time_candidate(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
-        throughput = self._evaluator.get_analytic_throughput(*config, estimate)
+        throughput = self._evaluator.get_throughput(*config, estimate)
         if throughput is not None:
             seconds = 1 / throughput.tokens_per_second
         return replace(self._make_candidate(config, estimate, seconds), throughput=throughput)

@@ -64,7 +64,8 @@ class StepTimes:
         ):
             self._steps = make_step_timer(evaluator.architecture, workload, device, evaluator.works)
         is_bounded = self.is_limited and isinstance(workload, TrainWorkload)
-        self.bounds = TimeBounds(space, self._steps) if is_bounded else None
+        floor = evaluator.time_floor
+        self.bounds = TimeBounds(space, self._steps, floor=floor) if is_bounded else None
 
     def get_throughput(self, workload: Workload, layout: Layout) -> Throughput | None:
         """Return the throughput of a configuration, its states counted.
@@ -72,7 +73,7 @@ class StepTimes:
         None where the GPU's rates are unknown.
         """
         estimate = self._evaluator.evaluate(workload, layout)
-        return self._evaluator.get_analytic_throughput(workload, layout, estimate)
+        return self._evaluator.get_throughput(workload, layout, estimate)
 
     def get_counted_seconds(self, option: LayoutOption, batch: Batch) -> float:
         """Return the time per token of the whole job, its states counted.
@@ -89,8 +90,8 @@ class StepTimes:
     def get_seconds_per_token(self, option: LayoutOption, batch: Batch) -> float:
         """Return a lower bound of the job's time per token.
 
-        A training step has the least states in it, a replica's time is its own. Where the rates are
-        unknown, arithmetic alone is compared.
+        A training step has the least states in it and the best that was learnt of any, a replica's
+        time is its own. Where the rates are unknown, arithmetic alone is compared.
         """
         seconds = self._seconds.get((option, batch))
         if seconds is None:
@@ -262,7 +263,7 @@ class StepTimes:
     def _compute_seconds_per_token(
         self, workload: TrainWorkload, layout: Layout, state_bytes: int
     ) -> float | None:
-        """Return the seconds of one token of the whole job.
+        """Return the least seconds of one token of the whole job.
 
         A rank has so many bytes of states. None where the GPU's rates are unknown.
         """
@@ -274,7 +275,8 @@ class StepTimes:
         tokens = (
             workload.micro_batch_size * workload.gradient_accumulation_steps * layout.data_parallel
         )
-        return None if seconds is None else seconds / (tokens * workload.sequence_length)
+        floor = self._evaluator.time_floor
+        return None if seconds is None else floor * seconds / (tokens * workload.sequence_length)
 
     def _time_batch(self, option: LayoutOption, batch: Batch) -> float:
         workload, layout = self._space.build_config(option, batch)

@@ -29,12 +29,14 @@ class TimeBounds:
     They are those on one kind of GPU.
     """
 
-    def __init__(self, space: SearchSpace, steps: StepTimer | None) -> None:
+    def __init__(self, space: SearchSpace, steps: StepTimer | None, *, floor: float = 1.0) -> None:
         """Set up the bounds; nothing is timed before it is asked.
 
-        Without a clock of steps nothing is in time.
+        Without a clock of steps nothing is in time. ``floor`` is the least that anything learnt
+        makes of a step's time.
         """
         self._space, self._steps, self._limits = space, steps, space.question.limits
+        self._floor = floor
         self.max_seconds_per_token = self._compute_max_seconds_per_token()
         self._extremes: dict[int, tuple[Batch, Batch]] = {}
 
@@ -151,7 +153,7 @@ class TimeBounds:
             if self._steps is None
             else self._steps.estimate_step_s(workload, layout, state_bytes=state_bytes)
         )
-        return inf if seconds is None else seconds
+        return inf if seconds is None else self._floor * seconds
 
     def _compute_max_seconds_per_token(self) -> float:
         """Return the time per token that the limits allow.

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from service.base.hub_errors import HubContentError, HubUnavailableError
+from service.usecases.hub.deadlines import TimedTransport
 
 HUB_ENDPOINT = "https://huggingface.co"
 HUB_HOSTS = ("huggingface.co", ".huggingface.co", ".hf.co")
@@ -127,7 +128,7 @@ class GuardedTransport(httpx.BaseTransport):
     ) -> None:
         """Wrap ``inner``, by default plain connections without a proxy."""
         self._policy, self._resolve = policy, resolve
-        self._inner = inner or httpx.HTTPTransport(retries=0)
+        self._inner = inner or TimedTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request whose host stays in its header and its certificate."""

@@ -20,6 +20,7 @@ from service.formats.checkpoints.repository import (
     choose_files,
     explain_adapter,
     explain_pipeline,
+    shorten,
 )
 from service.formats.checkpoints.safetensors_header import read_safetensors_header
 from service.usecases.hub.reading import HubReader
@@ -27,6 +28,8 @@ from service.usecases.hub.values import HubModel, HubReference
 
 FIRST_RANGE = 100_000
 """Bytes that hold the header of most files; huggingface_hub asks for as many first."""
+MAX_REFUSAL = 1_000
+"""Characters that a refusal repeats of a header that a reader found wrong."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _QUANTIZATION = "quantization_config"
 
@@ -71,7 +74,7 @@ def fetch_model(
             config[_QUANTIZATION] = read_json(files.quantization)
         index, header = _read_weights(reader, repository, commit, files)
     except EstimatorError as error:
-        message = f"{repository}: {error.message}"
+        message = f"{repository}: {shorten(error.message, MAX_REFUSAL)}"
         field_name = "model.file" if error.field == "file" else "model.hub"
         raise HubContentError(message, errors=[{"field": field_name, "message": message}]) from None
     return HubModel(

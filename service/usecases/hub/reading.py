@@ -15,6 +15,7 @@ import msgspec
 
 from service.base.hub_errors import HubContentError, HubRefusedError, HubUnavailableError
 from service.usecases.hub.addresses import HubPolicy
+from service.usecases.hub.deadlines import limit_requests
 
 DEADLINE_S = 20.0
 """Seconds that all requests for one model may take together."""
@@ -117,7 +118,8 @@ class HubReader:
         body = bytearray()
         # No compression: what is counted is what comes over the wire.
         plain = {"accept-encoding": "identity", "user-agent": "headroom"}
-        with self._client.stream("GET", url, headers={**plain, **headers}) as answer:
+        request = self._client.stream("GET", url, headers={**plain, **headers})
+        with limit_requests(self._end), request as answer:
             is_whole = start and answer.status_code == httpx.codes.OK
             if is_whole:
                 message = f"{url.host} does not honour Range, which the header of a file needs"

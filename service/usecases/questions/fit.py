@@ -5,6 +5,7 @@ No database and no thread.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from service.estimator.backends.pass_cache import MAX_PASSES
 from service.estimator.cache import PlanCache
@@ -21,6 +22,17 @@ from service.planner.fit.parts import ALL_PARTS, REPLAYED, FitPart
 
 FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
 """Returns what was learnt about a question on the GPU of a name."""
+
+
+@runtime_checkable
+class BoundsTimes(Protocol):
+    """Corrections that say how fast anything on a GPU is at best."""
+
+    def get_time_floor(self, gpu: str) -> float:
+        """Return the least time on a GPU over its analytic one."""
+        ...
+
+
 MAX_ANSWERED = min(MAX_PASSES, MAX_REPLAYS) // 2
 """No configuration counts as answered whose recording or replay may have been dropped: searches
 leave theirs among them.
@@ -143,5 +155,15 @@ def make_calibrated_evaluator(
         return find_corrections(architecture, workload, layout, device.name)
 
     return make_evaluator(
-        architecture, device, corrections_for=corrections_for, plans=plans, level=level
+        architecture,
+        device,
+        corrections_for=corrections_for,
+        plans=plans,
+        level=level,
+        time_floor=get_time_floor(find_corrections, device.name),
     )
+
+
+def get_time_floor(find: object, gpu: str) -> float:
+    """Return the least time on a GPU over its analytic one."""
+    return find.get_time_floor(gpu) if isinstance(find, BoundsTimes) else 1.0

@@ -125,7 +125,7 @@ def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         list(_iter_questions(deps, payload, request.scope)),
         environment=_read_environment(payload.environment),
         plans=deps.plans,
-        find_corrections=deps.corrections.find,
+        find_corrections=deps.corrections,
     )
     report = (
         stored_imports.look_up(deps.sessions, report)

@@ -248,6 +248,8 @@ from .remedy_search_answer import RemedySearchAnswer
 from .reservation_answer import ReservationAnswer
 from .reservation_page import ReservationPage
 from .reservation_request import ReservationRequest
+from .rollout_engine import RolloutEngine
+from .rollout_request import RolloutRequest
 from .rule_answer import RuleAnswer
 from .sample_answer import SampleAnswer
 from .sample_page import SamplePage
@@ -542,6 +544,8 @@ __all__ = (
     "ReservationAnswer",
     "ReservationPage",
     "ReservationRequest",
+    "RolloutEngine",
+    "RolloutRequest",
     "RuleAnswer",
     "SampleAnswer",
     "SamplePage",

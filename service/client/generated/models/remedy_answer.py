@@ -31,8 +31,9 @@ class RemedyAnswer:
             step_time_s (float | None): Seconds of a step, or of a decode step; null where the GPU's rates are unknown.
             tokens_per_second (float | None): Tokens that the whole job makes in a second; null where the GPU's rates are
                 unknown.
-            time_ratio (float | None): Time per token of the whole job: below 1 it is done sooner. Null where two kinds of
-                GPU cannot be compared.
+            time_ratio (float | None): Time per token of the whole job: below 1 it is done sooner. Where one of both was
+                measured and the other was not, both are as the machine's other times predict them. Null where two kinds of GPU
+                cannot be compared.
             slowdown (float | None): GPU time per token: on twice the GPUs at the same rate it is 2, though `time_ratio` is
                 1. Null where two kinds of GPU cannot be compared.
             cost_ratio (float | None): Money per token, by which remedies are ordered: GPU time per token times the price of

@@ -118,6 +118,7 @@ def assemble(
         bases=corrections.bases if corrections is not None else {},
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
         speeds=corrections.speeds if corrections is not None else SHIPPED_SPEEDS,
+        machine_speeds=corrections.machine_speeds if corrections is not None else SHIPPED_SPEEDS,
         prefill_time_ratio=corrections.prefill_time_ratio if corrections is not None else 1.0,
     )
 

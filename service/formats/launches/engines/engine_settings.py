@@ -39,7 +39,8 @@ def gather_settings(
     ``config``, or every document that was handed in. Raises LaunchFormatError where the command
     names a file that was not handed in.
     """
-    command = read_argv(tuple(tokens), grammar, where="command")
+    where = "command" if handed_in.command is None else handed_in.command.where
+    command = read_argv(tuple(tokens), grammar, where=where)
     option = _peek_any(command, config)
     documents = list(handed_in.documents.values())
     if option is not None:
@@ -280,8 +281,9 @@ def account_environment(draft: Draft, handed_in: HandedIn) -> None:
         for name, value in handed_in.command.environment.items()
     ]
     draft.account(Settings(variables), _ENVIRONMENT_WITHOUT_EFFECT)
-    for settings in handed_in.command.starters.values():
-        draft.account(settings, _STARTER_WITHOUT_EFFECT)
+    for name, settings in handed_in.command.starters.items():
+        is_container = name in {"docker", "podman"}
+        draft.account(settings, ("*",) if is_container else _STARTER_WITHOUT_EFFECT)
 
 
 def describe_limit(setting: Setting | None, prefix: str) -> str:

@@ -137,6 +137,7 @@ READERS = {
     Launcher.GENERATE: Reader(
         launcher=Launcher.GENERATE,
         versions={"transformers": TRANSFORMERS},
+        knows_options=False,
         read=read_generation,
         marks=frozenset({"max_new_tokens", "prompt_tokens", "do_sample", "num_beams"}),
     )

@@ -5,6 +5,7 @@ They are those of ``python -m sglang.launch_server``, of ``sglang serve`` or of 
 
 from collections.abc import Mapping
 
+from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
     account_environment,
     ask_requests,
@@ -65,8 +66,7 @@ def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
     )
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "sglang")
-    release = make_default("engine_version", SGLANG, "the newest release that is known")
-    draft.note(release, "the release whose defaults hold; workload.engine_version names another")
+    put_release(draft, handed_in, "sglang", SGLANG)
     model = put_model(draft, settings, "model_path")
     checkpoint = handed_in.find_checkpoint(model)
     is_gemma = checkpoint is not None and checkpoint.model_type.startswith("gemma")

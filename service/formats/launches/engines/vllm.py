@@ -6,6 +6,7 @@ They are those of ``vllm serve``, of its API server, of a ``--config`` file or o
 import re
 from collections.abc import Mapping
 
+from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
     account_environment,
     ask_requests,
@@ -83,8 +84,7 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     )
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "vllm")
-    release = make_default("engine_version", VLLM, "the newest release that is known")
-    draft.note(release, "the release whose defaults hold; workload.engine_version names another")
+    put_release(draft, handed_in, "vllm", VLLM)
     model = put_model(draft, settings, "model", "model_tag")
     put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
@@ -196,7 +196,7 @@ def _put_speculation(
 
 
 def _read_memory(settings: Settings, draft: Draft) -> None:
-    if not put_fraction(draft, settings, "gpu_memory_utilization"):
+    if not put_fraction(draft, settings, "gpu_memory_utilization", "device_memory_utilization"):
         default = make_default("gpu_memory_utilization", 0.92, _CACHE)
         draft.note(default, "the release's share of the memory: 0.92, and 0.9 before 0.20.0")
     offload = settings.take("cpu_offload_gb")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.sources.containers import DOCKER, Container, read_container
 from service.formats.launches.sources.limits import MAX_WORDS, check_size
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
@@ -21,6 +22,22 @@ _ACCELERATE = Grammar(
 )
 _DEEPSPEED = Grammar(
     flags=frozenset({"no_python", "no_local_rank", "no_ssh", "force_multi", "module"})
+)
+_MPIRUN = Grammar(
+    flags=frozenset(
+        {
+            *("allow_run_as_root", "oversubscribe", "tag_output", "display_map", "verbose", "v"),
+            *(
+                "report_bindings",
+                "report_uri",
+                "nooversubscribe",
+                "use_hwthread_cpus",
+                "quiet",
+                "q",
+            ),
+        }
+    ),
+    short={"n": "np", "c": "np", "N": "npernode", "H": "host", "x": "x"},
 )
 _SRUN = Grammar(
     short={
@@ -40,8 +57,22 @@ STARTERS: Mapping[str, Grammar] = {
     "accelerate": _ACCELERATE,
     "deepspeed": _DEEPSPEED,
     "srun": _SRUN,
+    **dict.fromkeys(("mpirun", "mpiexec", "horovodrun"), _MPIRUN),
+    **dict.fromkeys(("docker", "podman"), DOCKER),
 }
 """Programs that start another one on several GPUs, and how their words are cut."""
+
+
+_CONTAINERS = frozenset({"docker", "podman"})
+_STARTER_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+}
+_WITH_COMMANDS = frozenset({"trl"})
+"""Programs whose first word says which of their programs runs."""
+_TWO_VALUES = dict.fromkeys(("mca", "gmca"), 3)
+"""Words of an option with its values, where it has two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +80,18 @@ class Command:
     """A program with its arguments, and what starts it.
 
     ``program`` is the last part of its path, or a module's name; ``starters`` are the settings of
-    what starts it (``torchrun``, ``accelerate``, ``deepspeed``, ``srun``) by its name.
+    what starts it (``torchrun``, ``accelerate``, ``deepspeed``, ``srun``) by its name. ``where`` is
+    the place of the command, ``version`` that of the container's image, empty without one.
     """
 
     program: str
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     starters: Mapping[str, Settings] = field(default_factory=dict)
+    where: str = "command"
+    version: str = ""
+    is_python: bool = False
+    """Whether an interpreter runs it."""
 
 
 def split_command(text: str) -> tuple[str, ...]:
@@ -89,10 +125,10 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     """
     environment: dict[str, str] = {}
     starters: dict[str, Settings] = {}
-    remaining = list(tokens)
+    remaining, version, is_python = list(tokens), "", False
     while remaining:
         word = remaining[0]
-        name = PurePosixPath(word).name
+        name = _STARTER_MODULES.get(PurePosixPath(word).name, PurePosixPath(word).name)
         if _ASSIGNMENT.match(word):
             key, _, value = word.partition("=")
             environment[key] = value
@@ -100,23 +136,31 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
         elif name in _BEFORE:
             remaining = remaining[1:]
         elif _PYTHON.fullmatch(name):
-            remaining = _skip_python(remaining[1:])
+            remaining, is_python = _skip_python(remaining[1:]), True
             name = PurePosixPath(remaining[0]).name if remaining else ""
-            if name not in STARTERS and name != "torch.distributed.run":
+            if name not in STARTERS and name not in _STARTER_MODULES:
                 break
-        elif name in STARTERS or name == "torch.distributed.run":
-            starter = "torchrun" if name == "torch.distributed.run" else name
-            remaining = _read_starter(starter, remaining[1:], starters, where)
+        elif name in _CONTAINERS:
+            container = _read_container(name, remaining[1:], starters, where)
+            remaining, version = list(container.tokens), container.version
+        elif name in STARTERS:
+            remaining = _read_starter(name, remaining[1:], starters, where)
         else:
             break
     if not remaining:
         message = "starts no program"
         raise LaunchFormatError(message, where=where, field="command")
+    program = PurePosixPath(remaining[0]).name
+    if program in _WITH_COMMANDS and len(remaining) > 1:
+        program, remaining = f"{program} {remaining[1]}", remaining[1:]
     return Command(
-        program=PurePosixPath(remaining[0]).name,
+        program=program,
         arguments=tuple(remaining[1:]),
         environment=environment,
         starters=starters,
+        where=where,
+        version=version,
+        is_python=is_python,
     )
 
 
@@ -135,8 +179,7 @@ def _read_starter(
 ) -> list[str]:
     """Keep a starter's settings; return the words of what it starts."""
     grammar = STARTERS[name]
-    if name == "accelerate":
-        tokens = tokens[1:] if tokens[:1] == ["launch"] else tokens
+    tokens = tokens[1:] if tokens[:1] in (["launch"], ["run"], ["exec"]) else tokens
     options, remaining = _cut_options(tokens, grammar)
     starters[name] = read_argv(options, grammar, where=where)
     if remaining[:1] == ["--"]:
@@ -151,5 +194,17 @@ def _cut_options(tokens: list[str], grammar: Grammar) -> tuple[list[str], list[s
         text, equals, _ = tokens[index].lstrip("-").partition("=")
         name = grammar.short.get(text, text.replace("-", "_"))
         takes_value = not equals and name not in grammar.flags
-        index += 2 if takes_value else 1
+        index += _TWO_VALUES.get(name, 2) if takes_value else 1
     return tokens[:index], tokens[index:]
+
+
+def _read_container(
+    name: str, tokens: list[str], starters: dict[str, Settings], where: str
+) -> Container:
+    """Keep the options of ``docker run``; return what its image runs."""
+    remaining = _read_starter(name, tokens, starters, where)
+    if not remaining:
+        return Container(tokens=())
+    entry = starters[name].take("entrypoint")
+    entrypoint = [] if entry is None else str(entry.value).split()
+    return read_container(remaining[0], remaining[1:], entrypoint)

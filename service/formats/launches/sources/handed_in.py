@@ -1,27 +1,35 @@
 """Everything that was handed in, parsed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from service.formats.launches.sources.commands import Command, read_command
+from service.formats.launches.sources.containers import is_manifest, split_documents
 from service.formats.launches.sources.documents import flatten, read_document
 from service.formats.launches.sources.limits import MAX_CHARACTERS, MAX_FILES, check_size
 from service.formats.launches.values.errors import LaunchFormatError
-from service.formats.launches.values.launch import Checkpoint, Launch
-from service.formats.launches.values.settings import Settings
+from service.formats.launches.values.launch import Checkpoint, Launch, LaunchFile
+from service.formats.launches.values.settings import Setting, Settings
 
 _DOCUMENTS = frozenset({".yaml", ".yml", ".json"})
-_SCRIPTS = frozenset({".py", ".sh", ".slurm", ".sbatch", ".bash", ".toml"})
+_SHELL_SUFFIXES = frozenset({".sh", ".slurm", ".sbatch", ".bash"})
+_SCRIPTS = _SHELL_SUFFIXES | {".py", ".toml"}
+_SHELLS = frozenset({"bash", "sh", "sbatch", "source", "."})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedIn:
-    """Documents and scripts by file, the command and the arguments."""
+    """Documents, scripts and manifests by file, the command and the arguments.
+
+    ``unknown`` are options of a script's command whose values come from outside of it.
+    """
 
     launch: Launch
     documents: Mapping[str, Settings] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
+    manifests: Mapping[str, str] = field(default_factory=dict)
+    unknown: tuple[Setting, ...] = ()
     command: Command | None = None
     arguments: Settings = field(default_factory=Settings)
 
@@ -52,22 +60,61 @@ def parse_launch(launch: Launch) -> HandedIn:
     _check_amount(launch)
     documents: dict[str, Settings] = {}
     scripts: dict[str, str] = {}
+    manifests: dict[str, str] = {}
     for file in launch.files:
         check_size(file.name, file.content)
-        if file.name in documents or file.name in scripts:
+        if file.name in documents or file.name in scripts or file.name in manifests:
             message = "was handed in twice"
             raise LaunchFormatError(message, where=file.name)
         if is_script(file.name, file.content):
             scripts[file.name] = file.content
+            continue
+        first = [file.content, *split_documents(file.content)[:1]][-1]
+        document = read_document(file.name, first)
+        if is_manifest(document):
+            manifests[file.name] = file.content
         else:
-            documents[file.name] = read_document(file.name, file.content)
+            is_first = first == file.content
+            documents[file.name] = document if is_first else _read_whole(file)
     return HandedIn(
         launch=launch,
         documents=documents,
         scripts=scripts,
-        command=read_command(launch.command) if launch.command else None,
+        manifests=manifests,
+        command=None if not launch.command else _read_typed(launch.command, scripts),
         arguments=flatten(launch.arguments, "arguments"),
     )
+
+
+def _read_whole(file: LaunchFile) -> Settings:
+    """Return the one document of a file, whatever separates it from nothing."""
+    parts = split_documents(file.content)
+    return read_document(file.name, parts[0] if len(parts) == 1 else file.content)
+
+
+def _read_typed(tokens: tuple[str, ...], scripts: Mapping[str, str]) -> Command | None:
+    """Return the typed command, None where it runs a script."""
+    command = read_command(tokens)
+    return None if find_typed_script(tokens, scripts) else command
+
+
+def find_typed_script(tokens: Sequence[str], scripts: Mapping[str, str]) -> str | None:
+    """Return the shell script that a command runs, None without."""
+    names = {PurePosixPath(name).name: name for name in scripts if is_shell(name, scripts[name])}
+    for word in tokens:
+        name = PurePosixPath(word).name
+        if name in names:
+            return names[name]
+        if name not in _SHELLS and "=" not in word and not word.startswith("-"):
+            break
+    return None
+
+
+def is_shell(name: str, content: str) -> bool:
+    """Return whether a program is a shell's."""
+    first = content.partition("\n")[0]
+    suffix = PurePosixPath(name).suffix.casefold()
+    return suffix in _SHELL_SUFFIXES or (first.startswith("#!") and first.endswith("sh"))
 
 
 def is_script(name: str, content: str) -> bool:

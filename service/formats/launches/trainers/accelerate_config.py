@@ -13,10 +13,11 @@ from service.formats.launches.values.settings import Setting, Settings, make_def
 ACCELERATE = "1.15.0"
 """Release whose keys and defaults are known."""
 _KINDS = {
-    **dict.fromkeys(("NO", "MULTI_GPU"), "ddp"),
+    **dict.fromkeys(("NO", "MULTI_GPU", "false"), "ddp"),
     "FSDP": "fsdp",
     "DEEPSPEED": "deepspeed",
 }
+"""Kinds of processes; YAML's own NO is false."""
 _HALVES = {"no": None, "bf16": "bf16", "fp16": "fp16"}
 _LAUNCH = "accelerate 1.15, commands/launch.py"
 _DEEPSPEED_NAMES = {

@@ -10,7 +10,7 @@ from service.formats.launches.values.settings import Setting, Settings
 
 _DEEPSPEED = (
     *("train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer", "wall_clock_breakdown"),
-    *("bf16.enabled", "fp16.enabled"),
+    *("bf16.enabled", "fp16.enabled", "train_batch_size", "steps_per_print"),
 )
 _SUFFIXES = frozenset({".yml", ".yaml", ".json"})
 _TRAINERS = ("model_name_or_path", "output_dir", "base_model", "learning_rate")
@@ -82,15 +82,17 @@ def join_command(handed_in: HandedIn, config: Settings) -> Settings:
     if handed_in.command is None:
         return config
     options: dict[str, Setting] = {}
-    for name, setting in read_argv(handed_in.command.arguments, where="command").take_all().items():
+    for name, setting in (
+        read_argv(handed_in.command.arguments, where=handed_in.command.where).take_all().items()
+    ):
         text = str(setting.value)
         if not name.startswith("argument_"):
             options[name] = setting
         elif PurePosixPath(text).suffix in _SUFFIXES:
             if handed_in.find_document(text) is None:
-                file = Setting(key="config", value=text, where="command")
+                file = Setting(key="config", value=text, where=handed_in.command.where)
                 raise file.refuse("a file that was handed in too")
         elif "=" in text:
             key, _, value = text.partition("=")
-            options[key] = Setting(key=key, value=value, where="command")
+            options[key] = Setting(key=key, value=value, where=handed_in.command.where)
     return Settings(options).merge(config)

@@ -17,6 +17,7 @@ from service.formats.launches.values.settings import Setting, Settings, make_def
 LLAMA_FACTORY = "0.9.5"
 """Release whose keys and defaults are known."""
 _SOURCE = f"LLaMA-Factory {LLAMA_FACTORY}, hparams"
+_NEXT = ("model_class", "dist_config.name", "kernel_config.name", "init_config.name")
 _CLIENTS = {
     "sft": Client.TRAINER,
     "pt": Client.TRAINER,
@@ -87,6 +88,7 @@ def read_llamafactory(handed_in: HandedIn, draft: Draft) -> None:
     for document in sort_files(handed_in).training:
         config = config.merge(document)
     config = join_command(handed_in, config)
+    _refuse_next(config)
     name = config.take("model_name_or_path")
     if name is None:
         draft.ask("model", "the file names no model_name_or_path")
@@ -119,6 +121,14 @@ def read_llamafactory(handed_in: HandedIn, draft: Draft) -> None:
     )
     config.take_all()
     lower_trainer(setup, draft, handed_in)
+
+
+def _refuse_next(config: Settings) -> None:
+    """Refuse a file of LLaMA-Factory's next schema (its ``src/llamafactory/v1``)."""
+    for key in _NEXT:
+        setting = config.peek(key)
+        if setting is not None:
+            raise setting.refuse(f"keys of LLaMA-Factory {LLAMA_FACTORY}; those of v1 are not read")
 
 
 def _read_client(stage: Setting, config: Settings, draft: Draft) -> Client:
@@ -276,7 +286,7 @@ READERS = {
         programs=frozenset({"llamafactory-cli", "lmf"}),
         marks=frozenset(
             {"stage", "finetuning_type", "cutoff_len", "template", "quantization_bit"}
-            | {"lora_target", "flash_attn", "enable_liger_kernel"}
+            | {"lora_target", "flash_attn", "enable_liger_kernel", *_NEXT}
         ),
     )
 }

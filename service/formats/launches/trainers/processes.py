@@ -4,9 +4,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings
 
 _OPEN = frozenset({"auto", "gpu"})
+_STARTERS_WITHOUT_EFFECT = (
+    *("rdzv*", "master_*", "node_rank", "standalone", "max_restarts", "monitor_interval", "role"),
+    *("start_method", "log_dir", "redirects", "tee", "m", "module", "no_python", "run_path"),
+    *("hostfile", "ssh_port", "launcher*", "no_local_rank", "no_ssh*", "save_pid", "elastic*"),
+    *("bind_cores*", "force_multi", "machine_rank", "main_process_*", "debug", "gpu_ids"),
+    *("job_name", "partition", "time", "label", "exclusive", "unbuffered", "cpus_per_task"),
+    *("mca", "gmca", "H", "host", "x", "hostfile", "bind_to", "map_by", "allow_run_as_root"),
+    *("oversubscribe", "tag_output", "display_map", "verbose", "report_bindings", "use_env"),
+    *(
+        "nodes",
+        "ntasks",
+        "ntasks_per_node",
+        "kill_on_bad_exit",
+        "jobid",
+        "export",
+        "output",
+        "error",
+        "mem",
+        "gres",
+        "gpus*",
+        "i",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +70,26 @@ def count_processes(handed_in: HandedIn, accelerate: Settings | None) -> Process
         return _count_deepspeed(starters["deepspeed"])
     if "srun" in starters:
         return _count_srun(starters["srun"])
+    for name in ("mpirun", "mpiexec", "horovodrun"):
+        if name in starters:
+            return _multiply(None, starters[name].take("np"), None)
     return _count_environment({} if command is None else command.environment)
+
+
+def _is_open(setting: Setting) -> bool:
+    """Return whether the machine or a script's caller says it."""
+    text = str(setting.value).casefold()
+    return text in _OPEN or "$" in text
 
 
 def _multiply(nodes: Setting | None, each: Setting | None, default: int | None) -> Processes:
     settings = tuple(setting for setting in (nodes, each) if setting is not None)
     number = 1
     if nodes is not None:
-        if ":" in str(nodes.value):
+        if ":" in str(nodes.value) or _is_open(nodes):
             return Processes(settings=settings)
         number = nodes.as_int(minimum=1)
-    if each is not None and str(each.value).casefold() in _OPEN:
+    if each is not None and _is_open(each):
         return Processes(nodes=number, settings=settings)
     local = default if each is None else each.as_int(minimum=1)
     return Processes(
@@ -73,6 +106,8 @@ def _count_accelerate(file: Settings) -> Processes:
     kind = file.peek("distributed_type")
     count, machines = file.take("num_processes"), file.take("num_machines")
     settings = tuple(setting for setting in (count, machines) if setting is not None)
+    if any(_is_open(setting) for setting in settings):
+        return Processes(nodes=None, settings=settings)
     nodes = 1 if machines is None else machines.as_int(minimum=1)
     if count is None or str(count.value) == "-1":
         single = kind is not None and str(kind.value).upper() == "NO"
@@ -85,7 +120,7 @@ def _count_accelerate(file: Settings) -> Processes:
 
 def _count_deepspeed(starter: Settings) -> Processes:
     included = starter.take("include", "i")
-    if included is not None:
+    if included is not None and not _is_open(included):
         hosts = [host for host in included.as_text().split("@") if host]
         slots = [host.partition(":")[2] for host in hosts]
         if all(slots):
@@ -97,6 +132,8 @@ def _count_deepspeed(starter: Settings) -> Processes:
 
 def _count_srun(starter: Settings) -> Processes:
     total, nodes = starter.take("ntasks"), starter.take("nodes")
+    if total is not None and _is_open(total):
+        return Processes(nodes=None, settings=(total,))
     if total is not None:
         settings = (total,) if nodes is None else (total, nodes)
         number = None if nodes is None else nodes.as_int(minimum=1)
@@ -119,3 +156,11 @@ def _count_environment(environment: Mapping[str, str]) -> Processes:
         count = len([device for device in str(visible.value).split(",") if device.strip()])
         return Processes(count=count or None, settings=(visible,))
     return Processes(is_started=False)
+
+
+def account_starters(handed_in: HandedIn, draft: Draft) -> None:
+    """Account for what starters are told beside the number of processes."""
+    if handed_in.command is not None:
+        for name, starter in handed_in.command.starters.items():
+            is_container = name in {"docker", "podman"}
+            draft.account(starter, ("*",) if is_container else _STARTERS_WITHOUT_EFFECT)

@@ -13,12 +13,16 @@ from service.formats.launches.trainers.deepspeed_config import (
 )
 from service.formats.launches.trainers.fsdp_config import (
     apply_words,
-    normalize_names,
     override_checkpointing,
+    read_arguments,
     read_fsdp,
 )
 from service.formats.launches.trainers.launch_files import LaunchFiles, sort_files
-from service.formats.launches.trainers.processes import Processes, count_processes
+from service.formats.launches.trainers.processes import (
+    Processes,
+    account_starters,
+    count_processes,
+)
 from service.formats.launches.trainers.setup import TRANSFORMERS, TrainerSetup
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
@@ -28,14 +32,6 @@ _DEGREES = {
     "tensor": ("tp_size", "tensor_parallel_size"),
     "context": ("cp_size", "sp_size", "context_parallel_size", "sequence_parallel_degree"),
 }
-_STARTERS_WITHOUT_EFFECT = (
-    *("rdzv*", "master_*", "node_rank", "standalone", "max_restarts", "monitor_interval", "role"),
-    *("start_method", "log_dir", "redirects", "tee", "m", "module", "no_python", "run_path"),
-    *("hostfile", "ssh_port", "launcher*", "no_local_rank", "no_ssh*", "save_pid", "elastic*"),
-    *("bind_cores*", "force_multi", "machine_rank", "main_process_*", "debug", "gpu_ids"),
-    *("job_name", "partition", "time", "label", "exclusive", "unbuffered", "cpus_per_task"),
-    *("kill_on_bad_exit", "jobid", "export", "output", "error", "mem", "gres", "gpus*", "i"),
-)
 _WHY = "how many GPUs it is started on is not said"
 
 
@@ -61,7 +57,7 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
     files = sort_files(handed_in)
     joined = join_starter(handed_in, files.accelerate, draft)
     processes = count_processes(handed_in, joined)
-    _account_starters(handed_in, draft)
+    account_starters(handed_in, draft)
     degrees = Settings()
     config, fsdp = None, None
     if joined is not None:
@@ -89,13 +85,6 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
     return replace(engine, ranks=_put_degrees(engine, degrees, processes, draft))
 
 
-def _account_starters(handed_in: HandedIn, draft: Draft) -> None:
-    """Account for what starters are told beside the number of processes."""
-    if handed_in.command is not None:
-        for starter in handed_in.command.starters.values():
-            draft.account(starter, _STARTERS_WITHOUT_EFFECT)
-
-
 def _find_deepspeed(
     training: Settings,
     files: LaunchFiles,
@@ -114,6 +103,8 @@ def _find_deepspeed(
         return flatten(path.value, path.where)
     if path is None:
         return config if config is not None else files.deepspeed
+    if str(path.value).casefold() == "true":
+        raise path.refuse("DeepSpeed's JSON, as transformers' Trainer does; say the JSON")
     name = path.as_text()
     document = handed_in.find_document(name) or files.deepspeed
     if document is not None:
@@ -153,11 +144,11 @@ def _find_fsdp(
         for setting in inline.take_all().values():
             draft.drop(setting)
         return None
-    merged = normalize_names(inline.merge(document or Settings()), draft, offload="cpu_offload")
-    if settings is not None:
-        merged = merged.merge(settings)
+    merged = read_arguments(inline.merge(document or Settings()), draft)
     if strategy_words is not None and is_on:
         apply_words(strategy_words, merged)
+    if settings is not None:
+        merged = merged.merge(settings)
     if own_version is not None:
         merged.add("version", own_version)
     return merged

@@ -17,7 +17,7 @@ from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
-from service.formats.launches.values.settings import Setting, Settings
+from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _CLIENTS = {
     Launcher.TRAINER: Client.TRAINER,
@@ -59,14 +59,26 @@ _GRAMMAR = Grammar(
 
 def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a trainer's script."""
-    training = handed_in.arguments
-    for document in sort_files(handed_in).training:
-        training = training.merge(document)
-    if handed_in.command is not None:
-        training = read_argv(handed_in.command.arguments, _GRAMMAR, where="command").merge(training)
+    training = gather_arguments(handed_in)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
+
+
+def gather_arguments(handed_in: HandedIn, flags: frozenset[str] = frozenset()) -> Settings:
+    """Return the arguments of a trainer's script.
+
+    Those of its command win over its files'. ``flags`` are options without a value, beside those
+    that every trainer has.
+    """
+    training = handed_in.arguments
+    for document in sort_files(handed_in).training:
+        training = training.merge(document)
+    command = handed_in.command
+    if command is None:
+        return training
+    grammar = replace(_GRAMMAR, flags=_GRAMMAR.flags | flags)
+    return read_argv(command.arguments, grammar, where=command.where).merge(training)
 
 
 def _ask_batch(training: Settings, handed_in: HandedIn, draft: Draft) -> None:
@@ -94,6 +106,9 @@ def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSet
     if uses is None or uses.as_bool():
         for flag, word in _LORA_FLAGS.items():
             _move(training, flag, adapters, word)
+    if uses is not None and uses.as_bool():
+        source = f"TRL {TRL}, trl/trainer/model_config.py"
+        adapters.add("r", make_default("lora_r", 16, source))
     prepares = training.take("prepare_model_for_kbit_training")
     if prepares is not None:
         draft.note(prepares, "whether norms and the head are cast to fp32")
@@ -150,34 +165,39 @@ READERS = {
         ("run_clm.py", "run_mlm.py", "run_glue.py", "run_summarization.py"),
         hints=(
             *("per_device_train_batch_size", "output_dir", "learning_rate", "num_train_epochs"),
-            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type", "bf16"),
+            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type"),
         ),
     ),
     Launcher.DEEPSPEED: replace(
         _make_reader(
             Launcher.DEEPSPEED,
             (),
-            hints=("zero_optimization.stage",),
+            hints=(
+                *("zero_optimization.stage", "train_batch_size", "steps_per_print"),
+                *("train_micro_batch_size_per_gpu", "fp16.enabled", "bf16.enabled"),
+            ),
         ),
         versions={"deepspeed": DEEPSPEED, "transformers": TRANSFORMERS},
+        hint_limit=1,
     ),
     Launcher.ACCELERATE: replace(
-        _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type",)),
+        _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type", "compute_environment")),
+        hint_limit=1,
         versions={"accelerate": ACCELERATE, "transformers": TRANSFORMERS},
     ),
     Launcher.TRL_SFT: _make_reader(
         Launcher.TRL_SFT,
-        ("sft.py",),
+        ("sft.py", "sft_*.py", "trl sft"),
         marks=("packing", "completion_only_loss", "assistant_only_loss", "dataset_text_field"),
     ),
     Launcher.TRL_DPO: _make_reader(
         Launcher.TRL_DPO,
-        ("dpo.py",),
+        ("dpo.py", "dpo_*.py", "trl dpo"),
         marks=("precompute_ref_log_probs", "sync_ref_model", "f_divergence_type", "loss_weights"),
     ),
     Launcher.TRL_REWARD: _make_reader(
         Launcher.TRL_REWARD,
-        ("reward_modeling.py", "reward.py"),
+        ("reward_modeling.py", "reward.py", "trl reward"),
         marks=("center_rewards_coefficient",),
     ),
 }

@@ -32,7 +32,16 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.tiny_models import tiny_config
-from tests.unit.estimator.rules.words import BF16, LAID_OUT, MIXED, SERVED, TRAINED
+from tests.unit.estimator.rules.words import (
+    BF16,
+    GRPO,
+    GRPO_ALONE,
+    LAID_OUT,
+    MIXED,
+    ODD,
+    SERVED,
+    TRAINED,
+)
 
 Words = dict[str, Any]
 _QUANTISED: Mapping[str, Words] = {
@@ -47,15 +56,6 @@ _QUANTISED: Mapping[str, Words] = {
         "llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"],
     },
 }
-_ODD: Mapping[str, Words] = {
-    "inner": {"intermediate_size": 255},
-    "heads": {"num_attention_heads": 6, "num_key_value_heads": 3},
-    "hidden": {"hidden_size": 127},
-    "deep": {"num_hidden_layers": 12},
-    "tied": {"tied": True},
-    "gguf": {"from_gguf": True},
-}
-"""Sizes that other models might have."""
 FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
 _FLAT: Words = {"sharding": Sharding.FSDP1, "zero_stage": 3}
 _DEEPSPEED: Words = {"sharding": Sharding.DEEPSPEED}
@@ -126,6 +126,10 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
             },
             {},
         ),
+        (GRPO, {}),
+        (GRPO | _QLORA | {"loss": Loss.CHUNKED_NLL}, {}),
+        (GRPO_ALONE, {}),
+        (GRPO_ALONE, {"data_parallel": 4} | FULLY),
         ({}, {"data_parallel": 4}),
         ({}, {"data_parallel": 4} | FULLY),
         ({}, {"data_parallel": 4, "tensor_parallel": 2} | FULLY),
@@ -197,7 +201,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({"speculative": Speculative(num_tokens=2)}, {}),
     ({"client": Client.LOOP}, {}),
 )
-_ODD_LLAMAS = tuple(f"llama+{odd}" for odd in _ODD)
+_ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
     *(
@@ -231,7 +235,7 @@ def collect_tiny_facts(name: str) -> ModelFacts:
     ``llama/reward`` one with another head.
     """
     family, _, odd = name.partition("+")
-    return replace(collect_facts(read_tiny(family)), **_ODD.get(odd, {}))
+    return replace(collect_facts(read_tiny(family)), **ODD.get(odd, {}))
 
 
 @cache

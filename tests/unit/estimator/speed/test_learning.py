@@ -1,17 +1,23 @@
 """What measured times say of a host and of a GPU."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.speed.learning import MeasuredTime, read_speed
-from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections, SpeedRatios
+from service.estimator.values.corrections import (
+    SHIPPED_SPEEDS,
+    Corrections,
+    InstantCorrection,
+    SpeedRatios,
+)
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Bound, Throughput
-from service.estimator.values.workload import TrainWorkload
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.planner.fit.evaluator import make_evaluator
 
 H100 = resolve_gpu("H100-SXM5-80GB").to_device()
@@ -78,3 +84,32 @@ def test_a_machine_moves_times_and_no_bytes() -> None:
     assert own is not None
     assert timed.step_time_s == pytest.approx(1.7 * own.step_time_s, rel=0.01)
     assert (own.basis, timed.basis) == ("analytic", "calibrated")
+
+
+def _get_learnt(learnt: Corrections, _workload: Workload, _layout: Layout) -> Corrections:
+    return learnt
+
+
+def test_bytes_that_are_not_believed_say_nothing_of_the_machine() -> None:
+    """The times that others took on it stay, also where the question itself was timed."""
+    slow = SpeedRatios(host=1.7)
+    wrong = Corrections(
+        calibration="c", instants={"forward": InstantCorrection(fixed_bytes=2**40)}, speeds=slow
+    )
+    timed = replace(
+        wrong,
+        speeds=SHIPPED_SPEEDS,
+        machine_speeds=slow,
+        step_time_ratio=9.0,
+        bases={"allocated": "calibrated", "step_time": "measured"},
+    )
+    plain = make_evaluator(MODEL, H100).answer(SMALL, Layout())
+
+    for learnt in (wrong, timed):
+        evaluator = make_evaluator(MODEL, H100, corrections_for=partial(_get_learnt, learnt))
+        answer = evaluator.answer(SMALL, Layout())
+        throughput = evaluator.get_throughput(SMALL, Layout(), answer)
+        assert answer.device_bytes == plain.device_bytes
+        assert "is not used" in answer.warnings[-1]
+        assert throughput == time_job(SMALL, slow)
+        assert dict(answer.bases) == {"step_time": "calibrated", "prefill_time": "calibrated"}

@@ -5,6 +5,7 @@ import pytest
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.commands import Command, read_command, split_command
 from service.formats.launches.values.errors import LaunchFormatError
+from tests.unit.formats.launches.importing import import_launch
 
 
 def read(text: str) -> Command:
@@ -106,3 +107,35 @@ def test_a_command_of_too_much_is_refused() -> None:
     """Ten thousand words are no command."""
     with pytest.raises(LaunchFormatError, match="at most"):
         read_argv(["a"] * 10_001, where="command")
+
+
+@pytest.mark.parametrize(
+    ("command", "launcher"),
+    [
+        ("trl sft --model_name_or_path a/b --learning_rate 1", "trl_sft"),
+        ("python examples/sft_vlm.py --model_name_or_path a/b", "trl_sft"),
+        ("python train.py --model_name_or_path a/b --learning_rate 1", "trainer"),
+        ("torchrun train.py --learning_rate 1 --bf16 --max_new_tokens 5", "trainer"),
+    ],
+)
+def test_a_program_tells_its_launcher(command: str, launcher: str) -> None:
+    """Options of another program are no axolotl's and no generation's."""
+    imported = import_launch(command=command)
+
+    assert imported.launcher == launcher
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("python examples/kto.py --model_name_or_path a/b --learning_rate 1", "trains by KTO"),
+        ("trl rloo --model_name_or_path a/b --learning_rate 1", "trains by RLOO"),
+        ("python x/nash_md.py --max_new_tokens 64", "trains by Nash-MD"),
+        ("torchrun m.py --micro-batch-size 1 --tensor-model-parallel-size 2", "no launcher"),
+        ("deepspeed main.py --deepspeed --learning_rate 1 --bf16", "DeepSpeed's JSON"),
+    ],
+)
+def test_what_has_no_model_is_refused_by_its_name(command: str, reason: str) -> None:
+    """It was read as a plain Trainer, as axolotl or as a generation."""
+    with pytest.raises(LaunchFormatError, match=reason):
+        import_launch(command=command)

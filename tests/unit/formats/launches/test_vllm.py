@@ -61,6 +61,10 @@ READ = [
     ("--max-num-seqs 48", "workload", "max_num_sequences", 48),
     ("--max_num_batched_tokens 16384", "workload", "max_num_batched_tokens", 16_384),
     ("--gpu-memory-utilization 0.85", "workload", "gpu_memory_fraction", 0.85),
+    ("--device-memory-utilization 0.8", "workload", "gpu_memory_fraction", 0.8),
+    ("-dp 2 -dph -tp 4", "layout", "tensor_parallel", 4),
+    ("-n 2 -r 0 -tp 4", "layout", "gpus_per_node", 2),
+    ("-ep -dp 4 -dpl 2", "layout", "gpus_per_node", 2),
     ("--enforce-eager", "workload", "enforce_eager", True),
     ("--cpu-offload-gb 4", "workload", "cpu_offload_gb", 4.0),
     ("--spec-method ngram --spec-tokens 4", "workload", "speculative", {"num_tokens": 4}),
@@ -84,6 +88,7 @@ IGNORED = (
     *("--kv-cache-dtype nvfp4", "--some-flag-of-tomorrow 3", "--cpu-offload-params x"),
     """--limit-mm-per-prompt '{"image": 2}'""",
     """--speculative-config '{"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3}'""",
+    *("-O3", "-O 2", "-cc.mode 3", "-ac.backend FLASHINFER"),
 )
 IDLE = (
     *("--port 8000", "--host 0.0.0.0", "--api-key a b", "--served-model-name x y", "--seed 0"),

@@ -63,6 +63,22 @@ def test_what_an_import_does_not_say_stays() -> None:
     assert after == replace(typed, nodes=(seen("n1"),), host_memory_bytes=9)
 
 
+def test_a_place_is_kept_under_its_levels_name() -> None:
+    """A node that the import does not name has no rack "z1" where its pool has racks for zones."""
+    typed = Node(name="typed", levels=("z1", "r7"))
+    stored = replace(pool(seen("n1")), level_names=("zone", "rack"), nodes=(typed, Node(name="n1")))
+
+    def adopt_levels(*level_names: str) -> tuple[str, ...]:
+        imported = replace(pool(seen("n1")), level_names=level_names)
+        (after,) = adopt(ClusterInventory(pools=(stored,)), imported).pools
+        return next(node for node in after.nodes or () if node.name == "typed").levels
+
+    assert adopt_levels("zone", "rack") == ("z1", "r7")
+    assert adopt_levels("rack", "zone") == ("r7", "z1")
+    assert adopt_levels("rack") == ("r7",)
+    assert adopt_levels("block", "rack") == ()
+
+
 def test_scopes_say_what_goes() -> None:
     """A tool's missing nodes go by default; what others added or typed stays until told."""
     stored = ClusterInventory(

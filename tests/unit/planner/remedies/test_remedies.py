@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.estimator.cache import PlanCache
-from service.estimator.values.corrections import Corrections
+from service.estimator.values.corrections import Corrections, SpeedRatios
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
@@ -78,6 +78,29 @@ def test_a_remedy_takes_the_time_that_it_is_answered_with() -> None:
     assert report.throughput is not None
     assert uncorrected is not None
     assert report.throughput.step_time_s == 1.5 * uncorrected.step_time_s
+
+
+def test_a_measured_question_is_compared_as_its_remedies_are_known() -> None:
+    """What a prediction misses is in the measured step alone: beside times that nobody measured it
+    would make each remedy look faster by as much.
+    """
+    slow = SpeedRatios(host=1.3, gpu=1.3)
+    machine = Corrections(calibration="machine", basis="analytic", speeds=slow)
+    measured = Corrections(
+        calibration="c1", step_time_ratio=2.0, machine_speeds=slow, bases={"step_time": "measured"}
+    )
+    plain = a_subject("gpt2", usable_bytes=2 * GIB)
+
+    def find_costs(learnt: Corrections) -> list[tuple[object, ...]]:
+        subject = make_evaluator(
+            plain.architecture,
+            plain.device,
+            corrections_for=lambda workload, _layout: learnt if workload == SHORT else machine,
+        )
+        costs = [remedy.cost for remedy in fit(subject, SHORT, ONE_GPU).remedies]
+        return [(cost.time_ratio, cost.gpu_time_ratio, cost.cost_ratio) for cost in costs]
+
+    assert find_costs(measured) == find_costs(machine) != []
 
 
 def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:

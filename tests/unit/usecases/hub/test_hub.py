@@ -28,6 +28,9 @@ from tests.unit.usecases.hub.fake_hub import (
     read_refusal,
 )
 
+LONG = "x" * 1_000_000
+"""A name that a file may hold and nobody reads to its end."""
+
 
 def test_a_model_takes_three_requests() -> None:
     """Its commit, its config and the header of its file, each at that commit and from one host."""
@@ -113,6 +116,24 @@ def test_several_files_are_a_question() -> None:
 
     assert "name one as file, such as a-Q4_0.gguf, a-Q8_0.gguf" in error.detail
     assert fake.make().fetch(HubReference(repository="org/name", file="a-Q8_0.gguf")).file
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"adapter_config.json": json.dumps({"r": 8, "target_modules": LONG}).encode()},
+        {"adapter_config.json": json.dumps({"target_modules": [LONG] * 99}).encode()},
+        {"adapter_config.json": json.dumps({"base_model_name_or_path": LONG}).encode()},
+        {"model_index.json": json.dumps({LONG: ["a", LONG], "_class_name": LONG}).encode()},
+        {"model_index.json": json.dumps({f"a{n}": ["a", "b"] for n in range(9_999)}).encode()},
+        {f"{LONG}-{n}.gguf": b"" for n in range(20)},
+        {f"{LONG}-00001-of-00002.gguf": b""},
+        make_repository(model__safetensors=make_safetensors(**{LONG: 10**400})),
+    ],
+)
+def test_a_refusal_repeats_little_of_a_file(files: dict[str, bytes]) -> None:
+    """Files have up to 32 MB; what is said of them stays something that a person reads."""
+    assert len(read_refusal(FakeHub(files)).detail) < 4_000
 
 
 @pytest.mark.parametrize(

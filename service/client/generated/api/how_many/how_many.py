@@ -48,6 +48,7 @@ def call(
     cache: Cache | Unset = UNSET,
     client_query: Client | Unset = UNSET,
     compile_: bool | Unset = UNSET,
+    completion_length: int | Unset = UNSET,
     context_parallel: int | Unset = UNSET,
     context_parallel_method: ContextMethod | Unset = UNSET,
     cpu_moe_layers: int | Unset = UNSET,
@@ -77,6 +78,7 @@ def call(
     keeps_logits: bool | Unset = UNSET,
     kernels: Kernels | Unset = UNSET,
     kv_cache_dtype: DType | Unset = UNSET,
+    log_prob_batch_size: int | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
     lora_target_modules: HowManyLoraTargetModules | Unset = UNSET,
@@ -200,6 +202,8 @@ def call(
 
     params["compile"] = compile_
 
+    params["completion_length"] = completion_length
+
     params["context_parallel"] = context_parallel
 
     json_context_parallel_method: str | Unset = UNSET
@@ -282,6 +286,8 @@ def call(
         json_kv_cache_dtype = kv_cache_dtype
 
     params["kv_cache_dtype"] = json_kv_cache_dtype
+
+    params["log_prob_batch_size"] = log_prob_batch_size
 
     json_lora_dtype: str | Unset = UNSET
     if not isinstance(lora_dtype, Unset):

@@ -1,9 +1,12 @@
-// Storing an inventory: pasted or from a file, compared with what is stored, then sent whole.
-import { ask, askWhole } from "../api.js";
+// Storing an inventory: pasted or from files, compared with what is stored, then sent whole.
+import { ask, askWhole, latest } from "../api.js";
 import { fill, h } from "../dom.js";
+import { fileBox, textOf } from "../files.js";
 import { showProblem } from "../notice.js";
+import { clearRefusal } from "../refusals.js";
 import { dataTable } from "../tables.js";
 import { differences } from "./diff.js";
+import { importFields, isOurs, showImport } from "./imports.js";
 import { inventoryIn } from "./inventory.js";
 
 const SHOWN = 200;
@@ -17,24 +20,37 @@ const EXAMPLE = `{
 
 /** Put the editor into `element`. `name` is the cluster that is replaced, or null where one is added. */
 export function makeEditor(element, name) {
-  const text = h("textarea", { rows: "10", spellcheck: "false", "aria-label": "Inventory as JSON", placeholder: EXAMPLE });
-  const file = h("input", { type: "file", accept: "application/json,.json", "aria-label": "Read the inventory from a file" });
-  const outcome = h("div", { "aria-live": "polite" });
-  file.addEventListener("change", async () => {
-    text.value = (await file.files[0]?.text()) ?? text.value;
-  });
-  const compare = async () => {
-    const read = inventoryIn(text.value, name);
+  const text = h("textarea", { id: "inventory", name: "content", rows: "10", spellcheck: "false", "aria-label": "Inventory as JSON, or what a scheduler prints", placeholder: EXAMPLE });
+  const input = h("input", { type: "file", multiple: true, "aria-label": "Read it from files" });
+  const list = h("ul", { class: "chips", hidden: true });
+  const trouble = h("div", { hidden: true });
+  const outcome = h("div", { class: "stack", "aria-live": "polite" });
+  const more = importFields(name);
+  const form = h(
+    "form",
+    { class: "stack", "aria-label": "Inventory", autocomplete: "off", novalidate: true },
+    h("p", { class: "muted" }, "What your scheduler prints: ", h("code", {}, "kubectl get nodes,pods -A -o json"), ", ", h("code", {}, "scontrol show nodes --json"), ", ", h("code", {}, "nvidia-smi -q -x"), " and others; or an object with ", h("code", {}, "name"), " and ", h("code", {}, "pools"), ", as ", h("a", { href: "/docs" }, "the API"), " takes it. Nothing is stored before you have seen what changes."),
+    h("div", { class: "field" }, text),
+    h("div", { class: "field" }, input, list),
+    more,
+    h("div", { class: "row" }, h("button", { type: "submit" }, "Show what would change")),
+    trouble,
+  );
+  const files = fileBox({ zone: element, input, list });
+  const compare = latest(async () => {
+    const contents = [text.value, ...(await Promise.all(files.get().map(textOf)))].filter((one) => one === null || one.trim() !== "");
+    clearRefusal(form, trouble);
+    fill(outcome);
+    if (contents.length > 0 && !contents.some(isOurs)) {
+      await showImport({ form, trouble, outcome, name, contents, compare });
+      return;
+    }
+    const read = contents.length > 1 ? { problem: "An inventory of our own words is one text or one file." } : inventoryIn(contents[0] ?? "", name);
     if (read.problem !== undefined) fill(outcome, h("p", { class: "notice is-bad" }, read.problem));
     else await showChanges(outcome, read);
-  };
-  fill(
-    element,
-    h("p", { class: "muted" }, "An object with ", h("code", {}, "name"), " and ", h("code", {}, "pools"), ", as ", h("a", { href: "/docs" }, "the API"), " takes it. Nothing is stored before you have seen what changes."),
-    text,
-    h("div", { class: "row" }, file, h("button", { type: "button", onclick: compare }, "Show what would change")),
-    outcome,
-  );
+  });
+  form.addEventListener("submit", (event) => (event.preventDefault(), compare()));
+  fill(element, form, outcome);
 }
 
 async function showChanges(outcome, { name, pools }) {

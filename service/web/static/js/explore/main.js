@@ -1,15 +1,16 @@
 // Explore: a question that is answered anew as it changes. The address holds the question, the form shows it.
 import { ask, latest, Problem } from "../api.js";
 import { byId, debounced, fill, painted, say } from "../dom.js";
-import { exportBar, markdownTable } from "../export.js";
-import { gib, words } from "../format.js";
+import { exportBar } from "../export.js";
 import { showProblem } from "../notice.js";
 import { fillForm, formState, onNavigate, readQuery } from "../state.js";
 import { makeAddress } from "./address.js";
 import { offerCatalogue } from "./catalogue.js";
 import { comparePanel } from "./compare.js";
 import { clearFieldErrors, showFieldErrors } from "./errors.js";
+import { makeHandIn } from "./hand_in.js";
 import { fitMap } from "./map.js";
+import { markdownOf } from "./markdown.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
 import { FIRST, offerEngine } from "./first.js";
 import { linkText, noteLink, offerStore, showStore, shownText } from "./pasted.js";
@@ -19,7 +20,7 @@ import { applyChange, applyQuestion, arrange, readQuestion } from "./question.js
 import { showScript } from "./script.js";
 import { addSliders } from "./sliders.js";
 import { stepChart, stepTable } from "./step.js";
-import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
+import { headline, modelName, showSummary, showVerdict } from "./verdict.js";
 
 // A question that overtakes another one waits this long for the next: whoever types fast asks about the last key only.
 const PAUSE_MS = 30;
@@ -61,7 +62,7 @@ const rest = latest(async (signal) => {
 });
 const askRest = debounced(rest, REST_PAUSE_MS);
 
-fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown }));
+fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown: () => markdownOf(shown) }));
 form.addEventListener("input", ({ target }) => offerEngine(form, target));
 // A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
 form.addEventListener("input", ({ target, timeStamp }) => target.name && catalogue.isWhole(target) && changed({ push: isStep(target), at: timeStamp }));
@@ -74,8 +75,9 @@ planForm.addEventListener("submit", (event) => (event.preventDefault(), (searche
 byId("start-over").addEventListener("click", () => (restore(FIRST), changed({ push: true })));
 // Links to parts of the page: behind the # of its address stands something else.
 document.addEventListener("click", jump);
-offerStore({ form, onStored: nameModel });
+offerStore({ readSource: () => readQuestion(form).model, onStored: nameModel });
 makeOnward({ question: () => current });
+makeHandIn({ form, onQuestion: take, onApply: apply });
 onNavigate(arrive);
 
 await arrive(readQuery());
@@ -260,12 +262,17 @@ function apply(change) {
 }
 
 /** Make another question the form's; a candidate of a search is about the same model. */
-function use({ model, gpu, workload, layout }) {
+function use(question) {
+  take(question);
+  toVerdict();
+}
+
+function take({ model, gpu, workload, layout }) {
   applyQuestion(form, { model, gpu, workload, layout });
+  byId("config-fold").open ||= form.elements.config.value !== "";
   // What is pasted stands for the model that is named, whatever that says.
   named = form.elements.model.value;
   changed({ push: true });
-  toVerdict();
 }
 
 /** What was pressed is about another question by then, and may be gone. */
@@ -282,19 +289,4 @@ function pick(gpu, field, value) {
 
 function search() {
   plan.search(() => readQuestion(form));
-}
-
-function markdown() {
-  const { question, answer: found, address: link } = shown;
-  const { components, device_bytes, intervals } = found.per_gpu;
-  const rows = components.map((part) => [words(part.name), gib(part.bytes), part.basis, part.formula]);
-  return [
-    `**${headline(found)}** — ${subject(question, found)}`,
-    "",
-    markdownTable(["Component", "Bytes", "Known", "How"], rows),
-    "",
-    `Device ${gib(device_bytes)} per GPU (95 %: ${gib(intervals.device[0])} to ${gib(intervals.device[1])}) of ${gib(found.usable_bytes)} usable; peak in ${words(found.per_gpu.peak_instant).toLowerCase()}; ${found.basis}.`,
-    "",
-    link,
-  ].join("\n");
 }

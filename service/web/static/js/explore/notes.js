@@ -55,7 +55,7 @@ function remedyRow(remedy, onApply) {
 
 /** The question itself, which the rows below are compared with. */
 function asAsked(answer) {
-  return h("tr", {}, h("td"), h("th", { scope: "row" }, "As asked"), h("td", {}, verdictTag(answer.verdict)), h("td"), h("td", { class: "is-number" }, count(answer.num_gpus)), speedCells(answer.throughput), h("td", { class: "is-number" }, "× 1.00"));
+  return h("tr", {}, h("td"), h("th", { scope: "row" }, "As asked"), h("td", {}, verdictTag(answer.verdict)), h("td"), h("td", { class: "is-number", "data-label": "GPUs" }, count(answer.num_gpus)), speedCells(answer.throughput), h("td", { class: "is-number", "data-label": "Cost per token" }, "× 1.00"));
 }
 
 function speedCells(timed) {
@@ -108,8 +108,11 @@ export function showDefaults(form, answer) {
     if (!control.dataset.kind) continue;
     const text = used.get(control.name);
     control.classList.toggle("is-default", control.value === "");
-    if (control.tagName === "SELECT") control.options[0].text = control.options[0].value === "" && text ? `${shown(text)} (default)` : control.options[0].value || "default";
-    else control.placeholder = text ?? "";
+    if (control.tagName === "SELECT") {
+      control.options[0].text = control.options[0].value === "" && text ? `${shown(text)} (default)` : control.options[0].value || "default";
+      // A long word is cut in a narrow column.
+      control.title = control.selectedOptions[0]?.text ?? "";
+    } else control.placeholder = text ?? "";
   }
 }
 

@@ -25,17 +25,15 @@ export function shownText(text) {
   return ifJson(text, (config) => JSON.stringify(config, null, 2));
 }
 
-/** Make the row below a config work: `onStored(model)` is called with the model that it became. */
-export function offerStore({ form, onStored }) {
+/** Make the row below a config work: `readSource()` returns what it is, `onStored(model)` is called with what it became. */
+export function offerStore({ readSource, onStored }) {
   const [name, trouble] = [byId("store-name"), byId("store-problem")];
   const store = async () => {
     showProblem(trouble, null);
     try {
-      const config = slim(JSON.parse(form.elements.config.value));
-      onStored(await ask("/v1/models", { method: "POST", body: { name: name.value.trim(), source: { hf_config: config } } }));
+      onStored(await ask("/v1/models", { method: "POST", body: { name: name.value.trim(), source: readSource() } }));
       name.value = "";
     } catch (error) {
-      if (error instanceof SyntaxError) return;
       showProblem(trouble, error);
     }
   };

@@ -6,6 +6,8 @@ import { slim } from "./pasted.js";
 const SIZE = /^(\d+(?:\.\d+)?)\s*([kmbt])$/i;
 const SIZES = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
 const MEMORY = /^(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti)B?$/;
+// As the command spells a model on a hub.
+const HUB = /^hub:([^@#]+)(?:@([^#]+))?(?:#(.+))?$/;
 // Of more digits than the number in any GPU's name.
 const BYTES = /^\d{7,16}$/;
 const UNITS = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
@@ -20,7 +22,7 @@ export class Unreadable extends Problem {
 /** Return the request that the form asks, for POST /v1/fit. */
 export function readQuestion(form) {
   const task = form.elements.task.value;
-  const question = { model: model(form), workload: { task }, gpu: gpu(form.elements.gpu.value), layout: {} };
+  const question = { model: model(form), workload: { task }, gpu: gpuValue(form.elements.gpu.value), layout: {} };
   for (const control of controlsOf(form)) put(question, control.name, valueOf(control));
   if (Object.keys(question.layout).length === 0) delete question.layout;
   return question;
@@ -86,19 +88,49 @@ export function applyQuestion(form, { model, gpu, workload, layout = {} }) {
   arrange(form);
 }
 
+/** Return what a question says at a path, or undefined. */
+export function valueAt(question, path) {
+  return path.split(".").reduce((inner, step) => inner?.[step], question);
+}
+
+/** Return the paths of a question's words that the form does not hold as they are: it has no field for them. */
+export function lostWords(form, question) {
+  const asked = readQuestion(form);
+  return ["workload", "layout"].flatMap((root) => {
+    const flat = flattened(question[root] ?? {}, root, new Set());
+    return Object.keys(flat).filter((path) => JSON.stringify(valueAt(asked, path)) !== JSON.stringify(flat[path]) && path !== "workload.task");
+  });
+}
+
 function applyModel(form, model) {
-  const { hf_config: config } = model;
+  const { hf_config: config = model.gguf } = model;
   form.elements.config.value = config === undefined ? "" : JSON.stringify(config, null, 2);
-  if (config === undefined) form.elements.model.value = typeof model === "string" ? model : JSON.stringify(model);
+  if (config === undefined) form.elements.model.value = typeof model === "string" ? model : hubText(model) ?? JSON.stringify(model);
+}
+
+function hubText({ hub, revision, file, ...others }) {
+  if (hub === undefined || Object.keys(others).length > 0) return null;
+  return `hub:${hub}${revision === undefined ? "" : `@${revision}`}${file === undefined ? "" : `#${file}`}`;
 }
 
 function model(form) {
   const text = form.elements.config.value.trim();
-  if (text !== "") return { hf_config: slim(parsed("config", text)) };
+  if (text !== "") return brought(parsed("config", text));
   const name = form.elements.model.value.trim();
   if (name.startsWith("{")) return parsed("model", name);
+  const [, hub, revision, file] = HUB.exec(name) ?? [];
+  if (hub !== undefined) return { hub, ...(revision && { revision }), ...(file && { file }) };
   const size = SIZE.exec(name);
   return size === null ? name : { num_parameters: Math.round(Number(size[1]) * SIZES[size[2].toLowerCase()]) };
+}
+
+/** A pasted document is a config.json, or the header of a GGUF file. */
+export function brought(document) {
+  return isGguf(document) ? { gguf: document } : { hf_config: slim(document) };
+}
+
+function isGguf(document) {
+  return Array.isArray(document?.tensors) && typeof document.metadata === "object";
 }
 
 /** A GPU of the API as its field holds it: a name, or its memory in the largest unit that is exact. */
@@ -110,7 +142,8 @@ export function gpuText(gpu) {
   return `${bytes / size}${unit}`;
 }
 
-function gpu(text) {
+/** What the field of a GPU says, as the API wants it. */
+export function gpuValue(text) {
   const name = text.trim();
   if (BYTES.test(name)) return { memory_bytes: Number(name) };
   const memory = MEMORY.exec(name);

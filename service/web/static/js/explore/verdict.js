@@ -47,7 +47,8 @@ export function subject(question, answer) {
 export function modelName({ model }) {
   if (typeof model === "string") return model;
   if (model.num_parameters !== undefined) return `a model of ${short(model.num_parameters)} parameters`;
-  return `your ${model.hf_config?.model_type ?? "model"}`;
+  if (model.hub !== undefined) return model.hub;
+  return `your ${model.hf_config?.model_type ?? model.gguf?.metadata["general.architecture"] ?? "model"}`;
 }
 
 export function gpuName({ gpu }) {

@@ -6,6 +6,7 @@ import { showProblem } from "../notice.js";
 import { onNavigate, readQuery, writeQuery } from "../state.js";
 import { suggest } from "../suggestions.js";
 import { dataTable, facts } from "../tables.js";
+import { makeBringing } from "./bring.js";
 
 const HUB = /^https?:\/\/(?:www\.)?(?:huggingface\.co|hf\.co)\/([^/?#]+\/[^/?#]+)/i;
 const form = byId("look-up");
@@ -117,6 +118,7 @@ form.addEventListener("submit", (event) => (event.preventDefault(), open(form.el
 filter.addEventListener("input", showFamilies);
 filter.addEventListener("submit", (event) => event.preventDefault());
 onNavigate(lookUp);
+makeBringing((model) => open(model.name));
 suggest();
 lookUp(readQuery());
 readFamilies();

@@ -1,0 +1,155 @@
+"""Trees of models whose passes were recorded."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.recording import Recording
+from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.ledger import Category
+from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.program import Operation
+from service.estimator.tape.sizes import count_rows
+from service.estimator.values.errors import NotModelledError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBlock:
+    """One kind of layer of a recorded model."""
+
+    kind: int
+    layer: RecordedLayer
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order."""
+        return self.layer.linears
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        yield from self.layer.weights
+
+    def idle_parameters(self) -> int:
+        """Return the parameters that one token does not use."""
+        return 0
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements of key and value that a cache keeps per token."""
+        return self.layer.cache_elements
+
+    @property
+    def cache_window(self) -> int | None:
+        """The most tokens that the layer's cache keeps; None is all."""
+        return self.layer.cache_window
+
+    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
+        """Run the layer's program; its input is dropped at its end."""
+        outer, recorded = ctx.recorded_frame, ctx.recorded_pass
+        assert outer is not None  # noqa: S101 - the walk has made both
+        assert recorded is not None  # noqa: S101 - as above
+        program = recorded.blocks[self.kind]
+        weights = {weight.name: weight for weight in self.layer.weights}
+        layers = {layer.name: layer for layer in self.layer.linears}
+
+        def get_parameter(name: str) -> Parameter | None:
+            weight = weights.get(name)
+            if weight is None:
+                return outer.get_parameter(name)
+            return ctx.parameter(weight, scope)
+
+        frame = Frame(
+            ctx.tape,
+            program.values,
+            program.num_storages,
+            call_linear=lambda name, value, numel: ctx.linear(
+                layers[name], value, scope, rows=count_rows(numel, layers[name].out_features)
+            ),
+            get_parameter=get_parameter,
+            update_cache=partial(update_cache, ctx),
+        )
+        frame.bind(0, x)
+        for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
+            frame.bind(number, outer.get_value(source))
+        frame.run(program.instructions, Category.ACTIVATIONS)
+        output = frame.get_value(program.output)
+        ctx.tape.free(x, *frame.cached)
+        return output
+
+
+def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:
+    """Return a layer's keys and values as attention reads them."""
+    widths = {part.numel[1] + part.numel[3] for part in parts}
+    if len(widths) > 1:
+        return ctx.update_cache_parts(*parts)
+    key, value = parts
+    return ctx.update_cache(key, value, widths.pop(), window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedArchitecture(Architecture):
+    """A tree whose layers run what was recorded of transformers' own code."""
+
+    recorded: RecordedModel
+
+    @property
+    def head_unit_weights(self) -> tuple[Weight, ...]:
+        """Tensors after the layers, a unit of their own."""
+        if self.tied:
+            return ()
+        names = {
+            gradient.parameter
+            for part in self.recorded.passes.values()
+            for instruction in part.epilogue
+            if isinstance(instruction, Operation)
+            for node in instruction.nodes
+            for gradient in node.gradients
+        }
+        after = [weight for weight in self.recorded.outer_weights if weight.name in names]
+        return (*after, *self.list_head_weights())
+
+    def describe(self) -> dict[str, object]:
+        """Return the specification, and which recording it is."""
+        return Architecture.describe(self) | {"recording": self.recorded.digest}
+
+
+def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions
+    """Refuse a loss on logits that only the model's own changes."""
+    message = "a loss other than the model's own, which changes its logits first"
+    raise NotModelledError(message, field="workload.loss", modelled=["full_logits"])
+
+
+def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
+    """Return the tree of a recorded model."""
+    order = recorded.order
+    outer = {weight.name: weight for weight in recorded.outer_weights}
+    embedding, head = outer.pop(recorded.embedding), outer.pop(f"{recorded.head}.weight", None)
+    bias = outer.pop(f"{recorded.head}.bias", None)
+    blocks = tuple(
+        (RecordedBlock(kind=kind, layer=layer), order.count(kind))
+        for kind, layer in enumerate(recorded.layers)
+    )
+    vocab, hidden = embedding.shape
+    return RecordedArchitecture(
+        spec=recorded.spec,
+        embedding=embedding,
+        position_embedding=None,
+        blocks=blocks,
+        order=order if len(blocks) > 1 else (),
+        final_norm=None,
+        stem=tuple(outer.values()),
+        head=Linear(
+            name=recorded.head,
+            kind="head",
+            in_features=head.shape[1] if head is not None else hidden,
+            out_features=head.shape[0] if head is not None else vocab,
+            bias=bias is not None,
+        ),
+        outer_linears=recorded.outer_linears,
+        buffer_bytes=recorded.buffer_bytes,
+        finish_logits=None if recorded.has_plain_loss else _refuse_loss,
+        walker=("passes.recorded", "RecordedWalk"),
+        recorded=recorded,
+    )

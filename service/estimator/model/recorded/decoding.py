@@ -1,0 +1,253 @@
+"""Recordings from JSON values.
+
+A document may come from anyone: every number that it names must be there, and what a backward frees
+must be what it made.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from service.estimator.model.recorded.encoding import FORMAT, compute_digest
+from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
+from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.tape.programs.program import (
+    Action,
+    Allocation,
+    BackwardEvent,
+    CacheUpdate,
+    Embedded,
+    Gradient,
+    GraphNode,
+    Instruction,
+    LinearCall,
+    Operation,
+    Program,
+    Release,
+    Source,
+    ValueSpec,
+)
+from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError
+
+
+def decode_recording(document: object) -> RecordedModel:
+    """Return the recording of a document.
+
+    Raises InvalidInputError for what is no recording, or names what it has not.
+    """
+    top = Reader(document, "recording")
+    if top.get("format").value != FORMAT:
+        message = f"this recording has format {top.get('format').value!r}; it must be {FORMAT}"
+        raise InvalidInputError(message, field="format")
+    sizes = [size.read_size() for size in top.get("sizes").items()]
+    layers = tuple(
+        RecordedLayer(
+            weights=tuple(part.read_weight() for part in layer.get("weights").items()),
+            linears=tuple(part.read_linear() for part in layer.get("linears").items()),
+            cache_elements=layer.get("cache_elements").read_count(),
+            cache_window=layer.get("cache_window").read_optional_index(MAX_SIZE),
+        )
+        for layer in top.get("layers").items()
+    )
+    order = tuple(part.read_index(len(layers)) for part in top.get("order").items())
+    passes = {
+        name: _read_pass(part, sizes, len(layers)) for name, part in top.get("passes").entries()
+    }
+    if not layers or not order or not passes:
+        message = "this recording has no layers or no passes; it must have both"
+        raise InvalidInputError(message, field="layers")
+    assert isinstance(document, Mapping)  # noqa: S101 - read as one
+    return RecordedModel(
+        spec=_read_spec(top.get("spec")),
+        model_type=top.get("model_type").read_text(),
+        model_class=top.get("model_class").read_text(),
+        transformers=top.get("transformers").read_text(),
+        torch=top.get("torch").read_text(),
+        layers=layers,
+        order=order,
+        outer_weights=tuple(part.read_weight() for part in top.get("outer_weights").items()),
+        outer_linears=tuple(part.read_linear() for part in top.get("outer_linears").items()),
+        embedding=top.get("embedding").read_text(),
+        head=top.get("head").read_text(),
+        buffer_bytes=top.get("buffer_bytes").read_count(),
+        digest=compute_digest(document),
+        passes=passes,
+    )
+
+
+def _read_spec(reader: Reader) -> DecoderSpec:
+    def count(name: str) -> int:
+        return reader.get(name).read_count()
+
+    return DecoderSpec(
+        family=reader.get("family").read_text(),
+        vocab_size=count("vocab_size"),
+        hidden_size=count("hidden_size"),
+        num_hidden_layers=count("num_hidden_layers"),
+        num_attention_heads=count("num_attention_heads"),
+        num_key_value_heads=count("num_key_value_heads"),
+        head_dim=count("head_dim"),
+        intermediate_size=count("intermediate_size"),
+        activation=reader.get("activation").read_text(),
+        tie_word_embeddings=reader.get("tie_word_embeddings").read_flag(),
+        max_position_embeddings=count("max_position_embeddings"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameReader:
+    """Numbers that a program may name."""
+
+    sizes: Sequence[Size]
+    num_values: int
+    num_storages: int
+
+    def size(self, part: Reader) -> Size:
+        return self.sizes[part.read_index(len(self.sizes))]
+
+    def value(self, part: Reader) -> int:
+        return part.read_index(self.num_values)
+
+    def values(self, part: Reader) -> tuple[int, ...]:
+        return tuple(self.value(item) for item in part.items())
+
+    def storages(self, part: Reader) -> tuple[int | None, ...]:
+        return tuple(item.read_optional_index(self.num_storages) for item in part.items())
+
+    def read_values(self, part: Reader) -> tuple[ValueSpec, ...]:
+        specs = []
+        for item in part.items():
+            numel, dtype, storage = item.items(3)
+            specs.append(
+                ValueSpec(
+                    numel=self.size(numel),
+                    dtype=None if dtype.value is None else dtype.read_choice(DType),
+                    storage=storage.read_optional_index(self.num_storages),
+                )
+            )
+        return tuple(specs)
+
+    def read_instructions(self, part: Reader) -> tuple[Instruction, ...]:
+        return tuple(self.read_instruction(item) for item in part.items())
+
+    def read_instruction(self, part: Reader) -> Instruction:
+        parts = part.items()
+        kind = parts[0].value if parts else None
+        if kind == "release":
+            return Release(storage=part.items(2)[1].read_index(self.num_storages))
+        if kind == "cache":
+            _, cached, joined, window = part.items(4)
+            return CacheUpdate(
+                parts=self.values(cached),
+                joined=self.values(joined),
+                window=window.read_optional_index(MAX_SIZE),
+            )
+        if kind == "embedded":
+            return Embedded(value=self.value(part.items(2)[1]))
+        if kind == "linear":
+            _, layer, x, output = part.items(4)
+            return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))
+        if kind != "operation":
+            raise part.fail("an operation, a linear layer, embeddings or a release")
+        _, operator, allocated, scratch, nodes = part.items(5)
+        return Operation(
+            operator=operator.read_text(),
+            allocated=tuple(self.read_allocation(item) for item in allocated.items()),
+            scratch=tuple(self.size(item) for item in scratch.items()),
+            nodes=tuple(self.read_node(item) for item in nodes.items()),
+        )
+
+    def read_allocation(self, part: Reader) -> Allocation:
+        storage, size = part.items(2)
+        return Allocation(storage=storage.read_index(self.num_storages), size=self.size(size))
+
+    def read_node(self, part: Reader) -> GraphNode:
+        name, outputs, before, after, events, gradients = part.items(6)
+        numbers = tuple(item.read_optional_index(self.num_values) for item in outputs.items())
+        read_events = tuple(self.read_event(item) for item in events.items())
+        allocated = sum(event.action is Action.ALLOCATE for event in read_events)
+        return GraphNode(
+            name=name.read_text(),
+            outputs=numbers,
+            saved_before=self.storages(before),
+            saved_after=self.storages(after),
+            events=_check_events(read_events, events),
+            gradients=tuple(
+                self.read_gradient(item, allocated, len(numbers)) for item in gradients.items()
+            ),
+        )
+
+    def read_event(self, part: Reader) -> BackwardEvent:
+        action, index, size = part.items(3)
+        return BackwardEvent(
+            action=action.read_choice(Action), index=index.read_count(), size=self.size(size)
+        )
+
+    def read_gradient(self, part: Reader, allocated: int, outputs: int) -> Gradient:
+        value, parameter, source, index, is_view = part.items(5)
+        origin = source.read_choice(Source)
+        return Gradient(
+            value=value.read_optional_index(self.num_values),
+            parameter=None if parameter.value is None else parameter.read_text(),
+            source=origin,
+            index=index.read_index(allocated if origin is Source.ALLOCATED else outputs),
+            is_view=is_view.read_flag(),
+        )
+
+
+def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[BackwardEvent, ...]:
+    """Return the events of a backward, each storage made and freed once."""
+    live: set[int] = set()
+    allocated = 0
+    for event in events:
+        if event.action is Action.ALLOCATE:
+            if event.index != allocated:
+                raise part.fail("allocations numbered from 0")
+            live.add(allocated)
+            allocated += 1
+        elif event.action is Action.FREE:
+            if event.index not in live:
+                raise part.fail("releases of what was allocated")
+            live.discard(event.index)
+    return events
+
+
+def _read_program(part: Reader, sizes: Sequence[Size]) -> Program:
+    frame = _FrameReader(
+        sizes, len(part.get("values").items()), part.get("num_storages").read_count()
+    )
+    return Program(
+        values=frame.read_values(part.get("values")),
+        num_storages=frame.num_storages,
+        inputs=part.get("inputs").read_index(frame.num_values + 1),
+        instructions=frame.read_instructions(part.get("instructions")),
+        output=frame.value(part.get("output")),
+    )
+
+
+def _read_pass(part: Reader, sizes: Sequence[Size], kinds: int) -> RecordedPass:
+    frame = _FrameReader(
+        sizes, len(part.get("values").items()), part.get("num_storages").read_count()
+    )
+    return RecordedPass(
+        values=frame.read_values(part.get("values")),
+        num_storages=frame.num_storages,
+        inputs=frame.values(part.get("inputs")),
+        prologue=frame.read_instructions(part.get("prologue")),
+        x=frame.value(part.get("x")),
+        holds_x=part.get("holds_x").read_flag(),
+        layer_args=frame.values(part.get("layer_args")),
+        blocks=tuple(_read_program(block, sizes) for block in part.get("blocks").items(kinds)),
+        block_inputs=tuple(
+            frame.values(inputs) for inputs in part.get("block_inputs").items(kinds)
+        ),
+        output=frame.value(part.get("output")),
+        epilogue=frame.read_instructions(part.get("epilogue")),
+        hidden=frame.value(part.get("hidden")),
+        tail=frame.read_instructions(part.get("tail")),
+        loss=part.get("loss").read_optional_index(frame.num_values),
+        returned=frame.values(part.get("returned")),
+    )

@@ -1,0 +1,119 @@
+"""JSON values of a recording, checked where they are read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.sizes import Size
+from service.estimator.values.errors import InvalidInputError
+
+Choice = TypeVar("Choice", bound=StrEnum)
+MAX_SIZE = 2**62
+"""Largest coefficient of a size: no tensor of a GPU comes near it."""
+_MONOMIALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A JSON value with its place in the document."""
+
+    value: object
+    place: str
+
+    def fail(self, expected: str) -> InvalidInputError:
+        """Return the error that says what is right here."""
+        return InvalidInputError(f"{self.place} must be {expected}", field=self.place)
+
+    def get(self, name: str) -> "Reader":
+        """Return a field of an object."""
+        if not isinstance(self.value, Mapping) or name not in self.value:
+            message = f"{self.place} lacks {name!r}"
+            raise InvalidInputError(message, field=f"{self.place}.{name}")
+        return Reader(self.value[name], f"{self.place}.{name}")
+
+    def entries(self) -> "list[tuple[str, Reader]]":
+        """Return the fields of an object with their names."""
+        if not isinstance(self.value, Mapping):
+            raise self.fail("an object")
+        return [
+            (str(name), Reader(part, f"{self.place}.{name}")) for name, part in self.value.items()
+        ]
+
+    def items(self, count: int | None = None) -> "list[Reader]":
+        """Return the members of a list, of so many where ``count`` says."""
+        if not isinstance(self.value, list) or (count is not None and len(self.value) != count):
+            raise self.fail("a list" if count is None else f"a list of {count}")
+        return [Reader(part, f"{self.place}[{index}]") for index, part in enumerate(self.value)]
+
+    def read_text(self) -> str:
+        """Return a string."""
+        if not isinstance(self.value, str):
+            raise self.fail("a string")
+        return self.value
+
+    def read_choice(self, choices: type[Choice]) -> Choice:
+        """Return a member of an enumeration."""
+        if not isinstance(self.value, str) or self.value not in set(choices):
+            raise self.fail(f"one of {', '.join(choices)}")
+        return choices(self.value)
+
+    def read_flag(self) -> bool:
+        """Return a boolean."""
+        if not isinstance(self.value, bool):
+            raise self.fail("true or false")
+        return self.value
+
+    def read_count(self) -> int:
+        """Return an integer of 0 or more."""
+        if (
+            isinstance(self.value, bool)
+            or not isinstance(self.value, int)
+            or not 0 <= self.value <= MAX_SIZE
+        ):
+            raise self.fail(f"an integer from 0 to {MAX_SIZE}")
+        return self.value
+
+    def read_index(self, limit: int) -> int:
+        """Return an integer below ``limit``."""
+        if (
+            isinstance(self.value, bool)
+            or not isinstance(self.value, int)
+            or not 0 <= self.value < limit
+        ):
+            raise self.fail(f"an integer from 0 to {limit - 1}")
+        return self.value
+
+    def read_optional_index(self, limit: int) -> int | None:
+        """Return an integer below ``limit``, or None."""
+        return None if self.value is None else self.read_index(limit)
+
+    def read_size(self) -> Size:
+        """Return the coefficients of a size."""
+        parts = self.items(_MONOMIALS)
+        coefficients = [part.value for part in parts]
+        if any(
+            isinstance(c, bool) or not isinstance(c, int) or abs(c) > MAX_SIZE for c in coefficients
+        ):
+            raise self.fail(f"{_MONOMIALS} integers")
+        a, b, c, d, e, f = (int(str(part)) for part in coefficients)
+        return (a, b, c, d, e, f)
+
+    def read_weight(self) -> Weight:
+        """Return a parameter tensor."""
+        name, kind, shape = self.items(3)
+        return Weight(
+            name.read_text(), kind.read_text(), tuple(part.read_count() for part in shape.items())
+        )
+
+    def read_linear(self) -> Linear:
+        """Return a linear layer."""
+        name, kind, in_features, out_features, bias = self.items(5)
+        return Linear(
+            name=name.read_text(),
+            kind=kind.read_text(),
+            in_features=in_features.read_count(),
+            out_features=out_features.read_count(),
+            bias=bias.read_flag(),
+        )

@@ -1,0 +1,47 @@
+"""A recorded model: its weights, and its passes as programs."""
+
+from dataclasses import dataclass
+
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.recorded_pass import RecordedPass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedLayer:
+    """One kind of layer, its weights named as in it."""
+
+    weights: tuple[Weight, ...]
+    linears: tuple[Linear, ...]
+    cache_elements: int = 0
+    """Elements of key and value that a cache keeps per token."""
+    cache_window: int | None = None
+    """The most tokens that it keeps; None is all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedModel:
+    """A model type's implementation as it ran, without its weights."""
+
+    spec: DecoderSpec
+    model_type: str
+    model_class: str
+    transformers: str
+    torch: str
+    layers: tuple[RecordedLayer, ...]
+    order: tuple[int, ...]
+    outer_weights: tuple[Weight, ...]
+    outer_linears: tuple[Linear, ...]
+    embedding: str
+    head: str
+    buffer_bytes: int
+    digest: str
+    passes: dict[str, RecordedPass]
+    """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
+    ``…/prefill`` and ``…/decode`` with a dynamic cache.
+    """
+
+    @property
+    def has_plain_loss(self) -> bool:
+        """Whether the loss is cross entropy on the head's own logits."""
+        return all(part.has_plain_loss for part in self.passes.values() if part.loss is not None)

@@ -1,0 +1,291 @@
+"""Runs recorded instructions on a tape."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Parameter, Value
+from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
+from service.estimator.tape.programs.program import (
+    Action,
+    CacheUpdate,
+    Embedded,
+    Gradient,
+    GraphNode,
+    Instruction,
+    LinearCall,
+    Operation,
+    Release,
+    Source,
+    ValueSpec,
+)
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+
+CallLinear = Callable[[str, Value, Size], Value]
+"""Records a linear layer by its name, on a value, with so many elements of output."""
+UpdateCache = Callable[[tuple[Value, ...], int | None], tuple[Value, ...]]
+"""Records an update of the cache by a layer's parts, with a window or without."""
+GetParameter = Callable[[str], Parameter | None]
+
+
+_PRODUCT_WITH_BIAS = "aten.addmm.default"
+_PRODUCTS = frozenset(
+    {"aten.mm.default", "aten.bmm.default", "aten.baddbmm.default", _PRODUCT_WITH_BIAS}
+)
+"""Operators that a matrix library runs, in a workspace of its own."""
+_PRODUCT_NODES = {"MmBackward0": 2, "BmmBackward0": 2, "BaddbmmBackward0": 2, "AddmmBackward0": 2}
+"""Products of a node's backward, at most one for each target."""
+_SILU, _EMBEDDING = "SiluBackward0", "EmbeddingBackward0"
+
+
+class Frame:
+    """Values and storages of one run of a program."""
+
+    __slots__ = (
+        "cached",
+        "call_linear",
+        "get_parameter",
+        "requires_grad",
+        "specs",
+        "storages",
+        "tape",
+        "update_cache",
+        "values",
+    )
+
+    def __init__(
+        self,
+        tape: Tape,
+        specs: Sequence[ValueSpec],
+        num_storages: int,
+        *,
+        call_linear: CallLinear,
+        get_parameter: GetParameter,
+        update_cache: UpdateCache,
+    ) -> None:
+        """Start without any of them.
+
+        ``call_linear`` records a linear layer by its name, ``get_parameter`` returns a weight by
+        its name, None where it is not trained.
+        """
+        self.tape = tape
+        self.specs = specs
+        self.values: list[Value | None] = [None] * len(specs)
+        self.storages: list[Storage | None] = [None] * num_storages
+        self.call_linear, self.get_parameter = call_linear, get_parameter
+        self.update_cache = update_cache
+        self.cached: list[Value] = []
+        """Names of what the cache gave out, which end with the program."""
+        self.requires_grad = False
+        """Whether token embeddings get a gradient, as PEFT gives checkpointed blocks a graph."""
+
+    def bind(self, number: int, value: Value) -> None:
+        """Let a number stand for a value that is there already."""
+        self.values[number] = value
+        place = self.specs[number].storage
+        if place is not None:
+            self.storages[place] = value.storage
+
+    def get_value(self, number: int) -> Value:
+        """Return a value, made where it has none yet."""
+        value = self.values[number]
+        if value is None:
+            spec = self.specs[number]
+            storage = None if spec.storage is None else self.storages[spec.storage]
+            value = self.values[number] = Value(storage, spec.numel, spec.dtype or DType.FP32)
+        return value
+
+    def run(self, instructions: Iterable[Instruction], category: Category) -> None:
+        """Run instructions; storages that they make are counted as ``category``."""
+        for instruction in instructions:
+            if type(instruction) is Operation:
+                self._run_operation(instruction, category)
+            elif type(instruction) is LinearCall:
+                numel = self.specs[instruction.output].numel
+                output = self.call_linear(instruction.layer, self.get_value(instruction.x), numel)
+                self.bind(instruction.output, output)
+            elif type(instruction) is Release:
+                storage = self.storages[instruction.storage]
+                if storage is not None:
+                    self.tape.release(storage)
+            elif type(instruction) is CacheUpdate:
+                self._update_cache(instruction)
+            elif type(instruction) is Embedded and self.requires_grad:
+                self.tape.require_grad(self.get_value(instruction.value))
+
+    def _update_cache(self, update: CacheUpdate) -> None:
+        parts = tuple(map(self.get_value, update.parts))
+        for part in parts:
+            # The cache takes a name over; the program's own ends where it was heard to.
+            self.tape.hold_value(part)
+        joined = self.update_cache(parts, update.window)
+        for number, value in zip(update.joined, joined, strict=True):
+            self.bind(number, value)
+        self.cached += joined
+
+    def _run_operation(self, operation: Operation, category: Category) -> None:
+        tape = self.tape
+        active = [
+            (node, targets)
+            for node in operation.nodes
+            if tape.builds_graph and (targets := self._list_targets(node))
+        ]
+        saved: list[list[Storage]] = [[] for _ in active]
+        for storages, (node, _) in zip(saved, active, strict=True):
+            self._save(storages, node.saved_before)
+        for allocation in operation.allocated:
+            self.storages[allocation.storage] = tape.allocate(category, allocation.size)
+        for size in operation.scratch:
+            tape.release(tape.allocate(Category.TEMPORARIES, size))
+        if operation.operator in _PRODUCTS:
+            tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
+        for storages, (node, targets) in zip(saved, active, strict=True):
+            self._save(storages, node.saved_after)
+            self._append(node, targets, storages)
+
+    def _save(self, storages: list[Storage], places: Sequence[int | None]) -> None:
+        tape = self.tape
+        keeps = tape.mode is Mode.RECORDING or (tape.mode is Mode.RECOMPUTING and not tape.stopped)
+        for place in places:
+            storage = None if place is None else self.storages[place]
+            keeps_now = tape.mode is Mode.RECORDING or (keeps and not tape.stopped)
+            if keeps_now and storage is not None:
+                storages.append(tape.hold(storage))
+            tape.num_saved += 1
+
+    def _list_targets(self, node: GraphNode) -> list[tuple[Gradient, Value]]:
+        """Return where a node's gradients go, of those that need one."""
+        targets = []
+        for gradient in node.gradients:
+            if gradient.value is not None:
+                value = self.get_value(gradient.value)
+            else:
+                parameter = self.get_parameter(gradient.parameter or "")
+                if parameter is None:
+                    continue
+                value = Value(None, (parameter.numel, 0, 0, 0, 0, 0), parameter.dtype)
+                value.parameter, value.requires_grad = parameter, parameter.trainable
+            if value.requires_grad:
+                targets.append((gradient, value))
+        return targets
+
+    def _append(
+        self, node: GraphNode, targets: list[tuple[Gradient, Value]], storages: list[Storage]
+    ) -> None:
+        """Add a node to the graph, and count the gradients of parameters."""
+        tape, incoming = self.tape, [None] * len(node.outputs)
+        joint: list[Storage | None] = list(incoming)
+
+        def backward(grad: Storage) -> None:
+            gradients = [grad] if len(node.outputs) == 1 else joint
+            _run_backward(tape, node, targets, gradients)
+            if node.name == _EMBEDDING:
+                self._note_embedding(node, targets)
+            if len(node.outputs) > 1:
+                tape.release(*(part for part in joint if part is not None))
+                joint[:] = incoming
+
+        only_grad = (
+            not node.saved_before
+            and not node.saved_after
+            and all(value.parameter is None for _, value in targets)
+        )
+        shared = tape.append(Node(storages, backward, needs_only_grad=only_grad))
+        for index, number in enumerate(node.outputs):
+            if number is None:
+                continue
+            value = self.get_value(number)
+            value.requires_grad = True
+            value.node = (
+                shared
+                if len(node.outputs) == 1
+                else tape.append(Node([], _make_collector(tape, shared, joint, index)))
+            )
+        for _, value in targets:
+            if value.parameter is not None:
+                value.parameter.pending_gradients += tape.mode is not (
+                    Mode.RECOMPUTING if value.parameter.shared else Mode.DISCARDING
+                )
+
+    def _note_embedding(self, node: GraphNode, targets: Sequence[tuple[Gradient, Value]]) -> None:
+        """Note the sums of a gradient of a table of tokens."""
+        numel = self.get_value(node.outputs[0] or 0).numel
+        width = numel[3]
+        parameter = targets[0][1].parameter
+        if width and parameter is not None and numel == sizes.per_token(width):
+            rows = parameter.numel // width
+            self.tape.use_embedding_sums(width, sizes.per_token(1), rows)
+
+
+def _make_collector(
+    tape: Tape, shared: Node, joint: list[Storage | None], index: int
+) -> Callable[[Storage], None]:
+    """Return the backward of one output of several.
+
+    Its gradient waits for those of the others.
+    """
+
+    def collect(grad: Storage) -> None:
+        joint[index] = tape.hold(grad)
+        if shared.grad is None:
+            shared.grad = tape.hold(grad)
+
+    return collect
+
+
+def _allocate_composite(tape: Tape, node: GraphNode) -> list[Storage]:
+    """Return the inner products of silu's backward without fused kernel.
+
+    The traces that the estimator is held against ran them; CUDA's kernel holds none.
+    """
+    if tape.on_gpu or node.name != _SILU:
+        return []
+    return [
+        tape.allocate(Category.TEMPORARIES, node.events[0].size) for _ in range(SILU_INNER_PRODUCTS)
+    ]
+
+
+def _note_products(tape: Tape, name: str, targets: Sequence[tuple[Gradient, Value]]) -> None:
+    """Note the products of a backward."""
+    for _ in targets[: _PRODUCT_NODES.get(name, 0)]:
+        tape.use_workspace()
+
+
+def _run_backward(
+    tape: Tape,
+    node: GraphNode,
+    targets: Sequence[tuple[Gradient, Value]],
+    incoming: Sequence[Storage | None],
+) -> None:
+    allocated: dict[int, Storage] = {}
+    composite = _allocate_composite(tape, node)
+    for event in node.events:
+        if event.action is Action.ALLOCATE:
+            allocated[event.index] = tape.allocate(Category.TEMPORARIES, event.size)
+        elif event.action is Action.FREE:
+            tape.release(allocated.pop(event.index))
+        else:
+            tape.release_unpacked()
+    tape.release(*composite)
+    _note_products(tape, node.name, targets)
+    sent: set[int] = set()
+    for gradient, value in targets:
+        if gradient.source is Source.ALLOCATED:
+            storage = allocated[gradient.index]
+            tape.send(
+                value,
+                tape.hold(storage) if gradient.index in sent else storage,
+                is_view=gradient.is_view,
+            )
+            sent.add(gradient.index)
+            continue
+        grad = incoming[gradient.index]
+        if grad is None:
+            continue
+        if gradient.is_view:
+            tape.send(value, tape.hold(grad), is_view=True)
+        else:
+            tape.pass_on(value, grad)
+    tape.release(*(storage for index, storage in allocated.items() if index not in sent))

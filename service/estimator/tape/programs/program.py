@@ -1,0 +1,149 @@
+"""Recorded passes as instructions, sized by batch and length.
+
+A program runs on a frame of values (tensors that Python or autograd refers to) and storages. Both
+are numbered; the first values are the program's inputs.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueSpec:
+    """One tensor of a program.
+
+    ``dtype`` is None where it takes no gradient (integers, booleans). ``storage`` is None for a
+    parameter, a buffer or a view of one.
+    """
+
+    numel: Size
+    dtype: DType | None
+    storage: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """A storage that an instruction makes, so many bytes."""
+
+    storage: int
+    size: Size
+
+
+class Source(StrEnum):
+    """Storage of a gradient that a node's backward hands on."""
+
+    ALLOCATED = "allocated"
+    """one that this backward made"""
+    INCOMING = "incoming"
+    """that of a gradient which came in"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    """A gradient that a node's backward hands on.
+
+    ``index`` is the storage among those made, or the output whose gradient it is.
+    """
+
+    value: int | None
+    parameter: str | None
+    source: Source
+    index: int
+    is_view: bool
+
+
+class Action(StrEnum):
+    """A step of a node's backward with a storage of its own."""
+
+    ALLOCATE = "allocate"
+    FREE = "free"
+    UNPACK = "unpack"
+    """drops what the node saved: what follows only reduces and casts gradients"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardEvent:
+    """One allocation or release while a node's backward runs."""
+
+    action: Action
+    index: int
+    size: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphNode:
+    """Autograd's node of an instruction.
+
+    ``outputs`` has the value of each output, None where none is differentiable. ``saved_before``
+    and ``saved_after`` are the storages that it keeps, None for a parameter's.
+    """
+
+    name: str
+    outputs: tuple[int | None, ...]
+    saved_before: tuple[int | None, ...]
+    saved_after: tuple[int | None, ...]
+    events: tuple[BackwardEvent, ...]
+    gradients: tuple[Gradient, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operator, its storages, its scratch and its nodes."""
+
+    operator: str
+    allocated: tuple[Allocation, ...]
+    scratch: tuple[Size, ...]
+    nodes: tuple[GraphNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearCall:
+    """A linear layer by its name, from one value to another."""
+
+    layer: str
+    x: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The last Python name of a storage goes."""
+
+    storage: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The token embeddings are there, of which adapters may ask a gradient."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUpdate:
+    """Keys and values go through the cache of a layer."""
+
+    parts: tuple[int, ...]
+    joined: tuple[int, ...]
+    window: int | None
+
+
+Instruction = CacheUpdate | Operation | LinearCall | Release | Embedded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Instructions with the values and the number of storages of their frame.
+
+    The first ``inputs`` of ``values`` come from the caller; the first of all is the one that it is
+    called on.
+    """
+
+    values: tuple[ValueSpec, ...]
+    num_storages: int
+    inputs: int
+    instructions: tuple[Instruction, ...]
+    output: int

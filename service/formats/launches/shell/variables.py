@@ -1,0 +1,206 @@
+"""Variables of a shell script, and words in which they stand."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from service.formats.launches.shell.tokens import Piece, PieceKind, Word, make_word
+from service.formats.launches.values.errors import LaunchFormatError
+
+MAX_CHARACTERS = 200_000
+"""Of a value that variables make of each other."""
+UNKNOWN = re.compile(r"\$[{(]")
+"""Begins what a script takes from outside, as it stands in an expanded word."""
+_PARAMETER = re.compile(
+    r"(?P<count>#?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)",
+    re.DOTALL,
+)
+_OPERATION = re.compile(r"(:?[-=+?])(.*)", re.DOTALL)
+_TRIM = re.compile(r"(##?|%%?)(.*)", re.DOTALL)
+_ARITHMETIC: Mapping[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_MAX_SUM = 200
+
+Value = str | tuple[str, ...]
+
+
+class Variables:
+    """Values by name; what nobody assigned is not known.
+
+    A script is read as started without arguments, and with no variable from outside.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Begin with none; ``name`` is the script's."""
+        self.name = name
+        self.values: dict[str, Value] = {}
+        self.exported: set[str] = set()
+
+    def assign(self, name: str, value: Value, *, appends: bool = False) -> None:
+        """Set a variable, or add to it."""
+        former = self.values.get(name, "")
+        if appends and isinstance(value, tuple):
+            value = (*((former,) if isinstance(former, str) and former else former), *value)
+        elif appends and isinstance(former, str) and isinstance(value, str):
+            value = former + value
+        if sum(map(len, value)) > MAX_CHARACTERS:
+            message = f"{name} grows beyond {MAX_CHARACTERS:,} characters"
+            raise LaunchFormatError(message, where=self.name)
+        self.values[name] = value
+
+    def forget(self, name: str) -> None:
+        """Make a variable one that is not known."""
+        self.values[name] = _mark(name)
+
+    def expand(self, word: Word) -> list[str]:
+        """Return the words that a word becomes; lists and blanks make several."""
+        fields = [""]
+        keeps = False
+        for piece in word.pieces:
+            value = self._expand_piece(piece)
+            if isinstance(value, tuple):
+                keeps = keeps or bool(value)
+                _extend(fields, list(value), breaks=False)
+            elif piece.is_quoted or piece.kind is PieceKind.TEXT:
+                keeps = True
+                fields[-1] += value
+            else:
+                keeps = keeps or bool(value.strip())
+                _extend(fields, value.split(), breaks=value[:1].isspace() and bool(fields[-1]))
+        if sum(map(len, fields)) > MAX_CHARACTERS:
+            message = f"a word grows beyond {MAX_CHARACTERS:,} characters"
+            raise LaunchFormatError(message, where=f"{self.name}:{word.line}")
+        return fields if keeps else []
+
+    def join(self, word: Word) -> str:
+        """Return the one text that a word becomes, as in an assignment."""
+        parts = [self._expand_piece(piece) for piece in word.pieces]
+        return "".join(part if isinstance(part, str) else " ".join(part) for part in parts)
+
+    def _expand_piece(self, piece: Piece) -> Value:
+        if piece.kind is PieceKind.TEXT:
+            return piece.text
+        if piece.kind is PieceKind.COMMAND:
+            return f"$({'_'.join(piece.text.split()[:1])})"
+        if piece.kind is PieceKind.ARITHMETIC:
+            return self._calculate(piece.text)
+        return self._expand_parameter(piece.text)
+
+    def _expand_parameter(self, text: str) -> Value:
+        match = _PARAMETER.fullmatch(text)
+        if match is None:
+            return _mark("_".join(text.split())[:40])
+        name, operator_text = match["name"], match["rest"]
+        value = () if name in {"@", "*"} else self.values.get(name)
+        if value is None and name.isdecimal():
+            value = _mark(name)
+        if match["count"]:
+            return str(len(value)) if isinstance(value, tuple) and name != "@" else _mark(text)
+        if isinstance(value, tuple) and match["index"] not in {"@", "*"} and name not in {"@", "*"}:
+            value = self._index(value, match["index"])
+        operation = _OPERATION.fullmatch(operator_text)
+        if operation is not None:
+            return self._apply_default(name, value, operation[1], operation[2])
+        if value is None:
+            return _mark(name)
+        return _trim(value, operator_text, name) if operator_text else value
+
+    def _index(self, values: Sequence[str], index: str | None) -> str | None:
+        number = 0 if index is None else int(index) if index.isdecimal() else -1
+        return values[number] if 0 <= number < len(values) else None
+
+    def _apply_default(self, name: str, value: Value | None, sign: str, default: str) -> Value:
+        """Return ``${NAME:-default}`` and its like."""
+        is_unset = value is None or value == _mark(name)
+        if is_unset or (sign.startswith(":") and not value):
+            if sign[-1] in "-=":
+                expanded = self.join(make_word(self.name, _unquote(default), 1))
+                if sign[-1] == "=":
+                    self.assign(name, expanded)
+                return expanded
+            return "" if sign[-1] == "+" else _mark(name)
+        if sign[-1] == "+":
+            return self.join(make_word(self.name, _unquote(default), 1))
+        return "" if value is None else value
+
+    def _calculate(self, text: str) -> str:
+        """Return a sum of whole numbers, or what stands for it."""
+        expanded = self.join(make_word(self.name, text, 1))
+        for name in sorted(set(re.findall(r"(?<![\w{$])[A-Za-z_]\w*", expanded)), key=len):
+            value = self.values.get(name)
+            if isinstance(value, str):
+                expanded = re.sub(rf"(?<![\w{{$]){name}\b", value, expanded)
+        try:
+            if len(expanded) > _MAX_SUM:
+                return _mark("sum")
+            return str(_evaluate(ast.parse(expanded.strip(), mode="eval").body))
+        except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+            return _mark("sum")
+
+
+def is_unknown(text: str) -> bool:
+    """Return whether a word holds what the script takes from outside."""
+    return UNKNOWN.search(text) is not None
+
+
+def is_argument(text: str) -> bool:
+    """Return whether a text is an argument of the script."""
+    return re.fullmatch(r"\$\{\d+\}", text) is not None
+
+
+def is_variable(text: str) -> bool:
+    """Return whether a text is a variable from outside."""
+    return re.fullmatch(r"\$\{[A-Za-z_]\w*\}", text) is not None
+
+
+def _mark(name: str) -> str:
+    return f"${{{name}}}"
+
+
+def _unquote(text: str) -> str:
+    for quote in "\"'":
+        if len(text) > 1 and text[0] == text[-1] == quote:
+            return text[1:-1]
+    return text
+
+
+def _extend(fields: list[str], values: list[str], *, breaks: bool) -> None:
+    if not values:
+        return
+    if breaks:
+        fields.append("")
+    fields[-1] += values[0]
+    fields += values[1:]
+
+
+def _trim(value: Value, operation: str, name: str) -> Value:
+    """Return a value without a pattern at its start or end."""
+    match = _TRIM.fullmatch(operation)
+    if match is None or not isinstance(value, str) or is_unknown(value):
+        return _mark(name)
+    sign, pattern = match.groups()
+    cuts = range(len(value) + 1)
+    at_start = sign.startswith("#")
+    for cut in cuts if (len(sign) == 1) == at_start else reversed(cuts):
+        part = value[:cut] if at_start else value[cut:]
+        if fnmatchcase(part, pattern):
+            return value[cut:] if at_start else value[:cut]
+    return value
+
+
+def _evaluate(node: ast.AST) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        return _ARITHMETIC[type(node.op)](_evaluate(node.left), _evaluate(node.right))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_evaluate(node.operand)
+    raise ValueError

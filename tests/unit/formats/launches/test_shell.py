@@ -1,0 +1,201 @@
+"""Shell scripts, containers and manifests as launches."""
+
+import pytest
+
+from service.formats.launches.shell.scripts import read_script
+from service.formats.launches.values.errors import LaunchFormatError
+from tests.unit.formats.launches.importing import get_part, import_launch
+
+
+def list_words(text: str) -> list[tuple[str, ...]]:
+    """Return the words of the commands of a script."""
+    return [command.tokens for command in read_script("run.sh", text, {}).commands]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("A=2\nrun --tp $A", ("run", "--tp", "2")),
+        ("A=(--x 1\n  --y '2 3')\nrun \"${A[@]}\"", ("run", "--x", "1", "--y", "2 3")),
+        ("A=(--x)\nA+=(--y)\nrun ${A[*]}", ("run", "--x", "--y")),
+        ("A='--x 1'\nA=\"$A --y\"\nrun $A", ("run", "--x", "1", "--y")),
+        ("run --n $((2 * 4))", ("run", "--n", "8")),
+        ("N=2 G=4\nrun --n $((N*G))", ("run", "--n", "8")),
+        ("run ${A:-3} ${B:=4} $B", ("run", "3", "4", "4")),
+        ("M=a/b\nrun ${M##*/}", ("run", "b")),
+        ("run --a $B", ("run", "--a", "${B}")),
+        ("run \\\n  --a 1 \\\n  > log 2>&1 &", ("run", "--a", "1")),
+        ("run 'a $B' \"c\\$D\"", ("run", "a $B", "c$D")),
+        ('CMD="run --a 1"\neval $CMD', ("run", "--a", "1")),
+        ("srun -N 2 bash -c 'cd x; run 1'", ("srun", "-N", "2", "run", "1")),
+        ("f() { run $1; }\nf 7", ("run", "7")),
+        ("for i in 1; do run $i; done", ("run", "1")),
+        ("run # a comment\n", ("run",)),
+        ("A=1 run", ("run",)),
+        ("read -r -d '' A <<EOF\nx \\\n --y 1\nEOF\nrun $A", ("run", "x", "--y", "1")),
+    ],
+)
+def test_words_are_expanded_as_a_shell_does(text: str, tokens: tuple[str, ...]) -> None:
+    """The last command of a script has the words that a shell would give it."""
+    commands = list_words(text)
+
+    assert commands[-1] == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('A=$1\nif [ "$A" == "" ]; then A=3; fi', "3"),
+        ("B=x\nif [[ $B == x && -n $B ]]; then A=1; else A=2; fi", "1"),
+        ("if [ $OUTSIDE = x ]; then A=1; else A=1; fi", "1"),
+        ("A=5\nif [ $OUTSIDE = x ]; then A=1; fi", "${A}"),
+        ("case b in a) A=1;; b|c) A=2;; esac", "2"),
+        ("for i in 1 2; do A=$i; done", "${A}"),
+        ("[ -z $1 ] && A=4", "4"),
+        ('A=(2)\nif [ -n "${OUTSIDE}" ]; then A+=(3); fi', "2"),
+        ("[ 2 -gt 1 ] || A=4\nA=${A:-0}", "0"),
+    ],
+)
+def test_a_condition_decides_where_it_is_known(text: str, value: str) -> None:
+    """What two branches assign differently is not known afterwards."""
+    commands = list_words(f"{text}\nrun $A")
+
+    assert commands[-1] == ("run", value)
+
+
+@pytest.mark.parametrize("text", ["run 'a", "if x; then", "f( ) )", "run $(a", "case x in"])
+def test_what_is_no_script_is_refused(text: str) -> None:
+    """The refusal names the line."""
+    with pytest.raises(LaunchFormatError, match=r"run\.sh:\d+: is no shell script"):
+        list_words(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A=aaaaaaaaaa\n" + "A=$A$A$A$A\n" * 40,
+        "f() { f; }\nf",
+        "{ " * 100,
+        "run\n" * 3_000,
+    ],
+)
+def test_a_script_that_grows_is_refused(text: str) -> None:
+    """Variables that double, functions that call themselves and blocks in blocks have bounds."""
+    with pytest.raises(LaunchFormatError):
+        list_words(text)
+
+
+TRAIN = """#!/bin/bash
+#SBATCH --nodes=2
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=4
+MODEL=meta-llama/Llama-3.1-8B
+pip install -r requirements.txt
+srun torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $SLURM_NNODES --node_rank $SLURM_PROCID \\
+    train.py --model_name_or_path $MODEL --per_device_train_batch_size 2 --bf16 \\
+    --learning_rate 1e-5 --output_dir $OUTPUT --max_length $LENGTH
+"""
+
+
+def test_a_script_asks_the_question_of_its_launch() -> None:
+    """Variables are those that it assigns and Slurm's; what comes from outside is named."""
+    imported = import_launch({"train.sh": TRAIN})
+
+    assert imported.question["model"] == "meta-llama/Llama-3.1-8B"
+    assert get_part(imported, "layout")["data_parallel"] == 8
+    assert get_part(imported, "workload")["micro_batch_size"] == 2
+    assert imported.ignored == ("--output_dir", "--max_length")
+    assert any(read.where == "train.sh:7" for read in imported.read)
+
+
+def test_several_launches_are_refused_with_their_lines() -> None:
+    """Which of them is meant, only its author knows."""
+    text = "vllm serve a/b --port 1\nvllm serve c/d --port 2\n"
+
+    with pytest.raises(LaunchFormatError, match=r"2 launches: vllm \(s\.sh:1\), vllm \(s\.sh:2\)"):
+        import_launch({"s.sh": text})
+
+
+def test_a_written_file_is_read() -> None:
+    """A here-document is the file that the launch names."""
+    text = (
+        "STAGE=3\ncat > ds.json << EOF\n"
+        '{"zero_optimization": {"stage": $STAGE}, "bf16": {"enabled": true}}\nEOF\n'
+        "deepspeed --num_gpus 2 train.py --deepspeed ds.json --model_name_or_path a/b "
+        "--max_length 64 --per_device_train_batch_size 1\n"
+    )
+
+    imported = import_launch({"train.sh": text})
+
+    assert get_part(imported, "layout")["zero_stage"] == 3
+
+
+def test_a_typed_script_has_its_arguments() -> None:
+    """``bash serve.sh 4`` gives the script its first argument."""
+    imported = import_launch(
+        {"serve.sh": "vllm serve a/b --tensor-parallel-size $1\n"}, command="bash serve.sh 4"
+    )
+
+    assert get_part(imported, "layout")["tensor_parallel"] == 4
+
+
+OFFICIAL = """docker run --rm -it --gpus all -p 8000:8000 -v a:b --ipc=host
+vllm/vllm-openai:v0.11.0 --model a/b --tensor-parallel-size 2"""
+MIRRORED = """sudo docker run --runtime nvidia --entrypoint vllm registry:5000/x/vllm:0.11.0-cu129
+serve a/b -tp 2"""
+
+
+@pytest.mark.parametrize("command", [OFFICIAL, MIRRORED])
+def test_a_container_serves_with_the_release_of_its_tag(command: str) -> None:
+    """The image's entry point is vLLM's server; its tag tells the release."""
+    imported = import_launch(command=command)
+
+    assert imported.question["model"] == "a/b"
+    assert get_part(imported, "workload")["engine_version"] == "0.11.0"
+    assert get_part(imported, "layout")["tensor_parallel"] == 2
+    assert imported.versions["vllm"] == "0.11.0"
+
+
+COMPOSE = """services:
+  proxy:
+    image: nginx:1.29
+    command: ["nginx"]
+  llm:
+    image: vllm/vllm-openai:v0.20.1
+    command: --model a/b --max-model-len 4096
+"""
+DEPLOYMENT = """apiVersion: v1
+kind: Service
+metadata: {name: llm}
+---
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      containers:
+      - name: llm
+        image: vllm/vllm-openai:v0.20.1
+        command: ["/bin/sh", "-c"]
+        args: ["vllm serve a/b --max-model-len 4096"]
+"""
+
+
+@pytest.mark.parametrize("text", [COMPOSE, DEPLOYMENT])
+def test_a_manifest_serves_what_its_container_runs(text: str) -> None:
+    """Compose files and Kubernetes' manifests hold a command each."""
+    imported = import_launch({"llm.yaml": text})
+
+    assert imported.launcher == "vllm"
+    assert get_part(imported, "workload")["max_model_len"] == 4096
+    assert get_part(imported, "workload")["engine_version"] == "0.20.1"
+
+
+def test_mpirun_says_how_many() -> None:
+    """Each of its processes is a GPU's."""
+    imported = import_launch(
+        command="mpirun --mca btl tcp -np 4 -x PATH python train.py --learning_rate 1 "
+        "--output_dir o --model_name_or_path a/b"
+    )
+
+    assert get_part(imported, "layout")["data_parallel"] == 4

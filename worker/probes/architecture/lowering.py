@@ -1,0 +1,178 @@
+"""Steps of several passes as instructions with sizes that are polynomials."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from service.estimator.tape.programs.program import (
+    Action,
+    Allocation,
+    BackwardEvent,
+    CacheUpdate,
+    Embedded,
+    Gradient,
+    GraphNode,
+    Instruction,
+    LinearCall,
+    Operation,
+    Release,
+    Source,
+    ValueSpec,
+)
+from service.estimator.tape.sizes import ZERO, Size
+from service.estimator.values.dtypes import DType
+from worker.probes.architecture.polynomials import fit_size
+from worker.probes.architecture.raw_pass import RawPass
+from worker.probes.architecture.steps import (
+    BoundaryStep,
+    CacheStep,
+    HandedOn,
+    LinearStep,
+    NodeStep,
+    OperationStep,
+    ReleaseStep,
+    Step,
+)
+
+_DTYPES = {"float32": DType.FP32, "bfloat16": DType.BF16, "float16": DType.FP16}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passes:
+    """One variant of a model at every extent."""
+
+    passes: tuple[RawPass, ...]
+    steps: tuple[list[Step], ...]
+    embedding: str
+    """Name of the module that embeds tokens."""
+
+    def fit_value(self, value: int) -> Size:
+        """Return the elements of a tensor."""
+        return fit_size([listened.values[value].numel for listened in self.passes])
+
+    def fit_storage(self, storage: int) -> Size:
+        """Return the bytes of a storage."""
+        return fit_size([listened.sizes[storage] for listened in self.passes])
+
+
+@dataclass(slots=True, kw_only=True)
+class Numbers:
+    """Numbers of values and storages in one program."""
+
+    passes: Passes
+    prefix: str = ""
+    values: dict[int, int] = field(default_factory=dict)
+    storages: dict[int, int] = field(default_factory=dict)
+    specs: list[ValueSpec] = field(default_factory=list)
+    num_storages: int = 0
+
+    def get_value(self, value: int) -> int:
+        """Return the number of a value, if need be a new one."""
+        if value not in self.values:
+            raw = self.passes.passes[0].values[value]
+            storage = None if raw.storage is None else self.get_storage(raw.storage)
+            self.values[value] = len(self.specs)
+            self.specs.append(
+                ValueSpec(
+                    numel=self.passes.fit_value(value),
+                    dtype=_DTYPES.get(raw.dtype),
+                    storage=storage,
+                )
+            )
+        return self.values[value]
+
+    def get_storage(self, storage: int) -> int:
+        """Return the number of a storage, if need be a new one."""
+        if storage not in self.storages:
+            self.storages[storage] = self.num_storages
+            self.num_storages += 1
+        return self.storages[storage]
+
+    def name(self, weight: str) -> str:
+        """Return a weight's name in the block."""
+        return weight.removeprefix(self.prefix)
+
+
+def lower_steps(numbers: Numbers, columns: Sequence[Sequence[Step]]) -> list[Instruction]:
+    """Return the instructions of steps; ``columns`` has each step at every extent."""
+    instructions: list[Instruction] = []
+    passes = numbers.passes
+    for column in columns:
+        step = column[0]
+        if isinstance(step, OperationStep):
+            instructions.append(
+                _lower_operation(numbers, [s for s in column if isinstance(s, OperationStep)])
+            )
+        elif isinstance(step, LinearStep):
+            instructions.append(
+                LinearCall(
+                    layer=numbers.name(step.layer),
+                    x=numbers.get_value(step.x),
+                    output=numbers.get_value(step.output),
+                )
+            )
+        elif isinstance(step, CacheStep):
+            instructions.append(
+                CacheUpdate(
+                    parts=tuple(map(numbers.get_value, step.parts)),
+                    joined=tuple(map(numbers.get_value, step.joined)),
+                    window=step.window,
+                )
+            )
+        elif isinstance(step, BoundaryStep) and step.module == passes.embedding:
+            if not step.entered:
+                instructions.append(Embedded(value=numbers.get_value(step.outputs[0])))
+        elif isinstance(step, ReleaseStep):
+            instructions.append(Release(storage=numbers.get_storage(step.storage)))
+    return instructions
+
+
+def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Operation:
+    step, passes = column[0], numbers.passes
+    for value in (*step.inputs, *step.outputs):
+        numbers.get_value(value)
+    return Operation(
+        operator=step.operator,
+        allocated=tuple(
+            Allocation(storage=numbers.get_storage(storage), size=passes.fit_storage(storage))
+            for storage in step.allocated
+        ),
+        scratch=tuple(fit_size(parts) for parts in zip(*(s.scratch for s in column), strict=True)),
+        nodes=tuple(
+            _lower_node(numbers, nodes) for nodes in zip(*(s.nodes for s in column), strict=True)
+        ),
+    )
+
+
+def _lower_node(numbers: Numbers, column: Sequence[NodeStep]) -> GraphNode:
+    node = column[0]
+    events = [
+        BackwardEvent(
+            action=Action(parts[0][0]),
+            index=parts[0][1],
+            size=fit_size([part[2] for part in parts]) if parts[0][0] == "allocate" else ZERO,
+        )
+        for parts in zip(*(n.events for n in column), strict=True)
+    ]
+    return GraphNode(
+        name=node.name,
+        outputs=tuple(None if v is None else numbers.get_value(v) for v in node.outputs),
+        saved_before=_number_saved(numbers, node.saved_before),
+        saved_after=_number_saved(numbers, node.saved_after),
+        events=tuple(events),
+        gradients=tuple(_lower_gradient(numbers, gradient) for gradient in node.gradients),
+    )
+
+
+def _number_saved(numbers: Numbers, saved: Sequence[int | None]) -> tuple[int | None, ...]:
+    return tuple(None if place is None else numbers.get_storage(place) for place in saved)
+
+
+def _lower_gradient(numbers: Numbers, gradient: HandedOn) -> Gradient:
+    is_allocated = gradient.allocated is not None
+    return Gradient(
+        value=None if gradient.value is None else numbers.get_value(gradient.value),
+        parameter=None if gradient.parameter is None else numbers.name(gradient.parameter),
+        source=Source.ALLOCATED if is_allocated else Source.INCOMING,
+        index=(gradient.allocated if is_allocated else gradient.incoming) or 0,
+        is_view=gradient.is_view,
+    )

@@ -1,0 +1,224 @@
+"""Passes as programs: blocks that repeat, and what stands around them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.estimator.tape.programs.program import Instruction, Program
+from service.estimator.tape.programs.recorded_pass import RecordedPass
+from worker.probes.architecture.layers import (
+    Slice,
+    find_layers,
+    is_tensor,
+    list_mentions,
+    list_outputs,
+    list_reads,
+    slice_layers,
+)
+from worker.probes.architecture.lowering import Numbers, Passes, lower_steps
+from worker.probes.architecture.steps import BoundaryStep, LinearStep, OperationStep, ReleaseStep
+
+
+def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple[int, ...]]:
+    """Return the program of a layer, and what it reads of outside."""
+    numbers = Numbers(passes=passes, prefix=f"{prefix}{part.index}.")
+    steps = passes.steps[0]
+    allocated = {
+        storage
+        for place in part.steps
+        if isinstance(step := steps[place], OperationStep)
+        for storage in step.allocated
+    } | {
+        passes.passes[0].values[step.output].storage
+        for place in part.steps
+        if isinstance(step := steps[place], LinearStep)
+    }
+    inner = {value for place in part.steps for value in list_outputs(steps[place])}
+    outer = list(
+        dict.fromkeys(
+            value
+            for place in part.steps
+            for value in list_mentions(steps[place])
+            if value not in inner and value != part.x and is_tensor(passes, value)
+        )
+    )
+    numbers.get_value(part.x)
+    for value in outer:
+        numbers.get_value(value)
+    columns = [
+        [column[place] for column in passes.steps]
+        for place in part.steps
+        if not (isinstance(step := steps[place], ReleaseStep) and step.storage not in allocated)
+    ]
+    instructions = lower_steps(numbers, columns)
+    program = Program(
+        values=tuple(numbers.specs),
+        num_storages=numbers.num_storages,
+        inputs=1 + len(outer),
+        instructions=tuple(instructions),
+        output=numbers.get_value(part.output),
+    )
+    return program, tuple(outer)
+
+
+_VIEWS = frozenset({"aten.alias.default", "aten.slice.Tensor"})
+"""Operators that choose the positions that get logits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweredPass:
+    """A pass as programs, and the kinds of its layers."""
+
+    recorded: RecordedPass
+    kinds: tuple[int, ...]
+    prefix: str
+
+
+Block = tuple[Program, tuple[int, ...]]
+"""A layer's program, and the values of the model that it reads beside its input."""
+
+
+def lower_pass(passes: Passes, head: str | None) -> LoweredPass:
+    """Return a pass as programs; ``head`` names the output layer."""
+    prefix, places = find_layers(passes)
+    slices, covered = slice_layers(passes, places)
+    blocks: list[Block] = []
+    kinds: list[int] = []
+    for part in slices:
+        block = make_block(passes, part, prefix)
+        if block not in blocks:
+            blocks.append(block)
+        kinds.append(blocks.index(block))
+    surroundings = _Surroundings(
+        passes=passes, numbers=Numbers(passes=passes), slices=slices, covered=covered
+    )
+    recorded = surroundings.lower(blocks, head)
+    return LoweredPass(recorded=recorded, kinds=tuple(kinds), prefix=prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Surroundings:
+    """Steps before and after the layers, in the model's own frame.
+
+    ``covered`` are the places of the layers' steps.
+    """
+
+    passes: Passes
+    numbers: Numbers
+    slices: Sequence[Slice]
+    covered: set[int]
+
+    def lower(self, blocks: Sequence[Block], head: str | None) -> RecordedPass:
+        """Return the pass, its values numbered in the order of their use."""
+        numbers, names = self.numbers, self.passes.passes[0]
+        first, last = self.slices[0], self.slices[-1]
+        inputs = tuple(map(numbers.get_value, dict.fromkeys(names.inputs.values())))
+        prologue = self._lower_steps(range(first.steps[0]))
+        x, output = numbers.get_value(first.x), numbers.get_value(last.output)
+        head_place, end = self._find_head(head), last.steps[-1] + 1
+        epilogue = self._lower_steps([*self._list_late_releases(), *range(end, head_place)])
+        return RecordedPass(
+            inputs=inputs,
+            prologue=prologue,
+            x=x,
+            holds_x=self._holds_input(),
+            layer_args=self._list_arguments(),
+            blocks=tuple(program for program, _ in blocks),
+            block_inputs=tuple(tuple(map(numbers.get_value, outer)) for _, outer in blocks),
+            output=output,
+            epilogue=epilogue,
+            hidden=self._get_hidden(head_place, output),
+            tail=self._lower_steps(range(head_place, len(self.passes.steps[0]))),
+            loss=self._get_loss(),
+            returned=tuple(
+                numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
+            ),
+            values=tuple(numbers.specs),
+            num_storages=numbers.num_storages,
+        )
+
+    def _get_loss(self) -> int | None:
+        value = self.passes.passes[0].returned.get("loss")
+        return None if value is None else self.numbers.get_value(value)
+
+    def _lower_steps(self, places: Sequence[int]) -> tuple[Instruction, ...]:
+        """Return the instructions of steps outside of the layers.
+
+        Releases of what layers make and take are theirs.
+        """
+        steps, inner = self.passes.steps[0], self._list_inner()
+        columns = [
+            [column[place] for column in self.passes.steps]
+            for place in places
+            if not (isinstance(step := steps[place], ReleaseStep) and step.storage in inner)
+        ]
+        return tuple(lower_steps(self.numbers, columns))
+
+    def _list_inner(self) -> set[int | None]:
+        """Return the storages that layers make or are called on."""
+        steps, values = self.passes.steps[0], self.passes.passes[0].values
+        inner: set[int | None] = set()
+        for place in self.covered:
+            step = steps[place]
+            if isinstance(step, OperationStep):
+                inner |= set(step.allocated)
+            elif isinstance(step, LinearStep):
+                inner.add(values[step.output].storage)
+        inner.discard(values[self.slices[-1].output].storage)
+        return inner | {values[self.slices[0].x].storage}
+
+    def _list_late_releases(self) -> list[int]:
+        """Return the releases during the layers of what is not theirs.
+
+        They come after them.
+        """
+        steps, inner = self.passes.steps[0], self._list_inner()
+        return [
+            place
+            for place in sorted(self.covered)
+            if isinstance(step := steps[place], ReleaseStep) and step.storage not in inner
+        ]
+
+    def _find_head(self, head: str | None) -> int:
+        """Return the place of the output layer, or the end.
+
+        The view of all positions that it reads is a part of it.
+        """
+        steps = self.passes.steps[0]
+        end = self.slices[-1].steps[-1] + 1
+        places = (
+            place
+            for place in range(end, len(steps))
+            if isinstance(step := steps[place], LinearStep) and step.layer == head
+        )
+        place = next(places, len(steps))
+        if place == len(steps):
+            return place
+        while isinstance(step := steps[place - 1], OperationStep) and step.operator in _VIEWS:
+            place -= 1
+        return place
+
+    def _get_hidden(self, head_place: int, output: int) -> int:
+        steps = self.passes.steps[0]
+        step = steps[head_place] if head_place < len(steps) else None
+        if isinstance(step, LinearStep):
+            return self.numbers.get_value(step.x)
+        return output if step is None else self.numbers.get_value(list_reads(step)[0])
+
+    def _holds_input(self) -> bool:
+        """Return whether the first input's name outlives the layers."""
+        steps = self.passes.steps[0]
+        storage = self.passes.passes[0].values[self.slices[0].x].storage
+        return not any(
+            isinstance(step := steps[place], ReleaseStep) and step.storage == storage
+            for place in self.covered
+        )
+
+    def _list_arguments(self) -> tuple[int, ...]:
+        first = self.slices[0]
+        entry = self.passes.steps[0][first.steps[0]]
+        assert isinstance(entry, BoundaryStep)  # noqa: S101 - found as one
+        return tuple(
+            self.numbers.get_value(value)
+            for value in dict.fromkeys(entry.inputs)
+            if value != first.x and is_tensor(self.passes, value)
+        )
