@@ -167,6 +167,10 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
             )
         ),
     ] = UNSET
+    entropy_bonus: Annotated[
+        bool | UnsetType,
+        Meta(description="Of `grpo`: the entropy of whole logits is in the loss (verl)."),
+    ] = UNSET
     rollout: Annotated[
         RolloutRequest | UnsetType,
         Meta(description="Of `grpo`: the engine on the same GPUs; without, it has its own."),

@@ -11,6 +11,7 @@ from service.base.errors import InvalidRequestError, ServiceError
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.schemas.imports.launches import LaunchImportRequest
+from service.contract.to_question.drafts import find_hub_draft
 from service.contract.to_question.fits import read_workload_piece
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import ResolvedModel
@@ -211,6 +212,8 @@ def _find_refusal(document: Mapping[str, object]) -> str | None:
     """Return why ``POST /v1/fit`` cannot read a question, None where it can."""
     try:
         request = decode(document, FitRequest)
+        if find_hub_draft(request.workload) is not None:
+            return None
         workload = read_workload_piece(request.workload)
         read_layout(request.layout, serves=workload.serves)
     except (ServiceError, EstimatorError) as error:

@@ -84,6 +84,7 @@ _TRAIN_OPTIONAL = (
     "reference",
     "completion_length",
     "log_prob_batch_size",
+    "entropy_bonus",
     "kernels",
     "keeps_logits",
     "fp32_outputs",

@@ -160,6 +160,7 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
         reference=None if workload.trainer is Trainer.GRPO else workload.reference,
         completion_length=workload.completion_length,
         num_kept=_count_kept_log_probs(workload),
+        entropy_bonus=workload.entropy_bonus,
     )
 
 

@@ -1,15 +1,21 @@
 """Losses of policies over the completions that they generated.
 
 TRL 1.16: ``trl/trainer/grpo_trainer.py``, ``_compute_loss``, with ``loss_type`` dapo, its default.
-verl 0.8: ``verl/workers/actor/dp_actor.py``, ``_forward_micro_batch`` without padding.
+verl 0.9: ``verl/workers/engine/fsdp/transformer_impl.py``, ``prepare_model_outputs``.
+OpenRLHF 0.11: ``openrlhf/models/actor.py``, ``forward``.
 """
 
 from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.loss.fused_losses import compute_in_place_loss
+from service.estimator.tape.ops.elementwise import cast, chain
+from service.estimator.tape.ops.loss.fused_losses import (
+    compute_compiled_loss,
+    compute_in_place_loss,
+)
 from service.estimator.tape.ops.loss.log_probs import Metrics, compute_log_probs, drop_last_position
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
 from service.estimator.tape.sizes import Size
@@ -64,11 +70,14 @@ def record_grpo_loss(
     return loss
 
 
-def record_verl_loss(walk: ModelWalk, hidden: Value) -> Value:
-    """Record all logits and verl's clipped loss.
+def record_whole_logits_loss(
+    walk: ModelWalk, hidden: Value, *, upcasts: bool, has_entropy: bool
+) -> Value:
+    """Record all logits and a clipped loss.
 
-    ``hidden`` is dropped. The gradient is written over the logits (``logprobs_from_logits``,
-    ``inplace_backward``).
+    ``hidden`` is dropped. OpenRLHF ``upcasts`` the logits. verl has the gradient written over them
+    (``logprobs_from_logits``, ``inplace_backward``), but where the entropy's compiled kernel reads
+    them too: then each of both makes a gradient.
     """
     tape = walk.tape
     for _ in range(NUM_INPUTS):
@@ -76,9 +85,33 @@ def record_verl_loss(walk: ModelWalk, hidden: Value) -> Value:
     labels = allocate_integers(tape, walk.ctx.shape.tokens(1))
     logits = walk.record_logits(hidden, walk.ctx.shape.tokens(walk.model.vocab_size))
     tape.free(hidden)
-    loss = compute_in_place_loss(tape, logits)
+    if upcasts:
+        logits = chain(
+            tape, logits, lambda t, value: cast(t, value, DType.FP32, category=Category.LOGITS)
+        )
+    if has_entropy:
+        entropy = compute_compiled_loss(tape, logits, last=True)
+        clipped = compute_compiled_loss(tape, logits, last=False)
+        loss = add_losses(walk, [entropy, clipped])
+    elif upcasts:
+        loss = compute_compiled_loss(tape, logits)
+    else:
+        loss = compute_in_place_loss(tape, logits)
     tape.free(logits, labels)
     return loss
+
+
+def add_losses(walk: ModelWalk, losses: list[Value]) -> Value:
+    """Return the sum of scalar losses, whose gradient all of them get."""
+    tape = walk.tape
+
+    def backward(_: Storage) -> None:
+        for loss in losses:
+            tape.send(loss, tape.scratch(loss.numel, loss.dtype))
+
+    total = tape.emit(losses[0].numel, losses[0].dtype, inputs=losses, backward=backward)
+    tape.free(*losses)
+    return total
 
 
 def _slice_completions(tape: Tape, x: Value, scored: Size) -> Value:

@@ -16,10 +16,11 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.elementwise import cast, chain
 from service.estimator.tape.ops.loss.log_probs import Metrics, compute_log_probs, drop_last_position
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import LOG_PROB_LOSSES
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
 
 _BYTES_PER_ROW = 2 * DType.FP32.bytes_per_element
 """Log-probability and entropy of a row (flash-attn's cross entropy, and a compiled entropy)."""
@@ -51,6 +52,10 @@ def _score(walk: ModelWalk, hidden: Value, config: TrainingPass) -> None:
     assert loss is not None  # noqa: S101 - a policy's loss is its own
     if loss.kind not in LOG_PROB_LOSSES:
         logits = walk.record_logits(hidden, walk.ctx.shape.tokens(walk.model.vocab_size))
+        if loss.kind is Loss.FULL_LOGITS:
+            logits = chain(
+                tape, logits, lambda t, value: cast(t, value, DType.FP32, category=Category.LOGITS)
+            )
         scores = tape.allocate(Category.TEMPORARIES, walk.ctx.shape.tokens(_BYTES_PER_ROW))
         tape.free(hidden, logits)
         tape.release(scores)

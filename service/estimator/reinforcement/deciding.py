@@ -54,9 +54,9 @@ def add_engine(update: Estimate, engine: EngineShare, highest: Phase) -> Estimat
     The ``highest`` phase may yet take more, at the upper end of its interval.
     """
     outside = update.device_bytes - update.reserved_bytes
-    beside = highest.tensors + highest.slack + highest.spread.high + highest.engine.interval.high
+    limit = highest.tensors + highest.slack + highest.spread.high + highest.engine.interval.high
     device = _widen(update.device_interval, engine.interval)
-    device = Interval(device.low, max(device.high, beside + outside))
+    device = Interval(device.low, max(device.high, limit + outside))
     components = (*update.components, *engine.components) if update.components else ()
     allocated = update.allocated_bytes + engine.tensors
     return replace(
@@ -88,8 +88,8 @@ def decide_by_phase(
     engine, allocated = phase.engine, phase.tensors + phase.engine.tensors
     device = phase.reserved_bytes + outside
     interval = _widen(shift(phase.spread, device - engine.device_bytes), engine.interval)
-    beside = update.device_interval.high + resident.interval.high
-    interval = Interval(min(device, interval.low), max(device, interval.high, beside))
+    limit = update.device_interval.high + resident.interval.high
+    interval = Interval(min(device, interval.low), max(device, interval.high, limit))
     return replace(
         added,
         allocated_bytes=allocated,
@@ -115,7 +115,7 @@ def _explain(
 ) -> tuple[Component, ...]:
     notes = describe_batch(static_memory.model, workload)
     peak = PhasePeak(phase.name, phase.tensors, phase.parts)
-    known = {part.name: part for part in update.components}
+    sources = {part.name: part.source for part in update.components}
     overheads = (
         ("allocator_slack", phase.slack, "as in the update"),
         ("device_context", outside, "context, libraries and communicators"),
@@ -129,7 +129,7 @@ def _explain(
                 size,
                 Basis.FORMULA,
                 formula,
-                known[name].source if name in known else "as in the update",
+                sources.get(name, "as in the update"),
             )
             for name, size, formula in overheads
             if size

@@ -29,6 +29,7 @@ from service.estimator.reinforcement.phase import LOG_PROBS, ROLLOUT, WEIGHT_SYN
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Point, find_highest_point
 from service.estimator.values.generation import Rollout, RolloutEngine
+from service.estimator.values.losses import Reference
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import (
     Estimate,
@@ -175,9 +176,17 @@ def _count_host_bytes(
     static_memory: StaticMemory, rollout: Rollout | None, engine: RolloutMemory | None
 ) -> int:
     if rollout is None or engine is None:
-        return 0
+        ranks = count_ranks_per_node(static_memory.setup.layout)
+        return _count_reference_bytes(static_memory) * ranks
     parts = static_memory.resident
     names = (*(_WEIGHTS * rollout.offload_parameters), *(_OPTIMIZER * rollout.offload_optimizer))
     moved = sum(parts.get(name, 0) for name in names)
     ranks = count_ranks_per_node(static_memory.setup.layout)
+    moved += _count_reference_bytes(static_memory)
     return engine.host_bytes_per_node + moved * ranks
+
+
+def _count_reference_bytes(static_memory: StaticMemory) -> int:
+    """Return the bytes of a rank's reference on the host."""
+    is_there = static_memory.setup.workload.reference is Reference.OFFLOADED
+    return static_memory.states.weights * is_there

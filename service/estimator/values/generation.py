@@ -112,6 +112,10 @@ class PolicyFields(Protocol):
         """Sequences of a forward pass alone."""
 
     @property
+    def entropy_bonus(self) -> bool:
+        """Whether the loss has the entropy in it."""
+
+    @property
     def rollout(self) -> Rollout | None:
         """Engine on the same GPUs."""
 
@@ -126,11 +130,14 @@ def check_policy(workload: PolicyFields) -> None:
     if (reference is not None) != (trainer is Trainer.DPO) and not is_policy:
         message = f"reference {reference} with trainer {trainer}: dpo has one, grpo may have one"
         raise InvalidInputError(message, field="workload.reference")
+    if reference is Reference.OFFLOADED and not is_policy:
+        message = f"reference offloaded with trainer {trainer}: it is grpo's; say model"
+        raise InvalidInputError(message, field="workload.reference")
     if is_policy and reference is Reference.PRECOMPUTED:
         message = "reference precomputed with trainer grpo, whose sequences are new: say model"
         raise InvalidInputError(message, field="workload.reference")
-    for name in ("completion_length", "log_prob_batch_size", "rollout"):
-        if getattr(workload, name) is not None and not is_policy:
+    for name in ("completion_length", "log_prob_batch_size", "rollout", "entropy_bonus"):
+        if getattr(workload, name) not in {None, False} and not is_policy:
             message = f"{name} is trainer grpo's, and trainer is {trainer}"
             raise InvalidInputError(message, field=f"workload.{name}")
     if length is not None and not 1 <= length < workload.sequence_length:

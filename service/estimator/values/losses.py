@@ -52,6 +52,8 @@ class Reference(StrEnum):
     """the same model without its adapters"""
     PRECOMPUTED = "precomputed"
     """the data set, with TRL's ``precompute_ref_log_probs``"""
+    OFFLOADED = "offloaded"
+    """a second model whose weights are on the host, as verl keeps GRPO's"""
 
 
 class Kernels(StrEnum):

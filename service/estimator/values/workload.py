@@ -154,6 +154,8 @@ class TrainWorkload:
     completion_length: int | None = None
     """With trainer ``grpo``: tokens of a sequence that were generated; None is every one."""
     log_prob_batch_size: int | None = None
+    entropy_bonus: bool = False
+    """With trainer ``grpo``: the loss has the entropy in it, as verl computes it."""
     rollout: Rollout | None = None
     """With trainer ``grpo``: the engine on the same GPUs; None is one elsewhere."""
     loss: Loss = Loss.FULL_LOGITS
@@ -237,10 +239,7 @@ class TrainWorkload:
             raise InvalidInputError(message, field="workload.peft")
         every, kind = self.selective_every, self.activation_checkpointing
         if every is not None and kind is not Checkpointing.SELECTIVE:
-            message = (
-                f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as '
-                f"{kind.value!r}"
-            )
+            message = f'recomputing one layer in {every} is said as {{"selective": {every}}}'
             raise InvalidInputError(message, field="workload.activation_checkpointing")
 
 
@@ -275,6 +274,8 @@ class ServeWorkload:
     gpu_layers: int | None = None
     cpu_moe_layers: int | None = None
     cpu_offload_gb: float | None = None
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
 
     def resolve_max_model_len(self, max_positions: int) -> int:
         """Return the requested length, else the model's, else a sequence's."""
@@ -282,9 +283,8 @@ class ServeWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""
-        _check_at_least_one("workload.num_sequences", self.num_sequences)
-        _check_at_least_one("workload.prompt_tokens", self.prompt_tokens)
-        _check_at_least_one("workload.num_beams", self.num_beams)
+        for name in ("num_sequences", "prompt_tokens", "num_beams"):
+            _check_at_least_one(f"workload.{name}", getattr(self, name))
         if self.output_tokens < 0:
             message = f"output_tokens is {self.output_tokens}; it must be 0 or more"
             raise InvalidInputError(message, field="workload.output_tokens")

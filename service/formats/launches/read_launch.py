@@ -17,6 +17,8 @@ _MODULES = {
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.TRL_GRPO: "policies.trl_grpo",
+    Launcher.VERL: "policies.verl",
+    Launcher.OPENRLHF: "policies.openrlhf",
     Launcher.ACCELERATE: "trainers.trainer",
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",

@@ -18,9 +18,7 @@ def list_policy_notes(workload: TrainWorkload) -> list[str]:
     if workload.completion_length is not None:
         notes.append(f"the script sets max_completion_length={workload.completion_length}")
     if workload.loss not in LOG_PROB_LOSSES:
-        notes.append(
-            f"loss {workload.loss} is verl's and OpenRLHF's, and GRPOTrainer has one of its own"
-        )
+        notes.append(f"loss {workload.loss} is another trainer's: GRPOTrainer has one of its own")
     return [*notes, _describe_rollout(workload.rollout)]
 
 

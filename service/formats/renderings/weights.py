@@ -3,6 +3,8 @@
 They are published ones of the requested model, or those that only the user knows.
 """
 
+import json
+
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import CHECKPOINT, DRAFT, Job
 
@@ -33,6 +35,15 @@ def get_checkpoint(job: Job, workload: ServeWorkload) -> str:
 def get_draft(job: Job) -> str:
     """Return the draft checkpoint id or the variable that names it."""
     return job.draft_checkpoints[0] if job.draft_checkpoints else DRAFT
+
+
+def render_speculative(job: Job, workload: ServeWorkload) -> str | None:
+    """Return vLLM's ``--speculative-config``, None where nobody guesses."""
+    speculative = workload.speculative
+    if speculative is None:
+        return None
+    method = {"model": get_draft(job)} if speculative.has_draft else {"method": "ngram"}
+    return json.dumps({**method, "num_speculative_tokens": speculative.num_tokens})
 
 
 def list_weights_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
@@ -85,7 +96,7 @@ def _list_draft_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
         return ()
     if workload.engine is not Engine.VLLM:
         return _NO_SPECULATION
-    if speculative.config is None or job.draft_checkpoints:
+    if not speculative.has_draft or job.draft_checkpoints:
         return ()
     return (
         (

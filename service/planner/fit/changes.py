@@ -75,7 +75,11 @@ def to_json_value(value: object) -> object:
                 "variant": value.variant,
             }
         case Speculative():
-            draft = value.name or (value.config and {"hf_config": json.loads(value.config)})
+            draft = (
+                value.name
+                or (value.config and {"hf_config": json.loads(value.config)})
+                or (value.spec and {"architecture": json.loads(value.spec)})
+            )
             return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {})
         case _:
             return value

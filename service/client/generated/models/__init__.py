@@ -61,6 +61,8 @@ from .constraints_frameworks_item import ConstraintsFrameworksItem
 from .context_method import ContextMethod
 from .d_type import DType
 from .draft_model import DraftModel
+from .draft_model_architecture import DraftModelArchitecture
+from .draft_model_gguf import DraftModelGguf
 from .draft_model_hf_config import DraftModelHfConfig
 from .drift_answer import DriftAnswer
 from .dry_run_answer import DryRunAnswer
@@ -104,6 +106,7 @@ from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
+from .how_many_request import HowManyRequest
 from .hub_answer import HubAnswer
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
@@ -356,6 +359,8 @@ __all__ = (
     "ConstraintsFrameworksItem",
     "ContextMethod",
     "DraftModel",
+    "DraftModelArchitecture",
+    "DraftModelGguf",
     "DraftModelHfConfig",
     "DriftAnswer",
     "DryRunAnswer",
@@ -400,6 +405,7 @@ __all__ = (
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",
+    "HowManyRequest",
     "HubAnswer",
     "ImportAnswer",
     "ImportEnvironment",

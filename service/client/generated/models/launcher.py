@@ -9,6 +9,7 @@ Launcher = Literal[
     "llamafactory",
     "megatron",
     "nemo",
+    "openrlhf",
     "sglang",
     "tensorrt_llm",
     "torchtitan",
@@ -18,6 +19,7 @@ Launcher = Literal[
     "trl_reward",
     "trl_sft",
     "unsloth",
+    "verl",
     "vllm",
 ]
 
@@ -30,6 +32,7 @@ LAUNCHER_VALUES: set[Launcher] = {
     "llamafactory",
     "megatron",
     "nemo",
+    "openrlhf",
     "sglang",
     "tensorrt_llm",
     "torchtitan",
@@ -39,6 +42,7 @@ LAUNCHER_VALUES: set[Launcher] = {
     "trl_reward",
     "trl_sft",
     "unsloth",
+    "verl",
     "vllm",
 }
 

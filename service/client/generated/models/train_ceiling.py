@@ -57,6 +57,7 @@ class TrainCeiling:
         completion_length (int | Unset): Of `grpo`: generated tokens of a sequence; default all of them.
         log_prob_batch_size (int | Unset): Of `grpo`: sequences of the forward passes before the update; default
             `micro_batch_size`.
+        entropy_bonus (bool | Unset): Of `grpo`: the entropy of whole logits is in the loss (verl).
         rollout (RolloutRequest | Unset): The engine that generates completions on the trainer's GPUs.
         kernels (Kernels | Unset): Kernels that replace a model's own operations.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
@@ -108,6 +109,7 @@ class TrainCeiling:
     reference: Reference | Unset = UNSET
     completion_length: int | Unset = UNSET
     log_prob_batch_size: int | Unset = UNSET
+    entropy_bonus: bool | Unset = UNSET
     rollout: RolloutRequest | Unset = UNSET
     kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
@@ -195,6 +197,8 @@ class TrainCeiling:
         completion_length = self.completion_length
 
         log_prob_batch_size = self.log_prob_batch_size
+
+        entropy_bonus = self.entropy_bonus
 
         rollout: dict[str, Any] | Unset = UNSET
         if not isinstance(self.rollout, Unset):
@@ -312,6 +316,8 @@ class TrainCeiling:
             field_dict["completion_length"] = completion_length
         if log_prob_batch_size is not UNSET:
             field_dict["log_prob_batch_size"] = log_prob_batch_size
+        if entropy_bonus is not UNSET:
+            field_dict["entropy_bonus"] = entropy_bonus
         if rollout is not UNSET:
             field_dict["rollout"] = rollout
         if kernels is not UNSET:
@@ -483,6 +489,8 @@ class TrainCeiling:
 
         log_prob_batch_size = d.pop("log_prob_batch_size", UNSET)
 
+        entropy_bonus = d.pop("entropy_bonus", UNSET)
+
         _rollout = d.pop("rollout", UNSET)
         rollout: RolloutRequest | Unset
         if isinstance(_rollout, Unset):
@@ -608,6 +616,7 @@ class TrainCeiling:
             reference=reference,
             completion_length=completion_length,
             log_prob_batch_size=log_prob_batch_size,
+            entropy_bonus=entropy_bonus,
             rollout=rollout,
             kernels=kernels,
             keeps_logits=keeps_logits,

@@ -142,6 +142,8 @@ class WorkloadFields:
     gpu_layers: Field[int | None] = Field("workload.gpu_layers")
     cpu_moe_layers: Field[int | None] = Field("workload.cpu_moe_layers")
     cpu_offload_gb: Field[float | None] = Field("workload.cpu_offload_gb")
+    max_loras: Field[int | None] = Field("workload.max_loras")
+    max_lora_rank: Field[int | None] = Field("workload.max_lora_rank")
     gpu_memory_fraction: Field[float | None] = Field("workload.gpu_memory_fraction")
     enforce_eager: Field[bool] = Field("workload.enforce_eager")
     speculative: Field[Speculative | None] = Field("workload.speculative")

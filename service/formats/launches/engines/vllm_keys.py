@@ -63,10 +63,11 @@ SHORT = {
 MANY = frozenset(
     {"served_model_name", "api_key", "lora_modules", "cudagraph_capture_sizes", "middleware"}
 )
+LORA_SLOTS = ("enable_lora", "max_loras", "max_lora_rank")
 LORA = (
-    *("max_loras", "max_lora_rank", "max_cpu_loras", "lora_dtype", "fully_sharded_loras"),
-    *("lora_extra_vocab_size", "lora_modules", "lora_target_modules", "default_mm_loras"),
-    *("enable_tower_connector_lora", "specialize_active_lora"),
+    *("max_cpu_loras", "lora_dtype", "fully_sharded_loras"),
+    *("lora_extra_vocab_size", "lora_modules", "lora_target_modules"),
+    *("default_mm_loras", "enable_tower_connector_lora", "specialize_active_lora"),
 )
 _GRAPHS = "the graphs and the compilation of the release's defaults are evaluated"
 IGNORED = {

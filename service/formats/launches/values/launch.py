@@ -23,6 +23,8 @@ class Launcher(StrEnum):
     LLAMAFACTORY = "llamafactory"
     UNSLOTH = "unsloth"
     MEGATRON = "megatron"
+    VERL = "verl"
+    OPENRLHF = "openrlhf"
     NEMO = "nemo"
     TORCHTITAN = "torchtitan"
     GENERATE = "generate"

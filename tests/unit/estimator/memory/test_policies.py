@@ -131,12 +131,44 @@ def test_logits_of_verl_have_their_gradient_in_place() -> None:
     assert loss.parts["logits"] == 2 * 512 * 128256 * 2
 
 
+def test_openrlhf_casts_whole_logits() -> None:
+    """The cast ones stay for backward, which makes a gradient of their size beside them."""
+    model = architecture_from_config(_CONFIG)
+    workload = _grpo(loss=Loss.FULL_LOGITS, precision="bf16")
+    timeline = build_train_timeline(model, workload, Layout())
+
+    loss = next(peak for peak in timeline.peaks if peak.name == "loss")
+    assert loss.parts["logits"] == 2 * 2 * 512 * 128256 * 4
+
+
+def test_an_entropy_bonus_makes_two_gradients_of_whole_logits() -> None:
+    """One of its compiled kernel, and one of the log-probabilities that then spare the logits."""
+    model = architecture_from_config(_CONFIG)
+    workload = _grpo(loss=Loss.FLASH_CROSS_ENTROPY, precision="bf16", entropy_bonus=True)
+    timeline = build_train_timeline(model, workload, Layout())
+
+    loss = next(peak for peak in timeline.peaks if peak.name == "loss")
+    assert loss.parts["logits"] == 3 * 2 * 512 * 128256 * 2
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"trainer": Trainer.SUPERVISED}, "completion_length is trainer grpo's"),
         ({"completion_length": 512}, "at least one token of each is the prompt's"),
         ({"reference": Reference.PRECOMPUTED}, "whose sequences are new"),
+        (
+            {
+                "trainer": Trainer.DPO,
+                "completion_length": None,
+                "reference": Reference.OFFLOADED,
+            },
+            "it is grpo's; say model",
+        ),
+        (
+            {"trainer": Trainer.SUPERVISED, "completion_length": None, "entropy_bonus": True},
+            "entropy_bonus is trainer grpo's",
+        ),
         (
             {"trainer": Trainer.SUPERVISED, "completion_length": None, "rollout": Rollout()},
             "rollout is trainer grpo's",

@@ -203,7 +203,7 @@ def test_more_sequences_in_a_forward_pass_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "layout", "words"),
     [
-        ({"loss": Loss.FULL_LOGITS}, Layout(), "flash_cross_entropy"),
+        ({"loss": Loss.CHUNKED}, Layout(), "flash_cross_entropy"),
         ({"rollout": Rollout(tensor_parallel=3)}, Layout(data_parallel=4), "does not divide"),
         (
             {
@@ -233,3 +233,16 @@ def test_a_second_model_is_resident_in_the_rollout_too() -> None:
 
     weights = 2 * _MODEL.parameter_counts().total
     assert beside["rollout"] - alone["rollout"] == weights + _MODEL.buffer_bytes
+
+
+@pytest.mark.parametrize("rollout", [None, _ASLEEP])
+def test_a_reference_on_the_host_takes_none_of_the_gpu(rollout: Rollout | None) -> None:
+    """Its shards are the host's, one for each GPU of the node."""
+    alone, beside = (
+        _ask(_grpo(rollout, reference=reference, **_VERL), _FSDP)
+        for reference in (None, Reference.OFFLOADED)
+    )
+
+    assert alone.steady_bytes == beside.steady_bytes
+    host = beside.host_bytes_per_node - alone.host_bytes_per_node
+    assert 0 <= host - 2 * _MODEL.parameter_counts().total <= 4 * 4096

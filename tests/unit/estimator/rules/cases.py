@@ -32,6 +32,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.tiny_models import tiny_config
+from tests.unit.estimator.rules.drafts import describe_gguf_draft
 from tests.unit.estimator.rules.words import (
     BF16,
     GRPO,
@@ -192,14 +193,14 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {"tensor_parallel": 2}),
     ({}, {"pipeline_parallel": 3}),
     ({}, _DEEPSPEED),
-    ({}, {"data_parallel": 2}),
-    ({}, {"data_parallel": 4}),
-    ({}, {"data_parallel": 3}),
+    *(({}, {"data_parallel": ranks}) for ranks in (2, 4, 3)),
     ({}, {"context_parallel": 2}),
     ({}, {"tensor_parallel": 2, "data_parallel": 2, "expert_parallel": 2}),
     ({"cache": Cache.STATIC}, {}),
     ({"speculative": Speculative(num_tokens=2)}, {}),
+    ({"speculative": Speculative(num_tokens=2, spec=describe_gguf_draft())}, {}),
     ({"client": Client.LOOP}, {}),
+    ({"max_loras": 2}, {}),
 )
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
@@ -222,8 +223,7 @@ _TRAINED_ALIKE = (
 _SERVED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-fp8", "llama-nf4", "llama-hqq"),
-    "zamba2-int8",
-    *("mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
+    *("zamba2-int8", "mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
 )
 
 

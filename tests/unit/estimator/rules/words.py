@@ -126,6 +126,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "gpu_layers": (1,),
     "cpu_moe_layers": (1,),
     "cpu_offload_gb": (1.0,),
+    "max_loras": (2,),
+    "max_lora_rank": (8, 9),
 }
 LAID_OUT: Mapping[str, Sequence[object]] = {
     "data_parallel": (2, 4),

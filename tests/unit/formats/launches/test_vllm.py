@@ -43,6 +43,8 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
         Layout(tensor_parallel=4),
     ),
     ("llama-2-7b", {"speculative": Speculative(num_tokens=3)}, Layout()),
+    ("llama-2-7b", {"max_loras": 4, "max_lora_rank": 32}, Layout()),
+    ("llama-2-7b", {"max_loras": 1}, Layout()),
     ("mixtral-8x7b", {}, EXPERTS),
 ]
 READ = [
@@ -67,6 +69,9 @@ READ = [
     ("-ep -dp 4 -dpl 2", "layout", "gpus_per_node", 2),
     ("--enforce-eager", "workload", "enforce_eager", True),
     ("--cpu-offload-gb 4", "workload", "cpu_offload_gb", 4.0),
+    ("--enable-lora", "workload", "max_loras", 1),
+    ("--enable-lora --max-loras 4 --max-lora-rank 64", "workload", "max_loras", 4),
+    ("--enable-lora --max-loras 4 --max-lora-rank 64", "workload", "max_lora_rank", 64),
     ("--spec-method ngram --spec-tokens 4", "workload", "speculative", {"num_tokens": 4}),
     (
         """--speculative-config '{"model": "a/b", "num_speculative_tokens": 5}'""",
@@ -84,7 +89,7 @@ READ = [
 IGNORED = (
     *("--kv-cache-memory-bytes 10G", "--block-size 32", "--num-gpu-blocks-override 100"),
     *("--max-model-len auto", "--max-model-len -1", "--quantization compressed-tensors"),
-    *("--enable-lora", "--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
+    *("--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
     *("--kv-cache-dtype nvfp4", "--some-flag-of-tomorrow 3", "--cpu-offload-params x"),
     """--limit-mm-per-prompt '{"image": 2}'""",
     """--speculative-config '{"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3}'""",

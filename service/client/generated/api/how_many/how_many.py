@@ -34,7 +34,10 @@ from ...types import UNSET, Call, Unset
 
 def call(
     *,
-    model: str,
+    model: str | Unset = UNSET,
+    hub: str | Unset = UNSET,
+    revision: str | Unset = UNSET,
+    file: str | Unset = UNSET,
     task: str,
     gpu: str | Unset = UNSET,
     memory_bytes: int | str | Unset = UNSET,
@@ -60,6 +63,7 @@ def call(
     enforce_eager: bool | Unset = UNSET,
     engine: Engine | Unset = UNSET,
     engine_version: str | Unset = UNSET,
+    entropy_bonus: bool | Unset = UNSET,
     expert_parallel: int | Unset = UNSET,
     expert_tensor_parallel: int | Unset = UNSET,
     float8: bool | Unset = UNSET,
@@ -87,6 +91,8 @@ def call(
     max_cost_per_hour: float | Unset = UNSET,
     max_gpus: int | Unset = UNSET,
     max_hours: float | Unset = UNSET,
+    max_lora_rank: int | Unset = UNSET,
+    max_loras: int | Unset = UNSET,
     max_model_len: int | Unset = UNSET,
     max_nodes: int | Unset = UNSET,
     max_num_batched_tokens: int | Unset = UNSET,
@@ -139,12 +145,22 @@ def call(
     virtual_pipeline_stages: int | Unset = UNSET,
     weight_dtype: DType | Unset = UNSET,
     zero_stage: int | Unset = UNSET,
+    hub_token: str | Unset = UNSET,
 ) -> Call[FamilyAnswer | HowManyAnswer]:
     """Say how many GPUs a workload needs."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     params: dict[str, Any] = {}
 
     params["model"] = model
+
+    params["hub"] = hub
+
+    params["revision"] = revision
+
+    params["file"] = file
 
     params["task"] = task
 
@@ -234,6 +250,8 @@ def call(
 
     params["engine_version"] = engine_version
 
+    params["entropy_bonus"] = entropy_bonus
+
     params["expert_parallel"] = expert_parallel
 
     params["expert_tensor_parallel"] = expert_tensor_parallel
@@ -320,6 +338,10 @@ def call(
     params["max_gpus"] = max_gpus
 
     params["max_hours"] = max_hours
+
+    params["max_lora_rank"] = max_lora_rank
+
+    params["max_loras"] = max_loras
 
     params["max_model_len"] = max_model_len
 
@@ -484,7 +506,7 @@ def call(
         method="GET",
         path="/v1/how-many",
         params=params,
-        headers={},
+        headers=headers,
         body=None,
         read=_read,
     )

@@ -1,6 +1,13 @@
 """Rules of batches whose sequences share rows or differ in length."""
 
-from service.estimator.rules.grammar.conditions import any_of, is_false, is_in, is_not_in, satisfies
+from service.estimator.rules.grammar.conditions import (
+    all_of,
+    any_of,
+    is_false,
+    is_in,
+    is_not_in,
+    satisfies,
+)
 from service.estimator.rules.grammar.fields import workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import is_packable
@@ -49,7 +56,10 @@ PACKING = (
         when=_PACKED,
         require=any_of(
             is_in(workload.trainer, Trainer.SUPERVISED),
-            is_in(workload.loss, Loss.FLASH_CROSS_ENTROPY),
+            all_of(
+                is_in(workload.trainer, Trainer.GRPO),
+                is_in(workload.loss, Loss.FLASH_CROSS_ENTROPY, Loss.FULL_LOGITS),
+            ),
         ),
         field=workload.packing.path,
         topic=Topic.LENGTHS,

@@ -37,14 +37,18 @@ def _reads_weights(case: Case) -> bool:
 POLICIES = (
     Rule(
         when=_POLICY,
-        require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL, Loss.FLASH_CROSS_ENTROPY),
+        require=is_in(
+            workload.loss,
+            *(Loss.CHUNKED_NLL, Loss.NLL, Loss.FLASH_CROSS_ENTROPY, Loss.FULL_LOGITS),
+        ),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "trainer grpo scores its sequences with loss chunked_nll (TRL) or "
-            "flash_cross_entropy (verl, OpenRLHF), not {workload.loss}"
+            "trainer grpo scores its sequences with loss chunked_nll (TRL), flash_cross_entropy "
+            "(verl) or full_logits (OpenRLHF), not {workload.loss}"
         ),
-        source="trl 1.16 trainer/grpo_trainer.py; verl 0.8 workers/actor/dp_actor.py",
+        source="trl 1.16 trainer/grpo_trainer.py; verl 0.9 engine/fsdp/transformer_impl.py; "
+        "openrlhf 0.11 models/actor.py",
     ),
     Rule(
         when=all_of(_POLICY, _ROLLOUT),
