@@ -15,7 +15,7 @@ name: Kimi K2's config.json says ``DeepseekV3ForCausalLM``.
 
 
 def put_known_model_type(config: Config) -> Config:
-    """Return the config with the ``model_type`` of the class that its model is of."""
+    """Return the config with the ``model_type`` of its model's class."""
     known = _MODEL_TYPES.get(str(config.get("model_type")))
     return config if known is None else {**config, "model_type": known}
 
@@ -161,6 +161,13 @@ def read_layer_kinds(config: Config, default: str, letters: Mapping[str, str]) -
         message = f"config field 'layer_types' must be a list of {', '.join(sorted(letters))}"
         raise InvalidConfigError(message, field="layer_types")
     return "".join(letters[name] for name in types)
+
+
+def refuse_false(config: Config, name: str) -> None:
+    """Refuse a switch that is off, where it is on by default."""
+    if not read_flag(config, name, default=True):
+        what = f"{name} false of model_type {config.get('model_type')!r}"
+        raise NotModelledError(what, field=name, modelled=["true"])
 
 
 def refuse_field(config: Config, name: str, *, modelled: str) -> None:

@@ -38,7 +38,7 @@ def record_periods(
 def begins_alone(
     ctx: Recording, members: tuple[tuple[BlockModule, int], ...], times: int, x: Value
 ) -> bool:
-    """Return whether the first of these layers is recorded apart from those after it."""
+    """Return whether the first of these layers is recorded apart."""
     count = members[0][1]
     if ctx.settings.recompute_every is not None:
         return count * times == 1

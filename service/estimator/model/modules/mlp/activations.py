@@ -38,9 +38,9 @@ def quick_gelu(tape: Tape, x: Value) -> Value:
 
 
 def new_gelu(tape: Tape, x: Value) -> Value:
-    """Return ``0.5 x (1 + tanh(c (x + 0.044715 x³)))``, eight operations.
+    """Return GPT-2's tanh-approximated gelu as eight operations.
 
-    (GPT-2's, transformers' NewGELUActivation.)
+    ``0.5 x (1 + tanh(c (x + 0.044715 x³)))`` (transformers' NewGELUActivation).
     """
     half = multiply_scalar(tape, x)
     inner = chain(tape, power(tape, x), multiply_scalar)
@@ -51,9 +51,9 @@ def new_gelu(tape: Tape, x: Value) -> Value:
 
 
 def fast_gelu(tape: Tape, x: Value) -> Value:
-    """Return ``0.5 x (1 + tanh(0.7978845608 x (1 + 0.044715 x x)))``, nine operations.
+    """Return ``x`` times its tanh gate, as nine operations.
 
-    (transformers' FastGELUActivation.)
+    ``0.5 x (1 + tanh(0.7978845608 x (1 + 0.044715 x x)))`` (transformers' FastGELUActivation).
     """
     half, scaled = multiply_scalar(tape, x), multiply_scalar(tape, x)
     square = chain(tape, multiply_scalar(tape, x), lambda t, value: multiply(t, value, x))

@@ -1,4 +1,4 @@
-"""Routers of DeepSeek's layers with experts, which may choose within groups of them.
+"""Routers of DeepSeek, which may choose within groups of experts.
 
 They mirror transformers 5.23 (``models/deepseek_v2``, ``models/deepseek_v3``) line by line.
 """
