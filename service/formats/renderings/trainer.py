@@ -85,6 +85,10 @@ def render_training_arguments(
         )
     if workload.kernels is Kernels.LIGER:
         arguments["use_liger_kernel"] = True
+    if workload.compile:
+        arguments["torch_compile"] = True
+    if workload.deterministic:
+        arguments["full_determinism"] = True
     if workload.save_total_limit is not None:
         arguments["save_total_limit"] = workload.save_total_limit
     if workload.optimizer in OPTIMIZERS:

@@ -3,6 +3,7 @@
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.adapters import read_adapters
 from service.formats.launches.trainers.engine_precision import put_engine_precision
+from service.formats.launches.trainers.environment import read_environment
 from service.formats.launches.trainers.setup import TRANSFORMERS, Client, TrainerSetup
 from service.formats.launches.trainers.sharding import check_total, read_sharding
 from service.formats.launches.trainers.trl_config import read_trl
@@ -45,6 +46,7 @@ def lower_trainer(
 
     Patterns of names ``without_effect`` are of this trainer alone.
     """
+    read_environment(handed_in, setup.training, draft)
     engine = read_sharding(setup, draft, handed_in)
     setup = engine.setup
     draft.put("workload.task", "train")

@@ -211,6 +211,8 @@ def _put_degrees(
         if setting is not None:
             inner *= setting.as_int(minimum=1)
             draft.put(f"layout.{kind}_parallel", setting.as_int(minimum=1), setting)
+            if setting.key.casefold().endswith("sp_size") and setting.as_int() > 1:
+                draft.put("layout.context_parallel_method", "ulysses")
     ranks = _read_ranks(degrees, draft)
     if ranks is None and processes.count is None:
         ranks = _count_by_batch(engine)

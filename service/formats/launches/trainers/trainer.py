@@ -4,10 +4,12 @@
 under ``peft`` and ``from_pretrained``'s under ``model_kwargs``.
 """
 
+import json
 from dataclasses import replace
 from functools import partial
 
 from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.sources.documents import flatten
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.accelerate_config import ACCELERATE
@@ -45,6 +47,12 @@ _LORA_FLAGS = {
     "use_dora": "use_dora",
 }
 """Names of TRL's ``ModelConfig`` (``trl/trainer/model_config.py``) for ``LoraConfig``'s."""
+_OBJECTS = frozenset(
+    {
+        *("gradient_checkpointing_kwargs", "fsdp_config", "deepspeed", "accelerator_config"),
+        *("lr_scheduler_kwargs", "model_init_kwargs", "parallelism_config", "liger_kernel_config"),
+    }
+)
 _GRAMMAR = Grammar(
     flags=frozenset(
         {
@@ -60,6 +68,7 @@ _GRAMMAR = Grammar(
 def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a trainer's script."""
     training = gather_arguments(handed_in)
+    training = _open_objects(training)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
@@ -79,6 +88,31 @@ def gather_arguments(handed_in: HandedIn, flags: frozenset[str] = frozenset()) -
         return training
     grammar = replace(_GRAMMAR, flags=_GRAMMAR.flags | flags)
     return read_argv(command.arguments, grammar, where=command.where).merge(training)
+
+
+def _open_objects(training: Settings) -> Settings:
+    """Return arguments with the keys of those that are JSON.
+
+    transformers 5.23, ``training_args.py``, ``_VALID_DICT_FIELDS``.
+    """
+    opened: dict[str, Setting] = {}
+    for name, setting in training.take_all().items():
+        if name in _OBJECTS and str(setting.value).lstrip().startswith("{"):
+            for key, leaf in _parse_object(setting).take_all().items():
+                opened[f"{name}.{key}"] = Setting(
+                    key=f"{setting.key}.{key}", value=leaf.value, where=setting.where
+                )
+        else:
+            opened[name] = setting
+    return Settings(opened)
+
+
+def _parse_object(setting: Setting) -> Settings:
+    try:
+        value = json.loads(str(setting.value))
+    except (ValueError, RecursionError):
+        raise setting.refuse("a JSON object") from None
+    return flatten(value, setting.where)
 
 
 def _ask_batch(training: Settings, handed_in: HandedIn, draft: Draft) -> None:

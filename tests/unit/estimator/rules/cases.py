@@ -1,10 +1,8 @@
 """Questions that break few rules each: legal ones of small models, changed in a word or two."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
-from itertools import chain
-from typing import Any
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
@@ -12,7 +10,6 @@ from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
-from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
@@ -33,6 +30,7 @@ from service.estimator.values.workload import (
 )
 from tests.tiny_models import tiny_config
 from tests.unit.estimator.rules.drafts import describe_gguf_draft
+from tests.unit.estimator.rules.varying import Words, change, vary_base
 from tests.unit.estimator.rules.words import (
     BF16,
     GRPO,
@@ -44,7 +42,6 @@ from tests.unit.estimator.rules.words import (
     TRAINED,
 )
 
-Words = dict[str, Any]
 _QUANTISED: Mapping[str, Words] = {
     "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
     "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128]},
@@ -268,33 +265,15 @@ def _vary(
     models: Sequence[str],
     bases: Sequence[tuple[Words, Words]],
 ) -> Iterator[Case]:
+    adapted = [
+        change(plain, alone)
+        for alone in (_ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ())
+    ]
+    # What is asked is the same of every model.
+    varied = [list(vary_base(plain, *base, words, LAID_OUT)) for base in bases]
     for name in models:
-        for alone in _ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ():
-            yield Case(collect_tiny_facts(name), _change(plain, alone), Layout())
+        facts = collect_tiny_facts(name)
+        yield from (Case(facts, workload, Layout()) for workload in adapted)
         is_plain = name.partition("+")[0].partition("/")[0] in {"llama", "mixtral"}
-        few = bases if is_plain else bases[:_BASES_OF_OTHERS]
-        for asked, laid_out in few:
-            base = _change(plain, asked), _change(Layout(), laid_out)
-            if base[0] is None or base[1] is None:
-                continue
-            facts = collect_tiny_facts(name)
-            for workload in chain([base[0]], _list_changes(base[0], words)):
-                yield Case(facts, workload, base[1])
-            for layout in _list_changes(base[1], LAID_OUT):
-                yield Case(facts, base[0], layout)
-
-
-def _list_changes(base: Any, words: Mapping[str, Sequence[object]]) -> Iterator[Any]:  # noqa: ANN401 - a workload or a layout
-    for name, values in words.items():
-        for value in values:
-            changed = _change(base, {name: value})
-            if changed is not None:
-                yield changed
-
-
-def _change(base: Any, words: Words) -> Any:  # noqa: ANN401 - a workload or a layout
-    known = {field.name for field in fields(base)}
-    try:
-        return replace(base, **{name: value for name, value in words.items() if name in known})
-    except InvalidInputError:
-        return None
+        for configs in varied if is_plain else varied[:_BASES_OF_OTHERS]:
+            yield from (Case(facts, workload, layout) for workload, layout in configs)

@@ -16,6 +16,8 @@ from service.estimator.values.workload import (
     Allocator,
     Checkpointing,
     Framework,
+    Offload,
+    OffloadTarget,
     TrainWorkload,
 )
 from service.formats.launches.values.errors import LaunchFormatError
@@ -32,6 +34,9 @@ MIXED = Precision(
     optimizer_dtype=DType.FP32,
     reduce_dtype=DType.FP32,
 )
+
+
+OFFLOADED = Offload(parameters=OffloadTarget.CPU, optimizer=OffloadTarget.CPU)
 
 
 @st.composite
@@ -74,6 +79,10 @@ def draw_jobs(draw: st.DrawFn) -> Any:  # noqa: ANN401 - a job
         optimizer=draw(st.sampled_from(["adamw", "adamw_fused", "adamw_loop"])),
         activation_checkpointing=draw(st.sampled_from(Checkpointing)),
         compile=draw(st.booleans()),
+        float8=draw(st.booleans()),
+        deterministic=draw(st.booleans()),
+        optimizer_in_backward=draw(st.booleans()),
+        offload=draw(st.sampled_from([Offload(), OFFLOADED])),
         gradient_clipping=True,
         allocator=draw(st.sampled_from(Allocator)),
     )
