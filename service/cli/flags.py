@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
+from service.cli.model_files import spelling
 from service.cli.model_files.json_files import read_config
-from service.cli.model_files.spelling import MODEL_HELP, adopt_adapter, is_place, read_place
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -42,7 +42,7 @@ def add_question(
 ) -> None:
     """Add the model, task, workload and layout flags."""
     parser.usage = usage
-    parser.add_argument("model", nargs="?", help=MODEL_HELP)
+    parser.add_argument("model", nargs="?", help=spelling.MODEL_HELP)
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name"
     )
@@ -122,8 +122,8 @@ def get_model(options: argparse.Namespace) -> object:
         message = "which model? give either a name, such as llama-2-7b, or --config FILE"
         raise InvalidRequestError(message)
     other = get_head(options)
-    if is_place(options.model):
-        return {**adopt_adapter(read_place(options.model), options), **other}
+    if spelling.is_place(options.model):
+        return {**spelling.adopt_adapter(spelling.read_place(options.model), options), **other}
     if options.config is not None:
         return {"hf_config": read_config(options.config), **other}
     return {"name": options.model, **other} if other else options.model
@@ -170,7 +170,7 @@ def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dic
             path = dest.split(".")
             if options.task is not None:
                 _check_task(options.task, path)
-            _set_value(document, path, value)
+            _set_value(document, path, spelling.read_draft(value) if path[-1] == "draft" else value)
     return document
 
 
