@@ -111,7 +111,7 @@ class RecordedWalk(ModelWalk):
 
 
 def _check_length(model: RecordedArchitecture, length: int | None) -> None:
-    """Refuse a length of a step at which the recording is not exact."""
+    """Refuse a length at which the recording is not exact."""
     step, most = model.recorded.length_step, model.recorded.max_length
     if length is None:
         return

@@ -1,4 +1,4 @@
-"""Proof of a recording: its program's bytes against a pass that made none of it."""
+"""Proof of a recording against a plain pass of its model."""
 
 from contextlib import nullcontext
 
@@ -52,7 +52,7 @@ def check_recording(
 
 
 def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
-    """Return the highest live bytes of a fake model's pass beside its weights.
+    """Return a fake model's highest live bytes beside its weights.
 
     Storages are counted as they come and go: neither names nor a graph are looked at.
     """

@@ -66,7 +66,7 @@ def count_needed(signatures: Sequence[Signature]) -> int:
 
 
 def differs_in_depth_alone(model: nn.Module, short: nn.Module, stack: Stack) -> bool:
-    """Return whether a shortened model is the first layers, and all else as it was.
+    """Return whether a shortened model lacks only its later layers.
 
     An encoder beside the stack may have been shortened in its place.
     """

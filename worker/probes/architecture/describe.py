@@ -1,4 +1,4 @@
-"""What a recording says of a model beside its passes: weights, linear layers, numbers."""
+"""Weights, linear layers and numbers of a recorded model."""
 
 import re
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from worker.probes.architecture.programs import LoweredPass
 
 
 def find_head(model: PreTrainedModel) -> str | None:
-    """Return the name of the output layer, None where there is no linear one."""
+    """Return the name of the output layer, None without one."""
     output = model.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     return _name_module(model, output) if type(output) is nn.Linear else None
 
 
 def find_embedding(model: PreTrainedModel) -> nn.Module | None:
-    """Return the module that embeds tokens, None where there is none with a table."""
+    """Return the module with the table of tokens, if any."""
     try:
         module = model.get_input_embeddings()
     except NotImplementedError:
@@ -37,7 +37,7 @@ def find_embedding(model: PreTrainedModel) -> nn.Module | None:
 
 
 def name_embedding(model: PreTrainedModel) -> str:
-    """Return the name of the module that embeds tokens, empty where there is none."""
+    """Return the name of the module that embeds tokens, if any."""
     module = find_embedding(model)
     return "" if module is None else _name_module(model, module)
 
@@ -101,7 +101,10 @@ _WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention", "window
 
 
 def find_longest(hf_config: PreTrainedConfig, heard: int) -> int:
-    """Return the most tokens that no window cuts, 0 where none is longer than ``heard``."""
+    """Return the most tokens that no window cuts.
+
+    It is 0 where no window is longer than ``heard``.
+    """
     text = hf_config.get_text_config()
     windows = [getattr(text, name, None) for name in _WINDOWS]
     longer = [w for w in windows if isinstance(w, int) and w > heard]

@@ -27,7 +27,7 @@ class OtherOperationsError(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hearing:
-    """A model of fake tensors, and what was heard of it so far."""
+    """A model of fake tensors, and its passes so far."""
 
     fake: PreTrainedModel
     variant: Variant

@@ -75,7 +75,7 @@ def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTr
 def _record_short(
     full: "Recorder", steps: Mapping[str, Variant], served: Mapping[str, Variant]
 ) -> RecordedModel | None:
-    """Record the kinds of a stack's layers, on a model that has just these.
+    """Record a stack on a model with just its kinds of layers.
 
     None where that does not say what the whole model runs.
     """
@@ -104,14 +104,14 @@ Lower = Callable[[Passes, str | None], LoweredPass]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorder:
-    """A model on the meta device, and the config that builds it anew."""
+    """A model on the meta device, with its config."""
 
     config: Mapping[str, Any]
     hf_config: PreTrainedConfig
     model: PreTrainedModel
 
     def record(self, steps: Mapping[str, Variant], served: Mapping[str, Variant]) -> RecordedModel:
-        """Record all layers, as a stack or, where there is none, one after another."""
+        """Record all layers, as a stack or one after another."""
         ways: tuple[Lower, ...] = (lower_pass, lower_flat)
         lowered = {name: self.lower(name, variant, ways) for name, variant in steps.items()}
         if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
@@ -124,7 +124,10 @@ class Recorder:
     def lower_served(
         self, served: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
     ) -> dict[str, LoweredPass]:
-        """Return the passes with a cache that run the same stack; others are left out."""
+        """Return the passes with a cache.
+
+        Those that do not run the same stack are left out.
+        """
         layouts = {(part.prefix, part.kinds) for part in steps.values()}
         lowered: dict[str, LoweredPass] = {}
         for name, variant in served.items():
@@ -142,7 +145,7 @@ class Recorder:
         return lowered
 
     def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> LoweredPass:
-        """Return a variant's programs, by the first way that a plain pass proves."""
+        """Return a variant's programs, as a plain pass proves them."""
         head, embedding = find_head(self.model), name_embedding(self.model)
         refusal: Refusal | None = None
         with make_fake_model(self.config, self.hf_config, variant) as fake:
@@ -161,7 +164,7 @@ class Recorder:
 
 
 def _lower_heard(hearing: Hearing, lower: Lower, head: str | None) -> LoweredPass:
-    """Return a pass's programs, with the step of the lengths at which they hold.
+    """Return a pass's programs, and the lengths at which they hold.
 
     Few extents come first: they are enough where every size is one product.
     """

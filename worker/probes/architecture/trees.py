@@ -20,7 +20,10 @@ def iterate_tensors(tree: object) -> Iterator[torch.Tensor]:
 
 
 def find_linears(model: PreTrainedModel) -> set[int]:
-    """Return the identities of linear layers with a weight of their own, and of the head."""
+    """Return the identities of linear layers.
+
+    They have a weight of their own, but for the head.
+    """
     output = model.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     names = {id(weight): name for name, weight in model.named_parameters()}
     return {
