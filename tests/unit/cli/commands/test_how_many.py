@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from service.__main__ import main
-from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
+from service.cli.model_files.naming import get_model
 from service.client.flat import flatten_question
 from service.contract.schemas.how_many import HowManyQuery
 from service.terminal.arguments import Parser

@@ -54,6 +54,7 @@ _ODD: Mapping[str, Words] = {
     "deep": {"num_hidden_layers": 12},
     "tied": {"tied": True},
     "gguf": {"from_gguf": True},
+    "recorded": {"recorded": True},
 }
 """Sizes that other models might have."""
 FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
